@@ -228,11 +228,11 @@ class Monitoring:
         """The table as a pandas DataFrame."""
         return self.table.to_pandas()
 
-    def plot(self, fault_at: Any = None, fig: Any = None) -> Any:
+    def plot(self, fault_at: Any = None, fig: Any = None, axis: str | None = None) -> Any:
         """Control charts of T² and Q over time.
 
         The lines are the limits of the table, where alarms begin. Rows that could not be judged are gaps,
-        with a mark below.
+        with a mark below. Times that are neither numbers nor dates, or not in order, are counted instead.
 
         Parameters
         ----------
@@ -240,26 +240,17 @@ class Monitoring:
             Where to draw a line, such as when a fault is known to have begun.
         fig : matplotlib Figure, optional
             Where to draw. A new figure is made otherwise.
+        axis : str, optional
+            What the times are called.
 
         Returns
         -------
         ndarray of two matplotlib Axes
         """
         # Here, not on top: rows are judged where there is no matplotlib.
-        from mercer.plots.charts import control_charts
+        from mercer.plots.charts import monitoring
 
-        t = self.table
-        return control_charts(
-            t["T2"],
-            t["Q"],
-            t2_limit=self.line("T2"),
-            q_limit=self.line("Q"),
-            alarms=t["alarm"],
-            judged=t["judged"],
-            time=t["time"],
-            fault_at=fault_at,
-            fig=fig,
-        )
+        return monitoring(self, fault_at=fault_at, fig=fig, axis=axis)
 
     def __str__(self) -> str:
         return f"{self.summary()}\n\n{self.table}"

@@ -153,6 +153,7 @@ def monitoring(
     names: Any = None,
     fault_at: Any = None,
     fig: Figure | SubFigure | None = None,
+    axis: str | None = None,
 ) -> AxesArray:
     """T² above Q of a detector over time, each with the limit that decides, alarms in colour and shape.
 
@@ -171,6 +172,8 @@ def monitoring(
         Where to draw a line, such as when a fault is known to have begun.
     fig : matplotlib Figure, optional
         Where to draw. A new figure is made otherwise.
+    axis : str, optional
+        What the times are called.
 
     Returns
     -------
@@ -186,7 +189,8 @@ def monitoring(
     >>> [ax.get_ylabel() for ax in axes]
     ['T²', 'Q']
     """
-    return drawn(monitoring_view(detector, X, time=time, names=names), fault_at=fault_at, fig=fig)
+    view = monitoring_view(detector, X, time=time, names=names, axis=axis)
+    return drawn(view, fault_at=fault_at, fig=fig)
 
 
 def drawn(view: ControlCharts, *, fault_at: Any = None, fig: Any = None) -> AxesArray:
@@ -200,18 +204,22 @@ def drawn(view: ControlCharts, *, fault_at: Any = None, fig: Any = None) -> Axes
         if ax is not axes[-1]:
             ax.sharex(axes[-1])
             ax.tick_params(labelbottom=False)
-    axes[-1].set_xlabel(view.axis)
-    if view.time.dtype.kind == "M":  # 06:00, 07:00, … and the day once
-        from matplotlib import dates
-
-        made: Any = dates.ConciseDateFormatter
-        axes[-1].xaxis.set_major_formatter(made(axes[-1].xaxis.get_major_locator()))
+    _along_time(axes[-1], view.axis, view.time)
     # The fuller legend: one chart may be without a limit.
     every = (ax.get_legend_handles_labels() for ax in axes)
     handles, labels = max(every, key=lambda found: len(found[1]))
     where = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(labels)}
     axes[0].legend(handles, labels, fontsize=9, frameon=False, **where)
     return axes
+
+
+def _along_time(ax: Axes, name: str, time: Any) -> None:
+    ax.set_xlabel(name)
+    if time.dtype.kind == "M":  # 06:00, 07:00, … and the day once
+        from matplotlib import dates
+
+        made: Any = dates.ConciseDateFormatter
+        ax.xaxis.set_major_formatter(made(ax.xaxis.get_major_locator()))
 
 
 def _chart(ax: Axes, view: ControlCharts, own: Chart) -> None:
@@ -222,7 +230,7 @@ def _chart(ax: Axes, view: ControlCharts, own: Chart) -> None:
     ax.plot(when, values, color=_axes.FAINT, linewidth=0.8, zorder=1)  # NaN is a gap in it
     style: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.5}
     ax.plot(when[below], values[below], color=NORMAL, label="normal", **style)
-    style |= {"marker": "D", "markersize": 3.2}
+    style |= {"marker": "s", "markersize": 3.0}
     ax.plot(when[above], values[above], color=ALARM, label="alarm", zorder=3, **style)
     if np.any(beyond):
         style |= {"marker": "^", "markersize": 6}
@@ -326,10 +334,10 @@ def contributions_over_time(
     view = over_time_view(seen_by(detector, X, time=time, names=names))
     ax = _axes.one(ax, width=8.0, height=1.2 + 0.3 * len(view.names))
     edges = np.arange(len(view.names) + 1) - 0.5
-    mesh = ax.pcolormesh(view.time, edges, view.shares, cmap="Oranges", vmin=0.0, vmax=1.0)
+    mesh = ax.pcolormesh(view.time, edges, view.shares, cmap="Oranges", vmin=0.0)
     ax.set_yticks(range(len(view.names)), view.names)
     ax.invert_yaxis()
-    ax.set_xlabel(view.axis)
+    _along_time(ax, view.axis, view.time)
     _axes.tidy(ax)
     bar = ax.figure.colorbar(mesh, ax=ax, label="share", pad=0.02)
     bar.outline.set_visible(False)

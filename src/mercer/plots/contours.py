@@ -124,7 +124,7 @@ def contours(
         As in `mercer.plots.levels`.
     **which
         `component` or `n_components`, the first six components otherwise, `variables`, `fixed`, `names` and
-        `margin`, as in `mercer.plots.levels`.
+        `margin`, as in `mercer.plots.levels`; `preparation`, what was done to rows before the fit.
 
     Returns
     -------

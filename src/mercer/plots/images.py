@@ -80,6 +80,7 @@ def components(
     *,
     components: Sequence[int] | None = None,
     n_columns: int = 8,
+    preparation: Any = None,
     fig: Figure | SubFigure | None = None,
 ) -> _axes.AxesArray:
     """The mean as a picture, and for each component what one standard deviation along it changes.
@@ -97,6 +98,8 @@ def components(
         Which components, counted from 0; the first 15 otherwise.
     n_columns : int
         Pictures side by side.
+    preparation : Preparation, optional
+        What was done to rows before the fit: pictures are in the units of the file. A `Prepared` brings it.
     fig : matplotlib Figure or SubFigure, optional
         Where to draw. A new figure is made otherwise.
 
@@ -113,7 +116,8 @@ def components(
     >>> [ax.get_title() for ax in axes]
     ['mean', '1: 75.0 %', '2: 25.0 %']
     """
-    view = components_view(model, shape, components=components, n_columns=n_columns)
+    knobs: dict[str, Any] = {"components": components, "preparation": preparation}
+    view = components_view(model, shape, n_columns=n_columns, **knobs)
     return drawn(view, fig).ravel()[: len(view.images)]
 
 
@@ -201,6 +205,7 @@ def reconstruction(
     *,
     names: Sequence[str] | None = None,
     shape: tuple[int, int] | None = None,
+    preparation: Any = None,
     fig: Figure | SubFigure | None = None,
 ) -> _axes.AxesArray:
     """Rows beside what the components keep of them: points, pictures, or the error of each column.
@@ -221,6 +226,8 @@ def reconstruction(
         Names of the columns.
     shape : (h, w), optional
         Height and width, where rows are pictures.
+    preparation : Preparation, optional
+        What was done to rows before the fit: errors are in the units of the file. A `Prepared` brings it.
     fig : matplotlib Figure or SubFigure, optional
         Where to draw. A new figure is made otherwise.
 
@@ -237,7 +244,8 @@ def reconstruction(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['a', 'b', 'c']
     """
-    view = reconstruction_view(model, X, _labels.read(labels), names=names, shape=shape)
+    knobs: dict[str, Any] = {"names": names, "shape": shape, "preparation": preparation}
+    view = reconstruction_view(model, X, _labels.read(labels), **knobs)
     if view.shape is not None:
         return _pairs(view, fig)
     tall = 5.0 if len(view.rows) else 1.0 + 0.28 * len(view.drawn)

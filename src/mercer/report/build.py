@@ -165,6 +165,7 @@ def build(
         model_file=model_file,
         commands=tuple(commands),
         title=title,
+        id_name="id" if time is None else "time",
     )
     return _page(about, date)
 

@@ -164,6 +164,8 @@ def _versions(subject: Subject) -> Html:
     told = subject.header.get("versions")
     fitted = {"mercer": subject.header.get("mercer_version")}
     fitted |= told if isinstance(told, dict) else {}
+    if not any(fitted.values()):  # a model that was never in a file
+        return paragraph(f"Made with {', '.join(' '.join(one) for one in here.items())}.")
     rows = [
         [name, *(str(made.get(name) or "—") for made in (fitted, here))] for name in here | fitted
     ]

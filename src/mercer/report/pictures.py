@@ -32,7 +32,7 @@ ROOM_INSIDE = 22.0  # pixels: a number and a little air
 BANDS = 10  # on either side of zero
 MOST_POINTS = 2000  # above, points would cover what they lie on, and are left out
 MOST_PIXELS = 128 * 128  # of a picture in the page
-ABOVE, BELOW = (0, 114, 178), (213, 94, 0)
+ABOVE, BELOW = (27, 120, 55), (118, 42, 131)  # no colour of a class
 
 
 # ── the spectrum ────────────────────────────────────────────────────────────
@@ -93,18 +93,17 @@ def levels(subject: Subject) -> list[Any]:
     fitted = subject.fitted
     if fitted.is_precomputed or fitted.d != 2 or fitted.detector is not None:
         return []
-    raw = fitted.raw(subject.rows[0 : subject.n])  # (n, 2)
+    rows = subject.rows[0 : subject.n]  # (n, 2)
     shown = range(min(fitted.k, 6))
-    view = levels_view(
-        lambda grid: fitted.scores(fitted.prepared(grid)), raw, component=shown, names=subject.names
-    )
+    knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
+    view = levels_view(fitted.model, rows, component=shown, **knobs)
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
     x, y = _scales(view, frame)
     # What lies over the colours of every panel: the rows and the numbers along the sides.
-    dots = _dots(view, subject, x, y) if len(raw) <= MOST_POINTS else None
+    dots = _dots(view, subject, x, y) if subject.n <= MOST_POINTS else None
     over = joined([dots, _ticks(frame, x, y)])
     panels = [_panel(view, i, frame, over) for i in range(len(view.titles))]
-    caption = f"{view.caption} Blue is positive, orange negative."
+    caption = f"{view.caption} Green is positive, purple negative."
     if dots is None:
         caption += f" The {count(subject.n)} rows are not drawn on top: they would cover it."
     if len(shown) < fitted.k:
@@ -170,7 +169,7 @@ def _dots(view: Levels, subject: Subject, x: Scale, y: Scale) -> Html:
 
 
 def _colours(values: Array, reach: float) -> Any:  # (s, s) -> (s, s, 4)
-    """Blue above zero and orange below, the more opaque the farther: it works on white and on black."""
+    """Green above zero and purple below, the more opaque the farther: it works on white and on black."""
     band = np.minimum(np.ceil(BANDS * np.abs(values) / reach), BANDS)  # (s, s)
     out = np.empty((*values.shape, 4), dtype=np.uint8)
     out[..., :3] = np.where((values > 0)[..., None], ABOVE, BELOW)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CHARTS, LEADERS = "charts-figure", "leaders-figure"
 MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows
 LEVELS = 6  # strengths of colour
+LEFT = 104  # pixels for names of variables; the charts above begin there too
 
 
 def alarms(subject: Subject) -> list[Any]:
@@ -50,15 +51,13 @@ def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
     facts = [("alarms", count(every), f"of {counted(n, 'row')}, {100 * every / n:.1f} %")]
     if not every:
         return facts
-    first, longest = seen.runs[0], max(seen.runs, key=lambda run: run.rows)
-    name = seen.table["time"]
-    for what, run in (("first alarm", first), ("longest run", longest)):
-        if run is not longest or what == "longest run" or first is longest:
-            led = ", ".join(leader for leader, _ in seen.began_with(run, 2))
-            words = f"{counted(run.rows, 'row')}{f', led by {led}' if led else ''}"
-            facts.append((what, short(str(name[run.first]), 20), words))
-        if first is longest:
-            break
+    name, runs = seen.table["time"], seen.runs
+    begun = {runs[0]: "first alarm", max(runs, key=lambda run: run.rows): "longest run begins"}
+    begun[runs[0]] = "first alarm"
+    for run, what in begun.items():
+        led = ", ".join(leader for leader, _ in seen.began_with(run, 2))
+        words = f"{counted(run.rows, 'row')}{f', led by {led}' if led else ''}"
+        facts.append((what, short(str(name[run.first]), 20), words))
     return facts
 
 
@@ -101,7 +100,7 @@ def _charts(view: ControlCharts, seen: Monitoring) -> Html:
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
         "both in units of their limits. The dashed line is the limit; a row that is an alarm is orange, and "
-        "a diamond, in each chart."
+        "a square, in each chart."
     )
     if len(view.time) > MOST_POINTS:
         each = count(_rows_a_stroke(len(view.time)))
@@ -117,7 +116,7 @@ def _charts(view: ControlCharts, seen: Monitoring) -> Html:
 
 
 def _chart(view: ControlCharts, own: Chart, *, named: bool) -> Html:
-    frame = Frame(height=172 if named else 146, top=10, bottom=42 if named else 18)
+    frame = Frame(height=172 if named else 146, left=LEFT, top=10, bottom=42 if named else 18)
     places, x, ticks = _across(view, frame)
     y = frame.up(*own.ends, log=own.log)
     label, across = f"{own.name} (log scale)" if own.log else own.name, view.axis if named else ""
@@ -147,7 +146,7 @@ def _one_by_one(across: Array, y: Any, values: Array, alarm: Flags) -> list[Html
     return [
         *(line(across[part], up[part], class_="trace") for part in stretches),
         points(across[normal], up[normal], 0, r, class_="mark normal"),
-        points(across[alarm], up[alarm], 3, 1.3 * r, class_="mark alarm"),
+        points(across[alarm], up[alarm], 1, 1.1 * r, class_="mark alarm"),
     ]
 
 
@@ -173,17 +172,18 @@ def _strokes(across: Array, y: Any, values: Array, alarm: Flags) -> list[Html]:
 def _leaders(view: ControlCharts, over: ContributionsOverTime) -> Html:
     """A row for each variable, a cell for each slot of time, the stronger the larger the share."""
     m = len(over.names)
-    frame = Frame(height=56 + 20 * m, left=150, top=6)
+    frame = Frame(height=56 + 20 * m, left=LEFT, top=6)
     places, x, ticks = _across(view, frame)
     y = frame.up(m - 0.5, -0.5)
     step = float(places[-1] - places[0]) / max(len(places) - 1, 1) or 1.0
     begins = np.append(places, places[-1] + step)[over.rows] - 0.5 * step  # (b + 1,)
     left, right = x(begins[:-1]), x(begins[1:])
-    names = [(float(i), short(name, 20)) for i, name in enumerate(over.names)]
+    names = [(float(i), short(name, 15)) for i, name in enumerate(over.names)]
     parts: list[Any] = [
         frame.axes(x, y, x_label=over.axis, y_label="", x_ticks=ticks, y_ticks=names)
     ]
-    level = np.ceil(LEVELS * np.nan_to_num(over.shares)).astype(int)  # (v, b): 0 is nothing
+    most = float(np.nanmax(over.shares, initial=0.0)) or 1.0
+    level = np.ceil(LEVELS * np.nan_to_num(over.shares) / most).astype(int)  # (v, b): 0 is nothing
     for one in range(1, LEVELS + 1):
         cells = [
             f"M{left[j]:.1f} {float(y(i)) - 9:.1f}H{right[j]:.1f}v18H{left[j]:.1f}z"

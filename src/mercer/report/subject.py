@@ -59,6 +59,7 @@ class Subject:
     model_file: str | None
     commands: tuple[str, ...]
     title: str | None
+    id_name: str = "id"
 
     @property
     def n(self) -> int:
@@ -140,8 +141,7 @@ class Subject:
         """What the rows go by: the column of ids where the file had one, or their number."""
         if self.ids is None:
             return "row"
-        dates = np.asarray(self.ids).dtype.kind == "M"
-        return str(getattr(self.fitted.preparation, "id", None) or ("time" if dates else "id"))
+        return str(getattr(self.fitted.preparation, "id", None) or self.id_name)
 
     @cached_property
     def called(self) -> Any:  # (N,)
@@ -167,7 +167,8 @@ def subject(
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
     fitted = Fitted.of(model, preparation)
-    ids = index_times(X) if ids is None else ids
+    if ids is None and index_times(X) is not None:
+        ids, known["id_name"] = index_times(X), "time"
     named, X = fitted.names(names, X), fitted.rows(X)
     gaps = _gaps(fitted, X)
     rows = _rows(X if gaps is None else np.asarray(X)[gaps.judged])
@@ -187,12 +188,19 @@ def subject(
         rows,
         named,
         gaps,
-        ids=_one_each("ids", ids, len(gaps.judged), "rows"),
+        ids=_shown(_one_each("ids", ids, len(gaps.judged), "rows")),
         labels=_one_each("labels", labels, len(gaps.judged), "rows"),
         missing=_one_each("missing", missing, d, "columns"),
         **known,
     )
     return _complete(about) if gaps.count else about
+
+
+def _shown(ids: Any) -> Any:
+    """Dates as people write them."""
+    if ids is None or ids.dtype.kind != "M":
+        return ids
+    return np.array([str(date).replace("T", " ") for date in ids])
 
 
 def _gaps(fitted: Fitted, X: Any) -> Gaps | None:

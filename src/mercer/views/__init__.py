@@ -13,15 +13,13 @@ Examples
 
 from mercer.views.base import Listing, View
 from mercer.views.classes import Classes
-from mercer.views.process import (
+from mercer.views.leaders import (
     Contributions,
     ContributionsOverTime,
-    ControlCharts,
     contributions,
     contributions_over_time,
-    control_charts,
-    monitoring,
 )
+from mercer.views.process import ControlCharts, control_charts, monitoring
 from mercer.views.rebuilt import Distances, Reconstruction, distances, reconstruction
 from mercer.views.scatter import Scores, biplot, scores
 from mercer.views.sheets import Images, components, images, ladder

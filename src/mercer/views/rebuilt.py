@@ -51,8 +51,8 @@ class Distances(View):
 def distances(errors: Any, lengths: Any, *, space: str = "feature space") -> Distances:
     """How far rows lie from the components.
 
-    ``errors`` are squared distances from the components, as `reconstruction_error` gives them, ``lengths`` the
-    squared lengths of the scores, both of shape (n,); ``space`` is where they are measured, for the caption.
+    ``errors`` are squared distances from the components, as `reconstruction_error` gives them, ``lengths``
+    the squared lengths of the scores, both of shape (n,); ``space`` is where, for the caption.
 
     Examples
     --------

@@ -66,8 +66,8 @@ def scores(
 ) -> Scores:
     """Scores of rows on some components.
 
-    Parameters are those of `mercer.plots.scores`, with as many components as one likes; `ids` are what rows are
-    called. With ``keep_infinite=False`` rows whose scores are not finite are left out, and counted.
+    Parameters are those of `mercer.plots.scores`, with as many components as one likes; `ids` are what rows
+    are called. With ``keep_infinite=False`` rows whose scores are not finite are left out, and counted.
 
     Examples
     --------

@@ -168,6 +168,7 @@ def components(
     *,
     components: Sequence[int] | None = None,
     n_columns: int = 8,
+    preparation: Any = None,
 ) -> Images:
     """The mean as a picture, and for each component what one standard deviation along it changes.
 
@@ -180,7 +181,7 @@ def components(
     >>> views.components(PCA(2).fit(X), (2, 2)).titles
     ('mean', '1: 75.0 %', '2: 25.0 %')
     """
-    fitted = Fitted.of(model)
+    fitted = Fitted.of(model, preparation)
     fitted.require_preimage("A picture of a component")
     shape = fitted.image_shape if shape is None else shape
     if shape is None:

@@ -67,6 +67,7 @@ def levels(
     labels: Any = None,
     resolution: int = 96,
     margin: float = 0.15,
+    preparation: Any = None,
 ) -> Levels:
     """Components as functions over two variables, all others held.
 
@@ -86,7 +87,7 @@ def levels(
     """
     transform, ratio = model, None
     if is_model(model):
-        fitted = Fitted.of(model)
+        fitted = Fitted.of(model, preparation)
         ratio = fitted.shares
         transform = fitted.scores
         if fitted.preparation is not None:

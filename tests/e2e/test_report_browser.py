@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_circles
 
-from mercer import KernelPCA
+from mercer import KernelPCA, KernelPCADetector
 from mercer.kernels import RBF
-from mercer.report import build
+from mercer.report import build, report
 
 EVIL = "<script>alert(1)</script>"
 FLAGS = [
@@ -221,6 +221,25 @@ def pages(opened):
     pdf = opened.page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
     return pdf.count(b"/Type /Page") - pdf.count(b"/Type /Pages")
+
+
+def test_a_detectors_page_is_sound_and_prints_on_six_pages(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    detector = KernelPCADetector().fit(rng.standard_normal((600, 25)))
+    run = rng.standard_normal((1500, 25))
+    run[700:, 3] += 8.0
+    run[5, 1] = np.nan
+    time = np.datetime64("2026-01-05T06:00") + np.arange(1500) * np.timedelta64(1, "m")
+    path = report(detector, run, tmp_path / "r.html", time=time, labels=np.arange(1500) % 20)
+    for options in ({}, {"color_scheme": "dark"}):
+        opened = Seen(browser, path, **options)
+        for selector in ("#charts-figure svg", "#leaders-figure svg", "svg.live"):
+            assert opened.pixels(selector).std() > 5, selector
+        assert pages(opened) <= 6
+        opened.page.set_viewport_size({"width": 400, "height": 700})
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert opened.trouble == []
+        opened.context.close()
 
 
 def test_it_prints_and_fits_a_phone(browser, page_file):

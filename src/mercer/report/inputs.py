@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mercer.report.subject import Subject
 
 MOST_COLUMNS = 40
+MOST_LINES = 12  # a longer table is folded
 # Notes of a fit on what the preparation tells by itself.
 SAID = re.compile(r"standardised \d|columns are not scaled|the detector standardises")
 RULES = {
@@ -106,7 +107,7 @@ def _columns(subject: Subject) -> Html:
         head.append("missing")
         rows = [[*row, count(int(m))] for row, m in zip(rows, subject.missing, strict=False)]
     table = grid(head, rows, caption=what)
-    return table if shown <= 12 else folded(f"{what} ({shown} lines)", table)
+    return table if shown <= MOST_LINES else folded(f"{what} ({shown} lines)", table)
 
 
 def _labels(subject: Subject) -> Html | None:
@@ -116,7 +117,9 @@ def _labels(subject: Subject) -> Html | None:
     lots = zip(looks.names, looks.counts, strict=True)
     rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
     remark = paragraph(looks.remark) if looks.remark else None
-    return joined([grid(["label", "rows", "share"], rows, caption="Labels"), remark])
+    table = grid(["label", "rows", "share"], rows, caption="Labels")
+    table = table if len(rows) <= MOST_LINES else folded(f"Labels ({len(rows)} lines)", table)
+    return joined([table, remark])
 
 
 # ── kernel ──────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ mpl.use("Agg")
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from matplotlib.dates import num2date
 from matplotlib.figure import Figure
@@ -139,6 +140,30 @@ def test_a_prepared_model_takes_rows_as_the_file_has_them():
     back = views.reconstruction(model, X)
     error = np.sqrt(np.mean((model.reconstruct(X) - X) ** 2, axis=0))
     np.testing.assert_allclose(back.error, error)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_bring_their_names_and_their_order_is_checked(tmp_path, kind):
+    """Warnings are errors here: none about names that arrays don't have."""
+    frame, other = (
+        kind(dict(zip(NAMES, X.T, strict=True))),
+        kind(dict(zip(NAMES[::-1], X.T, strict=True))),
+    )
+    model = KernelPCA(2, kernel=RBF(0.3), preimage="ridge").fit(frame)
+    detector = KernelPCADetector(model=PCA(2)).fit(frame)
+    np.testing.assert_allclose(
+        views.scores(model, frame).points, MODEL.transform(X)[:, :2], atol=1e-9
+    )
+    assert set(views.biplot(model, frame).arrows.names) <= set(NAMES)
+    assert views.reconstruction(model, frame).names == tuple(NAMES)
+    assert views.reconstruction(model, frame).remarks == ()
+    assert views.levels(model, frame, variables=NAMES[:2], resolution=4).axes == tuple(NAMES[:2])
+    assert views.monitoring(detector, frame).charts[0].name == "T²"
+    assert views.contributions(detector, X=frame).names
+    for one in (model, detector):
+        assert "petal width" in mercer.report(one, frame, tmp_path / "r.html").read_text("utf-8")
+    with pytest.raises(InputError, match="in their order: sepal length, sepal width"):
+        views.reconstruction(model, other)
 
 
 def test_shares_of_a_model_of_scikit_learn_are_its_own():

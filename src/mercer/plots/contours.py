@@ -25,25 +25,8 @@ MOST_COLUMNS = 3
 
 
 @public
-def levels(
-    X: Any,
-    transform: Callable[[Array], Any],
-    *,
-    component: int | Iterable[int] = 0,
-    n_components: int | None = None,
-    variables: Sequence[int | str] | None = None,
-    fixed: Any = "median",
-    names: Sequence[str] | None = None,
-    labels: Any = None,
-    ax: Any = None,
-    resolution: int = 200,
-    margin: float = 0.15,
-) -> Any:
-    """Level sets of a component as a function over two variables, with its zero line and the data.
-
-    With more than two variables the picture is a slice: two of them move, the others are held where `fixed`
-    says. The data are then drawn pale: their other variables are not the held ones, so the colour under
-    a point is not its score.
+def levels(X: Any, transform: Callable[[Array], Any], *, ax: Any = None, **which: Any) -> Any:
+    """Level sets of any function over two variables, with its zero line and the data.
 
     Parameters
     ----------
@@ -51,25 +34,8 @@ def levels(
         The data, drawn on top; their box is what the picture shows.
     transform : callable
         Takes (m, d) points and gives their (m, k) scores, as ``model.transform`` does.
-    component : int or sequence of int
-        Which column of the scores, counted from 0; several make a grid of Axes.
-    n_components : int, optional
-        Short for ``component=range(n_components)``.
-    variables : two integers or names, optional
-        Which two variables move, counted from 0; the only two there are where it is left out.
-    fixed : "median", int or array of shape (d,), default="median"
-        Where the other variables are held: at the medians of X, at those of the row with this number, or
-        at those of a point.
-    names : d strings, optional
-        Of the variables; the columns of a data frame where it is left out.
-    labels : array of shape (n,), optional
-        As in `mercer.plots.scores`.
-    ax : matplotlib Axes, or an array of them where several components are drawn, optional
-        Where to draw. A new figure is made otherwise.
-    resolution : int
-        Grid points along each side.
-    margin : float
-        How far the picture goes beyond the data, as a share of their extent.
+    ax, **which
+        As in `mercer.plots.contours`; the first component is drawn unless others are asked for.
 
     Returns
     -------
@@ -91,27 +57,30 @@ def levels(
             "`model.transform` second: levels(X, model.transform), or contours(model, X)."
         )
         raise InputError(msg)
-    only = isinstance(component, int) and component == 0 and n_components is not None
-    return contours(
-        transform,
-        X,
-        component=None if only else component,
-        n_components=n_components,
-        variables=variables,
-        fixed=fixed,
-        names=names,
-        labels=labels,
-        ax=ax,
-        resolution=resolution,
-        margin=margin,
-    )
+    return contours(transform, X, ax=ax, **which)
 
 
 @public
 def contours(
-    model: Any, X: Any, *, labels: Any = None, ax: Any = None, resolution: int = 200, **which: Any
+    model: Any,
+    X: Any,
+    *,
+    component: int | Iterable[int] | None = None,
+    n_components: int | None = None,
+    variables: Sequence[int | str] | None = None,
+    fixed: Any = "median",
+    names: Sequence[str] | None = None,
+    labels: Any = None,
+    ax: Any = None,
+    resolution: int = 200,
+    margin: float = 0.15,
+    preparation: Any = None,
 ) -> Any:
-    """Level sets of the components of a model over two variables: `levels` for a fitted model.
+    """Level sets of components as functions over two variables, with their zero lines and the data.
+
+    With more than two variables the picture is a slice: two of them move, the others are held where `fixed`
+    says. The data are then drawn pale: their other variables are not the held ones, so the colour under
+    a point is not its score.
 
     Parameters
     ----------
@@ -120,11 +89,28 @@ def contours(
     X : array or data frame of shape (n, d)
         The data, drawn on top; their box is what the picture shows. For a `Prepared` in the units of its
         file.
-    labels, ax, resolution
-        As in `mercer.plots.levels`.
-    **which
-        `component` or `n_components`, the first six components otherwise, `variables`, `fixed`, `names` and
-        `margin`, as in `mercer.plots.levels`; `preparation`, what was done to rows before the fit.
+    component : int or sequence of int, optional
+        Which components, counted from 0; several make a grid of Axes. The first six otherwise.
+    n_components : int, optional
+        Short for ``component=range(n_components)``.
+    variables : two integers or names, optional
+        Which two variables move, counted from 0; the only two there are where it is left out.
+    fixed : "median", int or array of shape (d,), default="median"
+        Where the other variables are held: at the medians of X, at those of the row with this number, or
+        at those of a point.
+    names : d strings, optional
+        Of the variables; the columns of a data frame where it is left out.
+    labels : array of shape (n,), optional
+        As in `mercer.plots.scores`.
+    ax : matplotlib Axes, or an array of them where several components are drawn, optional
+        Where to draw. A new figure is made otherwise.
+    resolution : int
+        Grid points along each side.
+    margin : float
+        How far the picture goes beyond the data, as a share of their extent.
+    preparation : Preparation, optional
+        What was done to the rows before the fit: the axes are in the units of the file. A `Prepared`
+        brings it.
 
     Returns
     -------
@@ -140,7 +126,19 @@ def contours(
     >>> ax.get_title()
     'component 2 (17.4 %)'
     """
-    view = levels_view(model, X, labels=_labels.read(labels), resolution=resolution, **which)
+    view = levels_view(
+        model,
+        X,
+        component=component,
+        n_components=n_components,
+        variables=variables,
+        fixed=fixed,
+        names=names,
+        labels=_labels.read(labels),
+        resolution=resolution,
+        margin=margin,
+        preparation=preparation,
+    )
     axes = _places(ax, view)
     for i, place in enumerate(axes):
         _fill(place, view, i)

@@ -145,7 +145,7 @@ def _commands(subject: Subject) -> list[str]:
 
 
 def _facts(subject: Subject) -> Html:
-    seed = subject.fitted.model.get_params(deep=False).get("random_state")
+    seed = subject.fitted.seed
     n, theirs = subject.told("data", "n", int), subject.told("data", "digest", object)
     known = {
         "seed": "fixed (none was given)" if seed is None else str(seed),

@@ -52,9 +52,9 @@ def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
     if not every:
         return facts
     name, runs = seen.table["time"], seen.runs
-    begun = {runs[0]: "first alarm", max(runs, key=lambda run: run.rows): "longest run begins"}
-    begun[runs[0]] = "first alarm"
-    for run, what in begun.items():
+    longest = max(runs, key=lambda run: run.rows)
+    begun = {longest: "longest run begins"} | {runs[0]: "first alarm"}  # which may be the same
+    for run, what in sorted(begun.items(), key=lambda one: one[0].first):
         led = ", ".join(leader for leader, _ in seen.began_with(run, 2))
         words = f"{counted(run.rows, 'row')}{f', led by {led}' if led else ''}"
         facts.append((what, short(str(name[run.first]), 20), words))
@@ -99,18 +99,13 @@ def _charts(view: ControlCharts, seen: Monitoring) -> Html:
     pictures = [_chart(view, own, named=i == last) for i, own in enumerate(view.charts)]
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
-        "both in units of their limits. The dashed line is the limit; a row that is an alarm is orange, and "
-        "a square, in each chart."
+        f"both in units of their limits. {view.legend}"
     )
     if len(view.time) > MOST_POINTS:
         each = count(_rows_a_stroke(len(view.time)))
         words += (
             f" Each stroke spans the least and the largest value of {each} rows: none is left out."
         )
-    for text in (" A short stroke along", " too far out to be computed"):
-        if text in view.caption:
-            rest = view.caption.split(". ")
-            words += "".join(f" {s.rstrip('.')}." for s in rest if text.strip() in s)
     label = f"Control charts, {counted(len(seen.alarms), 'alarm')}"
     return figure(tag("div", *pictures, class_="charts", aria_label=label), words, id_=CHARTS)
 

@@ -110,11 +110,10 @@ class Drawn:
         looks, n = view.classes, len(view.points)
         text = f"Showing {count(n)} points as {BINS} × {BINS} cells, each the stronger the more it holds"
         text += ", in the colour of its most frequent label." if looks.names else "."
-        text += " None was left out."
+        left = " None was left out."
         if view.left_out:
-            text += f" {counted(view.left_out, 'row')} too far out to be computed are not drawn."
-            text = text.replace(" None was left out.", "")
-        return f"{text}{how} {looks.remark}".rstrip()
+            left = f" {counted(view.left_out, 'row')} too far out to be computed are not drawn."
+        return f"{text}{left}{how} {looks.remark}".rstrip()
 
 
 # ── the picture ─────────────────────────────────────────────────────────────

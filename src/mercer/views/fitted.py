@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.model import Fit
+    from mercer.monitoring.report import Monitoring
 
 BLOCK_ENTRIES = 2**21  # numbers in a block of rows
 BLOCK_ROWS = 2**14
@@ -25,6 +28,14 @@ BLOCK_ROWS = 2**14
 def is_model(thing: Any) -> bool:
     """Whether this is a model, and not an array."""
     return hasattr(thing, "transform") or hasattr(thing, "monitor")
+
+
+@contextmanager
+def unnamed() -> Iterator[None]:
+    """Without scikit-learn's word on rows that have no names: `rows` has compared those of the columns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +135,11 @@ class Fitted:
         return None if found is None else np.clip(np.asarray(found, dtype=np.float64), 0.0, 1.0)
 
     @property
+    def seed(self) -> Any:
+        """The seed that was given; None where there was none."""
+        return self.model.get_params(deep=False).get("random_state")
+
+    @property
     def image_shape(self) -> tuple[int, int] | None:
         """Height and width, where a row is a picture."""
         shape = getattr(self.preparation, "image_shape", None)
@@ -160,7 +176,17 @@ class Fitted:
     def rows(self, X: Any) -> Any:
         """Rows as the model takes them; missing cells stay for a detector, which marks their rows."""
         if self.prepared_model is None:
-            return X
+            columns, own = (
+                getattr(X, "columns", None),
+                getattr(self.model, "feature_names_in_", None),
+            )
+            if columns is None or not hasattr(X, "to_numpy"):
+                return X
+            if own is not None and list(map(str, columns)) != list(map(str, own)):
+                msg = f"The columns of `X` must be those of the fit, in their order: {', '.join(own)}; got "
+                msg += f"{', '.join(map(str, columns))}."
+                raise InputError(msg)
+            return np.asarray(X)
         return (
             self.prepared_model.rows if self.detector is None else self.prepared_model.gappy_rows
         )(X)
@@ -180,11 +206,13 @@ class Fitted:
 
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
-        return np.asarray(self.projector.transform(self.inner(block)))
+        with unnamed():
+            return np.asarray(self.projector.transform(self.inner(block)))
 
     def distances(self, block: Rows) -> Array:  # (b, d) -> (b,)
         """Squared distances from the components, in feature space."""
-        return np.asarray(self.projector.reconstruction_error(self.inner(block)))
+        with unnamed():
+            return np.asarray(self.projector.reconstruction_error(self.inner(block)))
 
     def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows in the units of the file."""
@@ -199,6 +227,22 @@ class Fitted:
         """The pre-images of scores, in the units of the file."""
         found = np.asarray(self.projector.inverse_transform(scores))
         return self.raw(found if self._scale is None else self._scale.back(found))
+
+    def monitor(self, rows: Any, **knobs: Any) -> Monitoring:
+        """What a detector sees in rows."""
+        with unnamed():
+            found: Monitoring = self.detector.monitor(rows, **knobs)
+        return found
+
+    def contributions(self, rows: Any) -> Array:  # (b, d) -> (b, d)
+        """What each variable adds to the statistic of a detector."""
+        with unnamed():
+            return np.asarray(self.detector.contributions(rows))
+
+    def alarm(self, rows: Any) -> Any:  # (b, d) -> (b,)
+        """Which rows are alarms."""
+        with unnamed():
+            return np.asarray(self.detector.predict(rows)) == -1
 
     def require_preimage(self, what: str) -> None:
         """Refuse a model whose scores don't lead back to rows."""

@@ -52,7 +52,7 @@ def contributions(
     if X is not None:
         fitted = Fitted.of(contributions)
         names = fitted.names(names, X)
-        contributions = fitted.detector.contributions(fitted.rows(X))
+        contributions = fitted.contributions(fitted.rows(X))
     values = checks.finite("contributions", contributions, ndim=(1, 2), shape="(d,) or (n, d)")
     rows = values.reshape(-1, values.shape[-1])
     mean = (rows / len(rows)).sum(axis=0)  # (d,)

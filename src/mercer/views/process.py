@@ -12,10 +12,10 @@ from mercer._core.errors import InputError
 from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer.data.rows import take_rows
-from mercer.monitoring.report import Monitoring
+from mercer.monitoring.report import Monitoring, index_times
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing, spaced
-from mercer.views.fitted import Fitted
+from mercer.views.fitted import Fitted, unnamed
 from mercer.views.wording import count, counted, number
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class ControlCharts(View):
     judged: Flags  # (n,)
     charts: tuple[Chart, ...]
     ids: tuple[str, ...] | None = None  # what rows are called, where time only counts them
+    legend: str = ""  # what marks and lines are
 
 
 @public
@@ -164,19 +165,22 @@ def monitoring(
     plain = times is None or (times.dtype.kind in "iu" and np.array_equal(times, np.arange(n)))
     label = axis or ("row" if plain else "time")
     charts = [chart(STATISTICS[s], table[s], seen.line(s), table["alarm"]) for s in statistics]
-    words = "The dashed line is the limit: a row above it is an alarm, orange in each chart."
+    legend = [
+        "The dashed line is the limit; a row that is an alarm is an orange square in each chart."
+    ]
     if seen.gaps.count:
-        words += " A short stroke along the bottom stands for a row that could not be judged."
+        legend.append("A short stroke along the bottom stands for a row that could not be judged.")
     infinite = int(np.sum(np.isinf(table["index"])))
     if infinite:
-        words += f" {counted(infinite, 'row')} too far out to be computed stand at the top."
+        legend.append(f"{counted(infinite, 'row')} too far out to be computed stand at the top.")
     return ControlCharts(
         axis=label,
         time=np.arange(n) if times is None else times,
         judged=np.asarray(table["judged"], dtype=bool),
         charts=tuple(charts),
         ids=tuple(map(str, table["time"])) if times is None else None,
-        caption=f"{seen.summary(label)} {words}",
+        legend=" ".join(legend),
+        caption=seen.summary(label),
         tables=(runs_table(seen), alarms_table(seen)) if seen.runs else (),
     )
 
@@ -190,10 +194,8 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
         msg = f"Monitoring needs a detector; got a {type(fitted.model).__name__}. Fit a "
         msg += "`KernelPCADetector` to rows of normal operation."
         raise InputError(msg)
-    found: Monitoring = fitted.detector.monitor(
-        fitted.rows(X), time=time, names=fitted.names(names, X)
-    )
-    return found
+    time = index_times(X) if time is None else time
+    return fitted.monitor(fitted.rows(X), time=time, names=fitted.names(names, X))
 
 
 def ordered_times(seen: Monitoring) -> Any:
@@ -271,7 +273,7 @@ def watched(
     `rows` are those without a missing cell, of which `gaps` says where they lie among all.
     """
     detector = fitted.detector
-    blocks = [detector.monitor(block, names=names, top=0) for _, block in fitted.blocks(rows)]
+    blocks = [fitted.monitor(block, names=names, top=0) for _, block in fitted.blocks(rows)]
     seen = Monitoring.joined(blocks)
     alarms = np.flatnonzero(seen.table["alarm"])
     if len(alarms) == 0:
@@ -285,13 +287,14 @@ def watched(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        told = detector.monitor(take(some), names=names, explain="all")
+        told = fitted.monitor(take(some), names=names, explain="all")
     top = seen.table["top"].copy()
     top[some] = told.table["top"]
     columns = {name: seen.table[name] for name in seen.table.columns} | {"top": top}
     seen = replace(
         seen, table=type(seen.table)(columns), contributions=told.contributions, explained=some
     )
-    seen = detector._with_onsets(seen, lambda at: detector._rows(take(at)))
+    with unnamed():
+        seen = detector._with_onsets(seen, lambda at: detector._rows(take(at)))
     remarks = tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     return seen.among(gaps, time), remarks

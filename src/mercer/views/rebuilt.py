@@ -141,11 +141,10 @@ def reconstruction(
     shape = fitted.image_shape if shape is None else pixels_of(shape, fitted.d, "X")
     names = fitted.names(names, X)
     rows = fitted.rows(X)
-    if not hasattr(rows, "shape"):
-        rows = np.asarray(rows)
+    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     n = int(rows.shape[0])
     which = spaced(n, MOST_ROWS)
-    block = take_rows(np.asarray(rows) if hasattr(rows, "iloc") else rows, which)
+    block = take_rows(rows, which)
     raw = fitted.raw(block).astype(np.float64)
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")

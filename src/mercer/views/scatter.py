@@ -13,7 +13,7 @@ from mercer._core.public import public
 from mercer.views import checks
 from mercer.views.base import View, listing
 from mercer.views.classes import Classes, alarm_classes, classes
-from mercer.views.fitted import Fitted, is_model
+from mercer.views.fitted import Fitted, is_model, unnamed
 from mercer.views.wording import count, counted, number, share
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def scores(
         rows = fitted.rows(X)
         values, ratio = fitted.scores(rows), fitted.shares
         if labels is None and fitted.detector is not None:
-            labels = alarm_classes(np.asarray(fitted.detector.predict(rows)) == -1)
+            labels = alarm_classes(fitted.alarm(rows))
     else:
         if X is not None and labels is not None:
             msg = "Scores take labels, not rows as well: scores(Z, labels), or scores(model, X, labels)."
@@ -203,10 +203,12 @@ def biplot(
         from mercer.diagnostics import importance
 
         fitted = Fitted.of(scores)
-        rows = fitted.inner(fitted.rows(slopes))
         names = fitted.names(names, slopes)
+        rows = fitted.inner(fitted.rows(slopes))
         ratio = fitted.shares if explained_variance_ratio is None else explained_variance_ratio
-        points, slopes = fitted.projector.transform(rows), importance(fitted.projector, rows).slopes
+        with unnamed():
+            found = importance(fitted.projector, rows, names=names)
+        points, slopes = fitted.scores(fitted.rows(slopes)), found.slopes
     else:
         points, ratio = scores, explained_variance_ratio
     points = checks.finite("scores", points, ndim=2, shape="(n, k)")

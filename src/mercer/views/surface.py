@@ -89,10 +89,8 @@ def levels(
     if is_model(model):
         fitted = Fitted.of(model, preparation)
         ratio = fitted.shares
-        transform = fitted.scores
-        if fitted.preparation is not None:
-            names, X = fitted.names(names), fitted.raw(fitted.rows(X))
-            transform = lambda points: fitted.scores(fitted.prepared(points))  # noqa: E731
+        names, X = fitted.names(names, X), fitted.raw(fitted.rows(X))
+        transform = lambda points: fitted.scores(fitted.prepared(points))  # noqa: E731
         if component is None and n_components is None:
             n_components = min(fitted.k, MOST)
     sliced = _read_slice(X, variables, fixed, names)

@@ -35,8 +35,8 @@ def alarms(subject: Subject) -> list[Any]:
     explained = seen.contributions is not None
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
     parts: list[Any] = [
-        listed(runs_table(seen)) if seen.runs else None,
         paragraph(f"Limits: {subject.fitted.limits}."),
+        listed(runs_table(seen)) if seen.runs else None,
         _charts(view, seen),
         None if over is None else figure(_leaders(view, over), over, id_=LEADERS),
         _single(subject, seen, remarks),

@@ -53,6 +53,8 @@ def shelf(tmp_path_factory):
              "faces.mercer"),
         ):  # fmt: skip
             good(*line)
+    lines = (folder / "normal.csv").read_text().splitlines()
+    (folder / "quiet.csv").write_text("\n".join(lines[:3]) + "\n")
     return folder
 
 
@@ -176,6 +178,19 @@ def test_a_chart_is_over_clock_time(drawn):
     assert when[0] == np.datetime64("2026-01-05T06:00")
 
 
+def test_scores_of_a_detector_tell_alarms_from_the_others(drawn):
+    figure = drawn("scores", "detector.mercer", "faulty.csv", "--id", "time")
+    counts = {c.get_label(): len(c.get_offsets()) for c in figure.axes[0].collections}
+    told = results("monitor", "detector.mercer", "faulty.csv", "--time", "time", code=4)["alarms"]
+    assert counts == {"normal": 300 - told["count"], "alarm": told["count"]}
+
+
+def test_contributions_are_over_clock_time(drawn):
+    ax = drawn("contributions", "detector.mercer", "faulty.csv", "--time", "time").axes[0]
+    assert ax.xaxis.get_major_formatter().__class__.__name__ == "ConciseDateFormatter"
+    assert len(ax.get_yticklabels()) == 5
+
+
 def test_labels_that_are_numbers_are_a_measurement():
     assert label_values(None) is None
     assert label_values(np.array(["1.5", "2"], dtype=object)).dtype.kind == "f"
@@ -223,6 +238,9 @@ def test_a_hint_with_names_of_several_words_can_be_pasted(here):
         ("scores circles.mercer circles.csv --variables x,y", 2, "is for levels"),
         ("scores circles.mercer circles.csv --size big", 2, "such as 6x4.5"),
         ("panels detector.mercer normal.csv", 2, "mercer plot chart"),
+        ("contributions detector.mercer quiet.csv --time time", 2, "no row is an alarm"),
+        ("contributions circles.mercer circles.csv", 2, "--model detector"),
+        ("reconstruction plain.mercer normal.csv", 2, "--preimage ridge"),
         ("chart circles.mercer circles.csv", 2, "--model detector"),
         ("panels plain.mercer normal.csv", 2, "--preimage ridge"),
         ("faces circles.mercer", 2, "--image-size"),

@@ -17,6 +17,7 @@ from mercer.cli.ending import refuse
 from mercer.cli.monitor import draw_charts, monitored
 from mercer.cli.plot_file import new_figure, verbatim
 from mercer.data.frames import need
+from mercer.views.fitted import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ class Asked:
 
     def chosen(self, most: int) -> list[int]:
         """The components that were asked for, or the first few, counted from 0; all of them there."""
-        k = int(self.model.n_components_)
+        k = Fitted.of(self.model).k
         wanted = range(1, min(k, most) + 1) if self.components is None else self.components
         for component in wanted:
             if component > k:
@@ -212,6 +213,12 @@ def draw_chart(asked: Asked) -> Any:
 def draw_contributions(asked: Asked) -> Any:
     """Which variables led alarms, and when."""
     seen = monitored(asked.model, asked.sheet, top=3)
+    if seen.report.contributions is None or not seen.count:
+        why = "this kernel has no derivative" if seen.count else "no row is an alarm"
+        refuse(
+            f"There are no contributions to draw: {why}. Draw the statistics: mercer plot chart "
+            f"{asked.found.path} {asked.data} -o chart.png"
+        )
     figure = asked.figure(8.0, 3.6)
     plots.contributions_over_time(seen.report, ax=figure.subplots())
     return figure

@@ -276,6 +276,15 @@ def test_a_report_is_written_whole_and_is_what_build_makes(tmp_path):
         mercer.report(MODEL, X, path, lables=Y)
 
 
+def test_the_first_alarm_is_explained_however_short_it_is():
+    run = np.zeros((400, 4))
+    run[5, 1] = 9.0  # shorter than all that follow, of which only the ten longest have an onset
+    for begin in range(20, 400, 30):
+        run[begin : begin + 3, 3] = 9.0
+    html = build(DETECTOR, run, names=list("abcd"))
+    assert re.search(r"<dt>first alarm</dt><dd><b>6</b><span>1 row, led by b</span>", html)
+
+
 @pytest.mark.parametrize("given", ["time", "index"])
 def test_a_detectors_page_begins_with_alarms_on_the_clock(given):
     if given == "time":

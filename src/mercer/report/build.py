@@ -243,7 +243,7 @@ def _lede(about: Subject) -> list[Any]:
         proof, fact = in_short(about, fit)
         facts += [("variance kept", kept, sure.strip() or "of the true whole"), fact]
     text += "."
-    if about.told("about", "selection", dict) is not None:
+    if about.entry("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."
     text += f" {proof}"
     warned = 0 if fit is None else len(fit.warnings())

@@ -33,14 +33,14 @@ def evidence(subject: Subject) -> list[Any]:
         return [paragraph(NO_EVIDENCE)]
     told = [" ".join(text.split()) for _, text in fit.warnings()]
     # What the command that fitted the model warned of.
-    theirs = map(str, subject.told("about", "warnings", list) or [])
+    theirs = map(str, subject.entry("about", "warnings", list) or [])
     told += [text for text in theirs if text not in told]
     facts = bullets(_sentences(fit, subject), class_="facts")
     first = [facts, paragraph("The fit gave no warning.", class_="good")]
     if told:
         strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
         first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
-    n = subject.told("data", "n", int)
+    n = subject.entry("data", "n", int)
     whose = "" if n is None else f" of {count(n)} rows"
     limits = (
         f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
@@ -135,7 +135,7 @@ def _commands(subject: Subject) -> list[str]:
     """The fit, the use and this report, as one types them."""
     model, data = map(shlex.quote, subject.files)
     # A model that Python fitted is told as Python has it.
-    fit = subject.told("about", "command", str)
+    fit = subject.entry("about", "command", str)
     if fit is None:
         fit = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
     use = f"mercer transform {model} {data} -o scores.csv"
@@ -146,7 +146,7 @@ def _commands(subject: Subject) -> list[str]:
 
 def _facts(subject: Subject) -> Html:
     seed = subject.fitted.seed
-    n, theirs = subject.told("data", "n", int), subject.told("data", "digest", object)
+    n, theirs = subject.entry("data", "n", int), subject.entry("data", "digest", object)
     known = {
         "seed": "fixed (none was given)" if seed is None else str(seed),
         "training rows": None if n is None else count(n),

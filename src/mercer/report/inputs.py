@@ -42,7 +42,7 @@ def data(subject: Subject) -> list[Any]:
 
 def _same(subject: Subject) -> str:
     """Whether these are the rows of the fit, by their hash."""
-    theirs, n = subject.told("data", "digest", object), subject.told("data", "n", int)
+    theirs, n = subject.entry("data", "digest", object), subject.entry("data", "n", int)
     if theirs is None or subject.digest is None:
         if n is not None:
             return f"The model was fitted to {counted(n, 'row')}."
@@ -58,7 +58,7 @@ def _done(subject: Subject) -> list[Any]:
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
     # What the command that fitted the model said about its rows, where it is not said already.
-    notes = map(str, subject.told("about", "notes", list) or [])
+    notes = map(str, subject.entry("about", "notes", list) or [])
     at_fit = [note for note in notes if note not in subject.notes and not SAID.match(note)]
     if at_fit:
         lines.append(joined(["When the model was fitted:", bullets(map(_sentence, at_fit))]))
@@ -141,7 +141,7 @@ def kernel(subject: Subject) -> list[Any]:
     valid = f"It is valid whatever the data: {reason}."
     if reason is None:
         valid = "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
-    chosen = subject.told("about", "selection", dict)  # `mercer select`, whose winner this is
+    chosen = subject.entry("about", "selection", dict)  # `mercer select`, whose winner this is
     return [
         paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", valid),
         _parameters(subject),

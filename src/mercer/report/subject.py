@@ -66,7 +66,7 @@ class Subject:
         """The number of rows."""
         return int(self.rows.shape[0])
 
-    def told(self, part: str, key: str, kind: type) -> Any:
+    def entry(self, part: str, key: str, kind: type) -> Any:
         """An entry of the model file's header; None where it is of another kind: it may hold anything."""
         found = self.header.get(part)
         value = found.get(key) if isinstance(found, dict) else None

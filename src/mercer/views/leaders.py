@@ -111,7 +111,7 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
     every = int(seen.table["alarm"].sum())
     which = "all alarms"
     if len(own) < every:
-        which = f"{count(len(own))} of {count(every)} alarms, at equal distances"
+        which = f"{count(len(own))} of {count(every)} alarms, spread over all of them"
     words = (
         f"Which variables raise the statistic, and when: shares of {which}. The stronger, the larger the "
         f"share, up to {share(most)}; {names[0] if names else 'no variable'} has the largest over all."

@@ -12,6 +12,7 @@ from mercer._core.errors import InputError
 from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer.data.rows import take_rows
+from mercer.monitoring.alarms import beginning
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing, spaced
@@ -234,7 +235,7 @@ def axis_times(names: Any) -> Any:
 def runs_table(seen: Monitoring) -> Listing:
     """The longest runs of alarms in the order of time, and what led when each began.
 
-    Later on the controllers' answer leads, so the variable that led most rows would be no cause.
+    Later on the controllers' answer leads, so the variable that led most rows would not be the cause.
     """
     longest, every, name = seen.longest(MOST_RUNS), len(seen.runs), seen.table["time"]
     rows = []
@@ -279,8 +280,7 @@ def watched(
     if len(alarms) == 0:
         return seen.among(gaps, time), ()
     # The first ones are in a table, those at equal distances in a picture.
-    first = alarms[:MOST_LISTED]
-    some = np.union1d(first, alarms[spaced(len(alarms), MOST_EXPLAINED)])
+    some: Any = np.union1d(alarms[:MOST_LISTED], alarms[spaced(len(alarms), MOST_EXPLAINED)])
 
     def take(at: Indices) -> Any:
         return np.asarray(take_rows(rows, at))
@@ -296,5 +296,10 @@ def watched(
     )
     with unnamed():
         seen = detector._with_onsets(seen, lambda at: detector._rows(take(at)))
+    first = seen.runs[0]
+    if first.first not in seen.onsets and told.contributions is not None:
+        # The longest runs have their onset; the first one of all is asked about as often.
+        led = beginning(first, told.contributions, some)
+        seen = replace(seen, onsets={**seen.onsets, first.first: led})
     remarks = tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     return seen.among(gaps, time), remarks

@@ -135,9 +135,9 @@ class Monitoring:
     def _counted(self, axis: str) -> str:
         alarm, time = self.table["alarm"], self.table["time"]
         count, n = int(alarm.sum()), int(self.table["judged"].sum())
-        rows = f"{n} rows" if n == len(alarm) else f"{n} judged rows"
+        rows = f"{n}{' judged' * (n < len(alarm))} row{'s' * (n != 1)}"
         if count == 0:
-            return f"None of {rows} is an alarm."
+            return "The one row is not an alarm." if n == 1 else f"None of {rows} is an alarm."
         runs = self.runs
         longest = max(runs, key=lambda run: run.rows)
         share = f"{100 * count / n:.1f} %"

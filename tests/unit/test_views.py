@@ -156,7 +156,6 @@ def test_frames_bring_their_names_and_their_order_is_checked(tmp_path, kind):
     )
     assert set(views.biplot(model, frame).arrows.names) <= set(NAMES)
     assert views.reconstruction(model, frame).names == tuple(NAMES)
-    assert views.reconstruction(model, frame).remarks == ()
     assert views.levels(model, frame, variables=NAMES[:2], resolution=4).axes == tuple(NAMES[:2])
     assert views.monitoring(detector, frame).charts[0].name == "T²"
     assert views.contributions(detector, X=frame).names
@@ -176,6 +175,9 @@ def test_shares_of_a_model_of_scikit_learn_are_its_own():
 
 def test_bounds_are_those_of_the_fit_in_shares(made):
     view = made["spectrum of an approximation"]
+    assert view.evidence.startswith("The fit is an approximation: ")
+    assert "of a true one" in made["spectrum"].evidence
+    assert views.spectrum([1.0]).evidence == ""
     low, high = view.bounds.T
     assert np.all(low <= view.shares + 1e-12)
     assert np.all(view.shares <= high + 1e-12)

@@ -11,8 +11,7 @@ import numpy as np
 
 from mercer.model.checkpoint import VERSION
 from mercer.report.markup import Html, bullets, folded, grid, paragraph, tag
-from mercer.solvers.base import Status
-from mercer.views.variance import how_sure
+from mercer.views.variance import how_sure, trust
 from mercer.views.wording import count, number, power_of_ten, share, small_share
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
 def _sentences(fit: Fit, subject: Subject) -> list[Html]:
     reasons = "; ".join(fit.plan.reasons)
     said = {
-        "Eigenvalues.": _eigenvalues(fit),
+        "Eigenvalues.": trust(fit),
         "Variance.": (
             f"The components hold {how_sure(fit)}{share(float(fit.explained.sum()), 2)} of the whole, "
             f"{number(fit.total, 6)}: that is the trace, not the sum of what was kept."
@@ -93,20 +92,6 @@ def _sentences(fit: Fit, subject: Subject) -> list[Html]:
         ),
     }
     return [tag("span", tag("b", head), " ", text) for head, text in said.items()]
-
-
-def _eigenvalues(fit: Fit) -> str:
-    if fit.certificate is not None:
-        return f"The fit is an approximation: {fit.certificate}."
-    worst = power_of_ten(float(np.max(fit.residuals)))
-    first = number(float(fit.eigenvalues[0]), 3)
-    text = (
-        f"The largest residual ‖K̃u − λu‖/λ₁ is {worst}. So each eigenvalue is within "
-        f"{worst} of a true one, in units of the largest, which is {first}."
-    )
-    if fit.pairs.status is not Status.CONVERGED:
-        text += f" The solver {fit.pairs.status.value}"
-    return text
 
 
 def _validity(fit: Fit, subject: Subject) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -227,15 +228,17 @@ def _histogram(view: Distances) -> Html:
 def _returned(subject: Subject) -> list[Any]:
     """The error of each column on the way there and back, or some pictures beside each other."""
     model, preparation = subject.fitted.model, subject.fitted.preparation
-    try:
-        view = reconstruction_view(
-            model, subject.rows, names=subject.names, preparation=preparation
-        )
-    except MercerError as cause:
-        return [paragraph(f"There is no picture in the columns: {cause}")]
+    knobs: dict[str, Any] = {"names": subject.names, "preparation": preparation}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            view = reconstruction_view(model, subject.rows, **knobs)
+        except MercerError as cause:
+            return [paragraph(f"There is no picture in the columns: {cause}")]
     parts: list[Any] = [paragraph(view.caption)]
-    if view.remarks:
-        parts.append(tag("div", *map(paragraph, view.remarks), class_="warning"))
+    remarks = dict.fromkeys(" ".join(str(one.message).split()) for one in caught)
+    if remarks:
+        parts.append(tag("div", *map(paragraph, remarks), class_="warning"))
     if view.shape is not None:
         return [*parts, *_faces(subject), _pairs(subject, view)]
     finite = np.isfinite(view.error).all() and np.isfinite(view.spread).all()

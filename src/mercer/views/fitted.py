@@ -223,6 +223,10 @@ class Fitted:
         """Rows as the model takes them, from the units of the file."""
         return raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
 
+    def raw_scores(self, raw: Array) -> Array:  # (b, d) -> (b, k)
+        """Scores of rows in the units of the file."""
+        return self.scores(self.prepared(raw))
+
     def back(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """The pre-images of scores, in the units of the file."""
         found = np.asarray(self.projector.inverse_transform(scores))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer.data.rows import take_rows
-from mercer.views.base import View, listing, spaced
+from mercer.views.base import Listing, View, listing, spaced
 from mercer.views.classes import Classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.sheets import pixels_of
@@ -106,7 +105,6 @@ class Reconstruction(View):
     back: Array  # (m, d)
     classes: Classes  # of the m rows
     shape: tuple[int, int] | None = None  # height and width, where rows are pictures
-    remarks: tuple[str, ...] = ()  # what the pre-image warned of
 
     @property
     def is_exact(self) -> bool:
@@ -146,8 +144,7 @@ def reconstruction(
     which = spaced(n, MOST_ROWS)
     block = take_rows(rows, which)
     raw = fitted.raw(block).astype(np.float64)
-    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
-        warnings.simplefilter("always")
+    with np.errstate(all="ignore"):
         back = fitted.back(fitted.scores(block)).astype(np.float64)
         error = np.sqrt(np.mean((back - raw) ** 2, axis=0))  # (d,)
         spread = np.sqrt(np.mean((raw - raw.mean(axis=0)) ** 2, axis=0))
@@ -156,10 +153,6 @@ def reconstruction(
     shown = spaced(len(which), MOST_SHOWN) if shape is not None else shown
     worst = np.argsort(-relative, kind="stable")[:MOST_BARS]
     drawn = worst if fitted.d > MOST_BARS else np.arange(fitted.d)
-    lines = [[names[j], *(number(c[j]) for c in (error, spread, relative))] for j in drawn.tolist()]
-    title = "Errors of the way there and back"
-    if len(drawn) < fitted.d:
-        title += f": the {len(drawn)} worst of {count(fitted.d)} columns"
     return Reconstruction(
         names=names,
         error=error,
@@ -171,10 +164,17 @@ def reconstruction(
         back=back[shown],
         classes=classes(labels, n).taken(which[shown]),
         shape=shape,
-        remarks=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
         caption=_there_and_back(n, len(which), error, spread),
-        tables=(listing(title, ["column", "error", "standard deviation", "ratio"], lines),),
+        tables=(_table(names, drawn, (error, spread, relative)),),
     )
+
+
+def _table(names: Sequence[str], drawn: Indices, columns: tuple[Array, ...]) -> Listing:
+    title = "Errors of the way there and back"
+    if len(drawn) < len(names):
+        title += f": the {len(drawn)} worst of {count(len(names))} columns"
+    rows = [[names[j], *(number(column[j]) for column in columns)] for j in drawn.tolist()]
+    return listing(title, ["column", "error", "standard deviation", "ratio"], rows)
 
 
 def _there_and_back(n: int, taken: int, error: Array, spread: Array) -> str:

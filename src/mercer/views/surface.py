@@ -88,13 +88,11 @@ def levels(
     transform, ratio = model, None
     if is_model(model):
         fitted = Fitted.of(model, preparation)
-        ratio = fitted.shares
+        transform, ratio = fitted.raw_scores, fitted.shares
         names, X = fitted.names(names, X), fitted.raw(fitted.rows(X))
-        transform = lambda points: fitted.scores(fitted.prepared(points))  # noqa: E731
         if component is None and n_components is None:
             n_components = min(fitted.k, MOST)
     sliced = _read_slice(X, variables, fixed, names)
-    looks = classes(labels, len(sliced.points))
     chosen, several = _chosen(component, n_components)
     require("resolution", resolution, Whole(2))
     remedy = "It is a share of the extent of X, such as 0.15."
@@ -115,7 +113,7 @@ def levels(
         reach=np.array([_reach(each) for each in values]),
         zeros=tuple(zero_line(across, up, each) for each in values),
         points=sliced.points,
-        classes=looks,
+        classes=classes(labels, len(sliced.points)),
         several=several,
         caption=_words(sliced),
         tables=(_table(titles, values),),

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.public import public
+from mercer.solvers.base import Status
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing
 from mercer.views.fitted import Fitted, is_model
@@ -36,6 +37,9 @@ class Spectrum(View):
     running: Array  # (k,): their sums
     whole: bool  # whether shares are of the whole variance
     bounds: Array | None = None  # (k, 2): shares that the true ones lie between
+    evidence: str = (
+        ""  # how far the eigenvalues can be trusted, in words; empty where nothing is known
+    )
     enough: float = ENOUGH
     reached: int | None = None  # the first number of components whose shares add up to that
 
@@ -94,10 +98,26 @@ def spectrum(eigenvalues: Any, *, total: float | None = None) -> Spectrum:
         running=running,
         whole=known,
         bounds=None if fit is None or whole <= 0 else _bounds(fit, whole),
+        evidence="" if fit is None else trust(fit),
         reached=first,
         caption=_words(shares, running, first, how_sure(fit), whole=known),
         tables=(_table(values, shares, running, fit),),
     )
+
+
+def trust(fit: Fit) -> str:
+    """How far the eigenvalues of a fit can be trusted, in words."""
+    if fit.certificate is not None:
+        return f"The fit is an approximation: {fit.certificate}."
+    worst = power_of_ten(float(np.max(fit.residuals)))
+    first = number(float(fit.eigenvalues[0]), 3)
+    text = (
+        f"The largest residual ‖K̃u − λu‖/λ₁ is {worst}. So each eigenvalue is within "
+        f"{worst} of a true one, in units of the largest, which is {first}."
+    )
+    if fit.pairs.status is not Status.CONVERGED:
+        text += f" The solver {fit.pairs.status.value}"
+    return text
 
 
 def _bounds(fit: Fit, whole: float) -> Array | None:

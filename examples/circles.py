@@ -77,7 +77,7 @@ def draw(out, X, labels, *, linear, scores, returned, back):
 
     figure = Figure(figsize=(9.6, 6.1), layout="constrained", dpi=105)
     axes = figure.subplots(2, 3)
-    plots.levels(X, back.transform, n_components=6, labels=labels, ax=axes)
+    plots.contours(back, X, n_components=6, labels=labels, ax=axes)
     axes[0, 0].get_legend().remove()  # six panels share one, below
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
@@ -85,7 +85,7 @@ def draw(out, X, labels, *, linear, scores, returned, back):
 
     whole = KernelPCA(n_components=40, kernel=RBF(gamma=GAMMA)).fit(X)
     figure = Figure(figsize=(6.4, 4.0), layout="constrained", dpi=120)
-    plots.spectrum(whole.eigenvalues_, total=whole.fit_.total, ax=figure.subplots())
+    plots.spectrum(whole, ax=figure.subplots())
     save(figure, out / "spectrum.png")
 
 

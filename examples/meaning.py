@@ -46,22 +46,15 @@ def main(argv=None):
 
 def draw(out, model, X, found, cultivar):
     figure = Figure(figsize=(6.6, 4.8), layout="constrained", dpi=110)
-    plots.arrows(
-        model.transform(X),
-        found.slopes,
-        cultivar,
-        names=found.names,
-        explained_variance_ratio=model.explained_variance_ratio_,
-        ax=figure.subplots(),
-    )
+    plots.arrows(model, X, cultivar, names=found.names, ax=figure.subplots())
     save(figure, out / "meaning_arrows.png")
 
     figure = Figure(figsize=(10.0, 4.4), layout="constrained", dpi=110)
     axes = figure.subplots(1, 2)
     for component, ax in enumerate(axes):
-        plots.levels(
+        plots.contours(
+            model,
             X,
-            model.transform,
             component=component,
             variables=found.top(component, count=2),
             names=found.names,

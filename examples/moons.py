@@ -62,14 +62,8 @@ def main(argv=None):
     save(figure, out / "moons.png")
 
     figure = Figure(figsize=(6.4, 2.2), layout="constrained", dpi=120)
-    plots.scores(
-        scores,
-        labels,
-        components=(0,),
-        explained_variance_ratio=model.explained_variance_ratio_,
-        ax=figure.subplots(),
-        title="the first score alone",
-    )
+    title = "the first score alone"
+    plots.scores(model, X, labels, components=(0,), ax=figure.subplots(), title=title)
     save(figure, out / "moons_first.png")
     return figures
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         scorers,
         sklearn,
         solvers,
+        views,
     )
     from mercer.diagnostics import check_kernel, select
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
@@ -61,6 +62,7 @@ _HOMES = {
     "select": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
+    "views": "",
 }
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "select",
     "sklearn",
     "solvers",
+    "views",
 ]
 
 

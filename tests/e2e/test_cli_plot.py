@@ -21,9 +21,11 @@ CALLS = {
     "scores": ("circles.mercer", "circles.csv"),
     "spectrum": ("circles.mercer",),
     "panels": ("circles.mercer", "circles.csv"),
-    "levels": ("circles.mercer", "circles.csv", "--components", "0,1"),
+    "levels": ("circles.mercer", "circles.csv", "--components", "1,2"),
     "faces": ("faces.mercer", "--image-size", "8x6"),
+    "reconstruction": ("circles.mercer", "circles.csv"),
     "chart": ("detector.mercer", "faulty.csv", "--time", "time"),
+    "contributions": ("detector.mercer", "faulty.csv", "--time", "time"),
 }
 
 
@@ -51,6 +53,8 @@ def shelf(tmp_path_factory):
              "faces.mercer"),
         ):  # fmt: skip
             good(*line)
+    lines = (folder / "normal.csv").read_text().splitlines()
+    (folder / "quiet.csv").write_text("\n".join(lines[:3]) + "\n")
     return folder
 
 
@@ -112,7 +116,7 @@ def test_size_title_and_dpi(tmp_path):
 
 # ── what is drawn ───────────────────────────────────────────────────────────
 def test_scores_are_scikit_learns_of_standardised_rows(drawn):
-    figure = drawn("scores", "circles.mercer", "circles.csv", "--components", "1,2")
+    figure = drawn("scores", "circles.mercer", "circles.csv", "--components", "2,3")
     points, which = circles()
     X = StandardScaler().fit_transform(points)
     theirs = KernelPCA(3, kernel="rbf", gamma=2.0, eigen_solver="dense").fit_transform(X)[:, 1:]
@@ -141,7 +145,7 @@ def test_panels_are_in_the_units_of_the_file(drawn):
 
 
 def test_levels_are_the_scores_over_two_named_variables(drawn):
-    args = ("--variables", "flow,power", "--components", "0", "--fixed", "7")
+    args = ("--variables", "flow,power", "--components", "1", "--fixed", "7")
     figure = drawn("levels", "plain.mercer", "normal.csv", *args)
     ax = figure.axes[0]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("flow", "power")
@@ -157,7 +161,7 @@ def test_a_title_leaves_what_is_said_about_other_variables(drawn):
 
 
 def test_faces_are_scikit_learns_components(drawn):
-    figure = drawn("faces", "faces.mercer", "--image-size", "8x6", "--components", "0,2")
+    figure = drawn("faces", "faces.mercer", "--image-size", "8x6", "--components", "1,3")
     X = np.random.default_rng(0).uniform(size=(30, 48))
     theirs = PCA(4, svd_solver="full").fit(X)
     mean, *faces = (np.asarray(ax.get_images()[0].get_array()) for ax in figure.axes)
@@ -172,6 +176,19 @@ def test_a_chart_is_over_clock_time(drawn):
     assert [ax.get_ylabel() for ax in figure.axes] == ["T²", "Q"]
     when = figure.axes[1].get_lines()[0].get_xdata()
     assert when[0] == np.datetime64("2026-01-05T06:00")
+
+
+def test_scores_of_a_detector_tell_alarms_from_the_others(drawn):
+    figure = drawn("scores", "detector.mercer", "faulty.csv", "--id", "time")
+    counts = {c.get_label(): len(c.get_offsets()) for c in figure.axes[0].collections}
+    told = results("monitor", "detector.mercer", "faulty.csv", "--time", "time", code=4)["alarms"]
+    assert counts == {"normal": 300 - told["count"], "alarm": told["count"]}
+
+
+def test_contributions_are_over_clock_time(drawn):
+    ax = drawn("contributions", "detector.mercer", "faulty.csv", "--time", "time").axes[0]
+    assert ax.xaxis.get_major_formatter().__class__.__name__ == "ConciseDateFormatter"
+    assert len(ax.get_yticklabels()) == 5
 
 
 def test_labels_that_are_numbers_are_a_measurement():
@@ -193,7 +210,7 @@ def test_labels_and_names_are_shown_as_they_are(here, drawn):
         text.get_text().replace("\\$", "$") for text in figure.axes[0].get_legend().get_texts()
     ]
     assert sorted(text.strip("\N{WORD JOINER}") for text in texts) == sorted(labels)
-    drawn("levels", "odd.mercer", "odd.csv", "--components", "0").canvas.draw()
+    drawn("levels", "odd.mercer", "odd.csv", "--components", "1").canvas.draw()
 
 
 def test_a_hint_with_names_of_several_words_can_be_pasted(here):
@@ -214,12 +231,16 @@ def test_a_hint_with_names_of_several_words_can_be_pasted(here):
         ("scores circles.mercer", 2, "needs rows"),
         ("spectrum circles.mercer circles.csv", 2, "needs no rows"),
         ("scores circles.mercer circles.csv -o none/a.png", 1, "folder does not exist"),
-        ("scores circles.mercer circles.csv --components 0,3", 2, "from 0 to 2"),
-        ("scores circles.mercer circles.csv --components 0,1,2", 2, "one or two"),
-        ("scores circles.mercer circles.csv --components first", 2, "such as 0,1"),
+        ("scores circles.mercer circles.csv --components 1,4", 2, "from 1 to 3"),
+        ("scores circles.mercer circles.csv --components 0,1", 2, "counted from 1"),
+        ("scores circles.mercer circles.csv --components 1,2,3", 2, "one or two"),
+        ("scores circles.mercer circles.csv --components first", 2, "such as 1,2"),
         ("scores circles.mercer circles.csv --variables x,y", 2, "is for levels"),
         ("scores circles.mercer circles.csv --size big", 2, "such as 6x4.5"),
-        ("scores detector.mercer normal.csv", 2, "mercer plot chart"),
+        ("panels detector.mercer normal.csv", 2, "mercer plot chart"),
+        ("contributions detector.mercer quiet.csv --time time", 2, "no row is an alarm"),
+        ("contributions circles.mercer circles.csv", 2, "--model detector"),
+        ("reconstruction plain.mercer normal.csv", 2, "--preimage ridge"),
         ("chart circles.mercer circles.csv", 2, "--model detector"),
         ("panels plain.mercer normal.csv", 2, "--preimage ridge"),
         ("faces circles.mercer", 2, "--image-size"),

@@ -103,7 +103,7 @@ def test_a_sound_model_of_the_wrong_kind_is_wrong_usage_in_every_verb():
     for words in (
         "transform d.mercer data.npy",
         "reconstruct d.mercer data.npy",
-        "plot scores d.mercer data.npy -o s.png",
+        "plot panels d.mercer data.npy -o s.png",
         "monitor m.mercer data.npy",
         "plot chart m.mercer data.npy -o c.png",
     ):

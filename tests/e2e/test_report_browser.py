@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_circles
 
-from mercer import KernelPCA
+from mercer import KernelPCA, KernelPCADetector
 from mercer.kernels import RBF
-from mercer.report import build
+from mercer.report import build, report
 
 EVIL = "<script>alert(1)</script>"
 FLAGS = [
@@ -159,7 +159,7 @@ def test_the_pointer_tells_what_is_under_it(seen, circles, axes):
     scores = model.transform(X)[i]
     for line, axis in zip(found[2:], axes, strict=True):
         name, _, value = line.partition(": ")
-        assert name == f"component {axis + 1}"
+        assert name == f"component {axis + 1} ({100 * model.explained_variance_ratio_[axis]:.1f} %)"
         assert shown(value) == pytest.approx(scores[axis], rel=1e-3)
     seen.point(0, 0)
     assert seen.tip() == []
@@ -217,18 +217,38 @@ def test_pictures_are_not_blank_in_light_and_dark(browser, page_file):
     assert paper["dark"] < 60
 
 
+def pages(opened):
+    pdf = opened.page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    return pdf.count(b"/Type /Page") - pdf.count(b"/Type /Pages")
+
+
+def test_a_detectors_page_is_sound_and_prints_on_six_pages(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    detector = KernelPCADetector().fit(rng.standard_normal((600, 25)))
+    run = rng.standard_normal((1500, 25))
+    run[700:, 3] += 8.0
+    run[5, 1] = np.nan
+    time = np.datetime64("2026-01-05T06:00") + np.arange(1500) * np.timedelta64(1, "m")
+    path = report(detector, run, tmp_path / "r.html", time=time, labels=np.arange(1500) % 20)
+    for options in ({}, {"color_scheme": "dark"}):
+        opened = Seen(browser, path, **options)
+        for selector in ("#charts-figure svg", "#leaders-figure svg", "svg.live"):
+            assert opened.pixels(selector).std() > 5, selector
+        assert pages(opened) <= 6
+        opened.page.set_viewport_size({"width": 400, "height": 700})
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert opened.trouble == []
+        opened.context.close()
+
+
 def test_it_prints_and_fits_a_phone(browser, page_file):
     opened = Seen(browser, page_file, color_scheme="dark")
-    opened.page.evaluate(
-        "addEventListener('beforeprint', () => {"
-        "window.shut = document.querySelectorAll('details:not([open])').length})"
-    )
-    assert opened.page.locator("details[open]").count() == 0
-    pdf = opened.page.pdf(format="A4")
-    assert opened.page.evaluate("window.shut") == 0, "tables are open on paper"
-    assert opened.page.locator("details[open]").count() == 0, "and closed again"
-    assert pdf.startswith(b"%PDF")
-    assert pdf.count(b"/Type /Page") - pdf.count(b"/Type /Pages") >= 3
+    assert 3 <= pages(opened) <= 6
+    opened.page.locator("details").first.evaluate("found => found.open = true")
+    opened.page.emulate_media(media="print")
+    shown = [found.is_visible() for found in opened.page.locator("details").all()]
+    assert shown == [True] + [False] * (len(shown) - 1), "on paper is what was open"
     opened.page.emulate_media(media="print", color_scheme="dark")
     assert opened.pixels("svg.live")[0, 0].mean() > 200, "paper is white"
     opened.page.emulate_media(media="screen")
@@ -250,7 +270,7 @@ def test_cells_tell_their_counts(browser, circles, tmp_path, monkeypatch):
     found = opened.tip()
     assert found[0].endswith(" points")
     assert found[1] in (f"100 % {EVIL}", "100 % inner", f"50 % {EVIL}")
-    assert found[2].startswith("component 3: ")
+    assert found[2].startswith("component 3 (")
     assert opened.trouble == []
     assert opened.pixels("svg.live").std() > 1
     opened.context.close()

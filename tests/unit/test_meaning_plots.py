@@ -213,27 +213,30 @@ Z, SLOPES = MODEL.transform(X), importance(MODEL, X).slopes
 BAD = {
     "one component": (lambda: plots.arrows(Z, SLOPES, components=(0,)), "two different"),
     "component 3 of 3": (lambda: plots.arrows(Z, SLOPES, components=(0, 3)), "from 0 to 2"),
-    "slopes turned": (lambda: plots.arrows(Z, SLOPES.T), "speak of 4 components"),
+    "slopes turned": (lambda: plots.arrows(Z, SLOPES.T), "are of 4 components"),
     "gradients turned": (
         lambda: plots.arrows(Z, gradients(MODEL, X).transpose(0, 2, 1)),
-        "speak of 4 components",
+        "are of 4 components",
     ),
     "names too few": (lambda: plots.arrows(Z, SLOPES, names=["a"]), "4 variables"),
     "no arrows": (lambda: plots.arrows(Z, SLOPES, top=0), "integer >= 1"),
     "NaN slope": (lambda: plots.arrows(Z, SLOPES * np.nan), "NaN"),
     "flat scores": (lambda: plots.arrows(Z[:, 0], SLOPES), r"\(n, k\)"),
-    "no variables": (lambda: plots.levels(X, MODEL.transform), r"shape \(75, 4\) came.*variables="),
+    "no variables": (
+        lambda: plots.levels(X, MODEL.transform),
+        r"got `X` of shape \(75, 4\).*variables=",
+    ),
     "one variable": (lambda: plots.levels(X, MODEL.transform, variables=(1,)), "two different"),
     "variable twice": (lambda: plots.levels(X, MODEL.transform, variables=(1, 1)), "two different"),
     "variable 4": (lambda: plots.levels(X, MODEL.transform, variables=(1, 4)), "from 0 to 3"),
     "unknown name": (
         lambda: plots.levels(X, MODEL.transform, variables=("a", "b"), names=NAMES),
-        "no variable 'a': the names are sepal length",
+        "Unknown variable 'a': the names are sepal length",
     ),
     "name of none": (lambda: plots.levels(X, MODEL.transform, variables=("a", "b")), "no names"),
     "fixed at mean": (
         lambda: plots.levels(X, MODEL.transform, variables=(0, 1), fixed="mean"),
-        "fixed='mean' came",
+        "got 'mean'",
     ),
     "fixed at row 75": (
         lambda: plots.levels(X, MODEL.transform, variables=(0, 1), fixed=75),
@@ -243,7 +246,7 @@ BAD = {
         lambda: plots.levels(X, MODEL.transform, variables=(0, 1), fixed=[1.0, 2.0]),
         "`fixed` has 2 entries",
     ),
-    "one column": (lambda: plots.levels(X[:, :1], MODEL.transform), r"shape \(75, 1\) came"),
+    "one column": (lambda: plots.levels(X[:, :1], MODEL.transform), r"got shape \(75, 1\)"),
 }
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import platform
 import re
-import shlex
 import warnings
 from html.parser import HTMLParser
 
@@ -22,8 +21,11 @@ from mercer.data.table import Reading
 from mercer.errors import InputError
 from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
-from mercer.report import build, components, drawing, looks, scatter
-from mercer.report.shown import number
+from mercer.report import build, drawing, scatter
+from mercer.views import classes as looks
+from mercer.views.scatter import BINS, cells
+from mercer.views.surface import zero_line
+from mercer.views.wording import number
 
 EVIL = "<script>alert(1)</script>"
 NASTY = [
@@ -35,9 +37,9 @@ NASTY = [
     "\udc80",
     "`a`",
 ]
-SECTIONS = [
-    "data", "kernel", "spectrum", "scores", "levels", "evidence", "reconstruction", "monitoring", "reproduce",
-]  # fmt: skip
+PAGE = ["data", "kernel", "spectrum", "scores", "levels", "evidence", "reconstruction", "reproduce"]
+# A detector's page begins with what it saw.
+SECTIONS = {False: PAGE, True: ["monitoring", "scores", *(s for s in PAGE if s != "scores")]}
 VOID = {"meta", "img", "link"}
 
 
@@ -119,9 +121,16 @@ def made():
 
 # ── every page ──────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("name", CASES)
-def test_every_section_of_every_model_says_something(made, name):
+def test_every_section_that_applies_says_something_and_no_other_is_there(made, name):
     page = Page(made(name)[2])
-    for section in SECTIONS:
+    wanted = {"data", "kernel", "spectrum", "scores", "evidence", "reproduce"}
+    wanted |= {"monitoring"} if name == "detector" else set()
+    wanted |= {"levels"} if name == "plane" else set()
+    wanted |= set() if name in ("detector", "precomputed", "drop-in") else {"reconstruction"}
+    assert [attrs["id"] for attrs in page.all("section")] == [
+        s for s in SECTIONS[name == "detector"] if s in wanted
+    ]
+    for section in wanted:
         assert len(page.texts[section]) > len(page.texts[f"{section}-title"]) + 30
     assert "nan" not in page.texts["all"].replace("not a number", "").lower().split()
     ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
@@ -347,10 +356,12 @@ def test_alarms_are_the_detectors():
     run[30:, 1] += 8.0
     detector = KernelPCADetector().fit(normal)
     ids = [f"minute {i}" for i in range(50)]
-    text = Page(build(detector, run, ids=ids, names=["a", "b", "c"])).texts["monitoring"]
+    page = Page(build(detector, run, ids=ids, names=["a", "b", "c"]))
+    text, begin = page.texts["monitoring"], page.texts["all"].partition("Limits:")[0]
     alarms = np.flatnonzero(detector.predict(run) == -1)
-    assert f"{len(alarms)} of 50 rows are alarms" in text
-    assert f"The first is minute {alarms[0]};" in text
+    assert f"{len(alarms)} of 50 rows are alarms" in begin
+    assert f"The first is at id minute {alarms[0]};" in begin
+    assert "b" in re.search(r"first alarmminute \d+\d+ rows?, led by (\w)", begin)[1]
     top = detector.monitor(run, names=["a", "b", "c"]).alarms["top"]
     for i, words in zip(alarms[:20], top, strict=False):
         assert f"minute {i}{words}" in text
@@ -385,18 +396,6 @@ def test_versions_of_the_fit_and_of_the_page_stand_side_by_side():
     assert "other5—" in text
 
 
-def test_the_command_for_levels_is_told_whole_and_only_where_it_works(made):
-    names = ["sepal length (cm)", "it's", "c"]
-    html = build(PCA(2).fit(cloud()), cloud(), names=names, source="a b.csv", model_file="m.mercer")
-    told = re.search(r"A slice through them: (.*)", Page(html).texts["levels"])
-    assert shlex.split(told[1]) == [
-        *("mercer", "plot", "levels", "m.mercer", "a b.csv"),
-        *("--variables", "sepal length (cm),it's", "-o", "levels.png"),
-    ]  # fmt: skip
-    for name in ("detector", "precomputed", "plane"):
-        assert "mercer plot" not in Page(made(name)[2]).texts["levels"]
-
-
 def test_evidence_is_the_fits_own(made):
     model, _, html = made("invalid")
     text = Page(html).texts["evidence"]
@@ -424,9 +423,9 @@ def test_above_twenty_thousand_points_are_counted_and_that_is_said(n, kind):
 def test_cells_are_numpys_histogram_and_the_label_of_most():
     rng = np.random.default_rng(0)
     x, y, codes = rng.random(5000), rng.random(5000), rng.integers(0, 3, 5000)
-    look = looks.looks(codes, 5000)
-    found = scatter.cells(x, y, (0.0, 1.0), (0.0, 1.0), look)
-    edges = np.linspace(0, 1, scatter.BINS + 1)
+    look = looks.classes(codes, 5000)
+    found = cells(x, y, (0.0, 1.0), (0.0, 1.0), look)
+    edges = np.linspace(0, 1, BINS + 1)
     whole = np.stack(
         [np.histogram2d(y[codes == c], x[codes == c], [edges, edges])[0].ravel() for c in range(3)]
     )
@@ -435,7 +434,7 @@ def test_cells_are_numpys_histogram_and_the_label_of_most():
     np.testing.assert_array_equal(found.majority, whole.max(axis=0)[found.places])
     assert found.counts.sum() == 5000
     # Every cell is drawn once, in its own colour and strength.
-    drawn = np.zeros(scatter.BINS**2, dtype=int)
+    drawn = np.zeros(BINS**2, dtype=int)
     look_of = dict(
         zip(
             found.places.tolist(),
@@ -443,11 +442,9 @@ def test_cells_are_numpys_histogram_and_the_label_of_most():
             strict=True,
         )
     )
-    for code, level, d in found.paths():
+    for code, level, d in scatter.cell_paths(found):
         for a, b, run in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\3z", d):
-            for place in range(
-                scatter.BINS * int(b) + int(a), scatter.BINS * int(b) + int(a) + int(run)
-            ):
+            for place in range(BINS * int(b) + int(a), BINS * int(b) + int(a) + int(run)):
                 drawn[place] += 1
                 assert look_of[place] == (code, level)
     np.testing.assert_array_equal(np.flatnonzero(drawn), found.places)
@@ -456,13 +453,13 @@ def test_cells_are_numpys_histogram_and_the_label_of_most():
 
 # ── parts ───────────────────────────────────────────────────────────────────
 def test_labels_of_every_kind_have_a_look_and_none_is_lost():
-    few = looks.looks(["run 10", "run 9", None, " ", "run 9"], 5)
+    few = looks.classes(["run 10", "run 9", None, " ", "run 9"], 5)
     assert few.names == ("run 9", "run 10", looks.MISSING)
     assert few.counts == (2, 1, 2)
-    numbers = looks.looks(np.linspace(0.0, 6.0, 61), 61)
+    numbers = looks.classes(np.linspace(0.0, 6.0, 61), 61)
     assert len(numbers.names) == looks.BANDS
     np.testing.assert_array_equal(numbers.codes, np.minimum(np.linspace(0, 6, 61).astype(int), 5))
-    words = looks.looks([f"w{i}" for i in range(100)] + ["often"] * 9, 109)
+    words = looks.classes([f"w{i}" for i in range(100)] + ["often"] * 9, 109)
     assert words.names[0] == "often"
     assert len(words.names) == looks.MOST_CLASSES
     for found, n in ((few, 5), (numbers, 61), (words, 109)):
@@ -473,9 +470,12 @@ def test_labels_of_every_kind_have_a_look_and_none_is_lost():
 
 
 def test_no_two_classes_look_alike():
-    look = looks.looks(np.arange(20), 20)
+    look = looks.classes(np.arange(20), 20)
     middle = np.zeros(1)
-    drawn = {drawing.points(middle, middle, c, 1.0, class_=look.colour(c)) for c in range(20)}
+    drawn = {
+        drawing.points(middle, middle, c, 1.0, class_=drawing.class_colour(look, c))
+        for c in range(20)
+    }
     assert len(drawn) == 20
 
 
@@ -490,17 +490,20 @@ def test_pictures_are_read_back_by_pillow(shape):
 
 def test_the_zero_line_of_a_disc_is_its_circle():
     side = np.linspace(-1, 1, 81)
-    values = side[None, :] ** 2 + side[:, None] ** 2 - 0.5
-    found = np.array(
-        [
-            [float(v) for v in part]
-            for part in re.findall(r"M(\S+) (\S+)L(\S+) (\S+?)(?=M|$)", components._contour(values))
-        ]
-    )
-    ends = (found.reshape(-1, 2) - 40.5) / 40  # in pixels of the picture, whose middle is 40.5
-    np.testing.assert_allclose(np.hypot(*ends.T), np.sqrt(0.5), atol=1e-3)
-    lengths = np.hypot(found[:, 2] - found[:, 0], found[:, 3] - found[:, 1]) / 40
+    found = zero_line(side, side, side[None, :] ** 2 + side[:, None] ** 2 - 0.5)  # (s, 2, 2)
+    np.testing.assert_allclose(np.hypot(*found.reshape(-1, 2).T), np.sqrt(0.5), atol=1e-3)
+    lengths = np.linalg.norm(found[:, 0] - found[:, 1], axis=1)
     np.testing.assert_allclose(lengths.sum(), 2 * np.pi * np.sqrt(0.5), rtol=5e-3)
+
+
+def test_the_zero_line_of_a_saddle_is_joined_by_its_middle():
+    ends = np.array([0.0, 1.0])
+    for middle in (0.5, -0.5):  # the positive corners meet in the middle, or the negative ones
+        corners = np.array([[1.0, -1.0], [-1.0, 1.0]]) + middle
+        pieces = zero_line(ends, ends, corners)
+        assert len(pieces) == 2
+        cut = {tuple(np.round(piece.mean(axis=0)).astype(int)) for piece in pieces}
+        assert cut == ({(0, 1), (1, 0)} if middle > 0 else {(0, 0), (1, 1)})
 
 
 @pytest.mark.parametrize(
@@ -542,7 +545,7 @@ def test_rows_too_far_out_to_be_computed_are_told_of(model):
     X = cloud(100)
     far = np.concatenate([np.full((2, 3), 1e200), X[:20]])
     page = Page(build(model.fit(X), far))
-    text = page.texts["scores"] + page.texts["reconstruction"] + page.texts["monitoring"]
+    text = "".join(page.texts.get(s, "") for s in ("scores", "reconstruction", "monitoring"))
     assert "too far out to be computed" in text
     found = page.data()
     if found["n"] == 20:  # they are not drawn, and the others keep their names

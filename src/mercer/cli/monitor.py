@@ -6,23 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from mercer._core.table import Table
 from mercer.app.files import check_output
 from mercer.app.monitor import MonitorRequest, monitored, named_by_time, table_text
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import flagged
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
-from mercer.data.frames import need
+from mercer.views.process import axis_times
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer.app.monitor import Seen
 
-__all__ = ["axis_times", "draw_charts", "monitor", "monitored", "name_by_time"]
+__all__ = ["draw_charts", "monitor", "monitored", "name_by_time"]
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
@@ -108,38 +106,5 @@ def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
     times = axis_times(seen.report.table["time"])
     if times is None:
         call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
-    table = seen.report.table
-    columns = {name: table[name] for name in table.columns}
-    columns["time"] = np.arange(len(table)) if times is None else times
-    axes = replace(seen.report, table=Table(columns)).plot(fig=figure)
-    axes[-1].set_xlabel("row" if times is None or seen.named is None else verbatim(seen.named))
-    if times is not None and times.dtype.kind == "M":  # 06:00, 07:00, … and the day once
-        axis = axes[-1].xaxis
-        dates = need("matplotlib.dates", extra="plot")
-        axis.set_major_formatter(dates.ConciseDateFormatter(axis.get_major_locator()))
-
-
-def axis_times(names: Any) -> Any:
-    """Names of rows as numbers or dates, where all of them are; None otherwise.
-
-    Examples
-    --------
-    >>> axis_times(["1", "2.5"])
-    array([1. , 2.5])
-    >>> axis_times(["2026-01-05T06:00", "2026-01-05T06:01"]).dtype
-    dtype('<M8[m]')
-    >>> axis_times(["a", "b"]) is None
-    True
-    """
-    values = np.asarray(names)
-    if values.dtype.kind in "iufM":
-        return values
-    for kind in (np.float64, np.datetime64):
-        try:
-            times = np.array([str(name) for name in values], dtype=kind)
-        except ValueError:
-            continue
-        known = np.isfinite(times) if kind is np.float64 else ~np.isnat(times)
-        if known.all():
-            return times
-    return None
+    label = "row" if times is None or seen.named is None else verbatim(seen.named)
+    seen.report.plot(fig=figure, axis=label)

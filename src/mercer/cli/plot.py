@@ -37,7 +37,7 @@ class Kind:
 KINDS = {
     "scores": Kind("two components, coloured by label", True, frozenset({"components"})),
     "spectrum": Kind("share of the variance of each component", False),
-    "panels": Kind("data, PCA, kernel PCA and the way back, of two variables", True),
+    "panels": Kind("data, PCA, kernel PCA and points taken back, of two variables", True),
     "levels": Kind(
         "components as functions over two variables",
         True,
@@ -46,7 +46,9 @@ KINDS = {
     "faces": Kind(
         "mean face and eigenfaces of a model of images", False, frozenset({"components"})
     ),
+    "reconstruction": Kind("rows beside what the components keep of them", True),
     "chart": Kind("T² and Q of a detector over time", True, frozenset({"time"})),
+    "contributions": Kind("variables behind alarms over time", True, frozenset({"time"})),
 }
 
 
@@ -61,7 +63,7 @@ class KindName(OptionType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in KINDS:
-            self.fail(f"No such picture {value!r}. {nearest(str(value), KINDS)}", param, ctx)
+            self.fail(f"Unknown picture {value!r}. {nearest(str(value), KINDS)}", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
@@ -82,12 +84,12 @@ def _inches(value: Any) -> tuple[float, float] | None:
 
 def _places(value: Any) -> tuple[int, ...] | None:
     found = read_numbers(value)
-    return found if found and len({*found}) == len(found) else None
+    return found if found and min(found) > 0 and len({*found}) == len(found) else None
 
 
 INCHES = Read("WxH", "a width and a height in inches, 0.5 to 100, such as 6x4.5", _inches)
 PLACES = Read(
-    "I,J,…", "components counted from 0, each once, such as 0,1", _places, takes_lists=True
+    "I,J,…", "components counted from 1, each once, such as 1,2", _places, takes_lists=True
 )
 
 
@@ -102,8 +104,7 @@ PLACES = Read(
     "--components",
     type=PLACES,
     envvar="MERCER_PLOT_COMPONENTS",  # not MERCER_COMPONENTS, which is how many to fit
-    help="Which components, counted from 0 as in the columns kernelpca0, …: one or two for scores, "
-    "any for levels and faces. Pictures call the first one 1.",
+    help="Which components, counted from 1: one or two for scores, any for levels and faces.",
 )
 @click.option(
     "--variables", type=NAMES, metavar="A,B", help="The two variables that move in levels."
@@ -141,10 +142,12 @@ def plot(
     \b
     scores    two components, coloured by label
     spectrum  share of the variance of each component; needs no data
-    panels    data, PCA, kernel PCA and the way back, of two variables
+    panels    data, PCA, kernel PCA and points taken back, of two variables
     levels    components as functions over two variables
     faces     mean face and eigenfaces of a model of images; needs no data
     chart     T² and Q of a detector over time
+    reconstruction  rows beside what the components keep of them
+    contributions   variables behind alarms over time
     """  # noqa: D301  (Click's mark for lines that stay as they are)
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
@@ -155,7 +158,7 @@ def plot(
     found = open_model(model)
     _check_model(kind, found)
     time = chosen.pop("time")
-    name_by_time(call, time if kind == "chart" else None)
+    name_by_time(call, time if "time" in KINDS[kind].options else None)
     asked = Asked(call, found, data, size, **chosen)
     with call.timed("draw"):
         figure = DRAW[kind](asked)
@@ -175,7 +178,7 @@ def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
     if known.needs_data and data is None:
         refuse(f"A picture of {kind} needs rows: mercer plot {kind} MODEL DATA -o FILE")
     if not known.needs_data and data is not None:
-        refuse(f"A picture of {kind} needs no rows, but {data!r} came: leave it out.")
+        refuse(f"A picture of {kind} needs no rows; got {data!r}: leave it out.")
     for option in chosen:
         if option not in known.options and flagged(option):
             whose = " and ".join(name for name, other in KINDS.items() if option in other.options)
@@ -184,18 +187,19 @@ def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
 
 def _check_model(kind: str, found: Opened) -> None:
     """Raise when the model is not of the kind that the picture is about."""
-    if kind == "chart" and not found.is_detector:
+    if kind in ("chart", "contributions") and not found.is_detector:
         refuse(
-            f"A chart needs a detector, but {str(found.path)!r} holds a {type(found.model).__name__}. "
+            f"A picture of {kind} needs a detector, but {str(found.path)!r} holds a "
+            f"{type(found.model).__name__}. "
             "Fit one: mercer fit DATA --model detector -o detector.mercer"
         )
-    if kind in ("panels", "levels", "faces") and found.is_precomputed:
+    if kind in ("panels", "levels", "faces", "reconstruction") and found.is_precomputed:
         refuse(
             f"{str(found.path)!r} was fitted to a kernel matrix, which says nothing about variables or "
             "pixels. Draw its scores or its spectrum."
         )
-    if found.is_detector and kind not in ("chart", "spectrum"):
+    if found.is_detector and kind not in ("chart", "contributions", "scores", "spectrum"):
         refuse(
-            f"{str(found.path)!r} holds a detector, which gives no scores. Draw its chart: "
+            f"{str(found.path)!r} holds a detector, of which {kind} is not drawn. Draw its chart: "
             f"mercer plot chart {found.path} DATA -o chart.png"
         )

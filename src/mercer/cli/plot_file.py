@@ -30,9 +30,9 @@ class PicturePath(OptionType):
         path = Path(value)
         suffix = path.suffix.lower().lstrip(".")
         if suffix not in SUFFIXES:
-            came = f"{path.suffix!r} is not known" if suffix else f"{str(value)!r} has no suffix"
+            what = f"{path.suffix!r} is not known" if suffix else f"{str(value)!r} has no suffix"
             hint = nearest(suffix, SUFFIXES) if suffix else f"Try {str(path) + '.png'!r}."
-            self.fail(f"{came}: a picture is a .png, .svg or .pdf file. {hint}", param, ctx)
+            self.fail(f"{what}: a picture is a .png, .svg or .pdf file. {hint}", param, ctx)
         return path
 
 
@@ -44,7 +44,7 @@ def need_matplotlib() -> None:
 def new_figure(size: tuple[float, float]) -> Any:
     """A matplotlib figure of so many inches, or an error with the command that installs matplotlib.
 
-    It is none of pyplot's: it needs no display, and nobody has to close it.
+    It is not one of pyplot's: it needs no display, and does not have to be closed.
     """
     return need("matplotlib.figure", extra="plot").Figure(figsize=size, layout="constrained")
 

@@ -17,6 +17,7 @@ from mercer.cli.ending import refuse
 from mercer.cli.monitor import draw_charts, monitored
 from mercer.cli.plot_file import new_figure, verbatim
 from mercer.data.frames import need
+from mercer.views.fitted import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,11 @@ class Asked:
         """The rows, prepared for the model."""
         return read_sheet(self.call, str(self.data), self.found)
 
+    @cached_property
+    def labels(self) -> Any:
+        """The labels, as a picture shows them."""
+        return label_values(self.sheet.labels)
+
     @property
     def features(self) -> list[str]:
         """Names of the d columns that the model sees."""
@@ -74,26 +80,24 @@ class Asked:
         return new_figure(self.size or (width, height))
 
     def chosen(self, most: int) -> list[int]:
-        """The components that were asked for, or the first few, all of them there."""
-        k = int(self.model.n_components_)
-        wanted = range(min(k, most)) if self.components is None else self.components
+        """The components that were asked for, or the first few, counted from 0; all of them there."""
+        k = Fitted.of(self.model).k
+        wanted = range(1, min(k, most) + 1) if self.components is None else self.components
         for component in wanted:
-            if component >= k:
+            if component > k:
                 refuse(
-                    f"--components has {component}, but {str(self.found.path)!r} has {k}, counted "
-                    f"from 0 to {k - 1}."
+                    f"--components must be numbers from 1 to {k}, the components of "
+                    f"{str(self.found.path)!r}; got {component}."
                 )
-        return list(wanted)
+        return [component - 1 for component in wanted]
 
-    def way_back(self, what: str) -> Callable[[Array], Array]:
-        """The model's way from scores to rows, or an error that says how to get one."""
+    def need_preimage(self, what: str) -> None:
+        """Refuse a model whose scores don't lead back to rows, and say how to get one."""
         if not self.found.has_way_back:
             refuse(
-                f"{what} needs a way back from scores to rows, and {str(self.found.path)!r} has none. "
-                "Fit it with one: mercer fit DATA --preimage ridge -o MODEL"
+                f"{what} needs a pre-image, the way from scores back to rows, and "
+                f"{str(self.found.path)!r} has none. Fit with one: mercer fit DATA --preimage ridge -o MODEL"
             )
-        back = self.model.inverse_transform
-        return lambda scores: self.unscaled(np.asarray(back(scores)))
 
 
 def label_values(labels: Any) -> Any:
@@ -114,27 +118,19 @@ def label_values(labels: Any) -> Any:
 # ── of rows ─────────────────────────────────────────────────────────────────
 def draw_scores(asked: Asked) -> Any:
     """Two components against each other, coloured by label."""
-    pair = (0, 1) if asked.components is None else asked.components
-    if len(pair) > 2:
-        refuse(
-            f"--components {','.join(map(str, pair))} came, and scores are drawn for one or two."
-        )
-    asked.chosen(2)
-    sheet = asked.sheet
+    chosen = asked.chosen(2)
+    if len(chosen) > 2:
+        listed = ",".join(map(str, asked.components or ()))
+        refuse(f"--components must be one or two components for scores; got {listed}.")
     figure = asked.figure(6.0, 4.6)
-    plots.scores(
-        np.asarray(asked.model.transform(sheet.rows)),
-        label_values(sheet.labels),
-        components=pair,
-        explained_variance_ratio=asked.model.explained_variance_ratio_,
-        ax=figure.subplots(),
-    )
+    rows, ax = asked.sheet.rows, figure.subplots()
+    plots.scores(asked.model, rows, asked.labels, components=chosen, ax=ax)
     return figure
 
 
 def draw_panels(asked: Asked) -> Any:
     """The four panels: data, PCA, kernel PCA, and the points taken back."""
-    back = asked.way_back("The fourth panel")
+    asked.need_preimage("The fourth panel")
     rows = np.asarray(asked.sheet.rows)  # (n, 2)
     if rows.shape[1] != 2:
         refuse(
@@ -142,14 +138,15 @@ def draw_panels(asked: Asked) -> Any:
             f"mercer plot scores {asked.found.path} DATA -o scores.png"
         )
     scores = np.asarray(asked.model.transform(rows))
+    back = asked.unscaled(np.asarray(asked.model.inverse_transform(scores)))
     k = scores.shape[1]
     figure = asked.figure(7.6, 6.4)
     axes = plots.panels(
         asked.sheet.raw(),
         _linear(asked.call, rows),
         scores,
-        back(scores),
-        label_values(asked.sheet.labels),
+        back,
+        asked.labels,
         titles=("data", "PCA", model_name(asked.model), f"back from {k} component{'s' * (k > 1)}"),
         fig=figure,
     )
@@ -171,36 +168,38 @@ def _linear(call: Call, rows: Array) -> Array:
 def draw_levels(asked: Asked) -> Any:
     """The first components, or those asked for, as functions over two variables in their own units."""
     chosen = asked.chosen(SHOWN_LEVELS)
-    names = asked.shown
-    raw = asked.sheet.raw()  # (n, d)
-    pair = _pair(asked)
-    axes = plots.levels(
-        raw,
-        lambda points: asked.model.transform(asked.sheet.preparation.scaled(points)),
+    axes = plots.contours(
+        asked.model,
+        asked.sheet.rows,
+        preparation=asked.found.preparation,
         component=chosen if len(chosen) > 1 else chosen[0],
-        variables=pair,
-        fixed=_held(asked.fixed, raw),
-        names=names,
-        labels=label_values(asked.sheet.labels),
+        variables=_pair(asked),
+        fixed=_held(asked.fixed, len(asked.sheet)),
+        names=asked.shown,
+        labels=asked.labels,
         resolution=GRID,
     )
     figure = np.atleast_1d(axes)[0].figure
     need("matplotlib.pyplot", extra="plot").close(figure)  # pyplot made it, and would keep it
-    if len(chosen) > 1 and pair is None:
-        _name_outer(axes, names)
     if asked.size is not None:
         figure.set_size_inches(asked.size)
     return figure
 
 
-def _name_outer(axes: Any, names: list[str]) -> None:
-    """The variables along the left and the lower edge of a grid of pictures."""
-    across = axes[0].get_subplotspec().get_gridspec().ncols
-    for place, ax in enumerate(axes):
-        if place % across == 0:
-            ax.set_ylabel(names[1])
-        if place + across >= len(axes):
-            ax.set_xlabel(names[0])
+def draw_reconstruction(asked: Asked) -> Any:
+    """Rows there and back: points of two variables, pictures, or the error of each column."""
+    asked.need_preimage("A reconstruction")
+    figure = asked.figure(5.6, 5.0)
+    plots.reconstruction(
+        asked.model,
+        asked.sheet.rows,
+        asked.labels,
+        names=asked.shown,
+        shape=_image_shape(asked, needed=False),
+        preparation=asked.found.preparation,
+        fig=figure,
+    )
+    return figure
 
 
 def draw_chart(asked: Asked) -> Any:
@@ -211,44 +210,46 @@ def draw_chart(asked: Asked) -> Any:
     return figure
 
 
+def draw_contributions(asked: Asked) -> Any:
+    """Which variables led alarms, and when."""
+    seen = monitored(asked.model, asked.sheet, top=3)
+    if seen.report.contributions is None or not seen.count:
+        why = "this kernel has no derivative" if seen.count else "no row is an alarm"
+        refuse(
+            f"There are no contributions to draw: {why}. Draw the statistics: mercer plot chart "
+            f"{asked.found.path} {asked.data} -o chart.png"
+        )
+    figure = asked.figure(8.0, 3.6)
+    plots.contributions_over_time(seen.report, ax=figure.subplots())
+    return figure
+
+
 # ── of the model alone ──────────────────────────────────────────────────────
 def draw_spectrum(asked: Asked) -> Any:
-    """Each eigenvalue as a share of the true total."""
-    model = getattr(asked.model, "model_", asked.model)  # that of a detector
-    share = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
+    """Each eigenvalue as a share of the true total, and what the fit is sure of."""
     figure = asked.figure(5.6, 4.0)
-    plots.spectrum(share, total=max(1.0, float(share.sum())), ax=figure.subplots())
+    plots.spectrum(asked.model, ax=figure.subplots())
     return figure
 
 
 def draw_faces(asked: Asked) -> Any:
-    """The mean as a picture, and for each component what one standard deviation along it adds.
-
-    For a linear model that is the eigenface. For another kernel it is what the way back makes of the step,
-    which holds near the mean only.
-    """
+    """The mean as a picture, and for each component what one standard deviation along it adds."""
     shape = _image_shape(asked)
-    back = asked.way_back("An eigenface")
+    asked.need_preimage("An eigenface")
     chosen = asked.chosen(SHOWN_FACES)
-    k = int(asked.model.n_components_)
-    steps = np.zeros((len(chosen) + 1, k))  # the first row is the mean: no step at all
-    spreads = np.sqrt(np.asarray(asked.model.explained_variance_, dtype=np.float64))
-    steps[range(1, len(chosen) + 1), chosen] = spreads[chosen]
-    pictures = np.asarray(back(steps), dtype=np.float64)  # (1 + c, h * w)
-    mean = pictures[0] - pictures[0].mean()  # so that middle grey is its average brightness
-    share = asked.model.explained_variance_ratio_
-    titles = ["mean", *(f"{j + 1}: {share[j]:.1%}".replace("%", " %") for j in chosen)]
-    across = min(FACES_ACROSS, len(pictures))
+    across = min(FACES_ACROSS, len(chosen) + 1)
     tall = CELL * shape[0] / shape[1] + TEXT
-    figure = asked.figure(CELL * across, tall * -(-len(pictures) // across))
-    sheet = np.vstack([mean, pictures[1:] - pictures[0]])
-    plots.faces(sheet, shape=shape, n_columns=across, titles=titles, symmetric=True, fig=figure)
+    figure = asked.figure(CELL * across, tall * -(-(len(chosen) + 1) // across))
+    knobs: dict[str, Any] = {"components": chosen, "preparation": asked.found.preparation}
+    plots.components(asked.model, shape, n_columns=across, fig=figure, **knobs)
     return figure
 
 
-def _image_shape(asked: Asked) -> tuple[int, int]:
+def _image_shape(asked: Asked, *, needed: bool = True) -> Any:
     """Height and width of the training images: the model knows them, or --image-size says them."""
     shape = asked.call.reading.image_size or getattr(asked.found.preparation, "image_shape", None)
+    if shape is None and not needed:
+        return None
     if shape is None:
         refuse(
             f"{str(asked.found.path)!r} was not fitted to a folder of images. If its columns are pixels, "
@@ -277,18 +278,18 @@ def _pair(asked: Asked) -> tuple[int, int] | None:
     for name in wanted:
         if name not in names:
             refuse(
-                f"--variables has {name!r}, which this model does not know. {nearest(name, names)}"
+                f"--variables has {name!r}, which is not a variable of this model. {nearest(name, names)}"
             )
     if len(wanted) != 2:
-        refuse(f"--variables needs two names, but {len(wanted)} came: {', '.join(wanted)}.")
+        refuse(f"--variables must be two names; got {len(wanted)}: {', '.join(wanted)}.")
     return names.index(wanted[0]), names.index(wanted[1])
 
 
-def _held(fixed: str | None, raw: Array) -> Any:
+def _held(fixed: str | None, n: int) -> Any:
     if fixed in (None, "median"):
         return "median"
-    if not fixed.isdecimal() or int(fixed) >= len(raw):
-        refuse(f"--fixed {fixed} came. Use median, or a row from 0 to {len(raw) - 1}.")
+    if not fixed.isdecimal() or int(fixed) >= n:
+        refuse(f"--fixed must be median, or a row from 0 to {n - 1}; got {fixed}.")
     return int(fixed)
 
 
@@ -307,5 +308,7 @@ DRAW: dict[str, Callable[[Asked], Any]] = {
     "panels": draw_panels,
     "levels": draw_levels,
     "faces": draw_faces,
+    "reconstruction": draw_reconstruction,
     "chart": draw_chart,
+    "contributions": draw_contributions,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.app.files import check_output, replacing, told_file
+from mercer.app.files import check_output, told_file
 from mercer.app.rows import Opened, open_model, read_sheet
 from mercer.cli.ending import refuse
 from mercer.cli.verb import Call, verb
@@ -33,7 +33,10 @@ mercer report circles.mercer circles.csv -o report.html"""
     metavar="FILE",
     help="The HTML file; - is stdout.",
 )
-@click.option("--title", help="Of the page; what it is about otherwise.")
+@click.option(
+    "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
+)
+@click.option("--title", help="The title of the page; what it is about otherwise.")
 @click.option(
     "--date/--no-date",
     "dated",
@@ -41,53 +44,60 @@ mercer report circles.mercer circles.csv -o report.html"""
     help="Whether the page says when it was made; SOURCE_DATE_EPOCH sets the day.",
 )
 def report(
-    call: Call, *, model: str, data: str, output: str, title: str | None, dated: bool
+    call: Call,
+    *,
+    model: str,
+    data: str,
+    output: str,
+    time: str | None,
+    title: str | None,
+    dated: bool,
 ) -> None:
     """Write one HTML file that shows a model and its data, and opens anywhere.
 
-    It holds everything it needs and asks nobody for anything: the data in numbers, the kernel and how it was
-    chosen, spectrum, scores with what is under the pointer, level sets of two columns, the evidence in plain
-    words, what the components keep, alarms of a detector, and the commands that reproduce it. More than
-    20 000 rows are counted in cells, which the page says.
+    It holds everything it needs and loads nothing: the alarms of a detector first, then the data in numbers,
+    the kernel and how it was chosen, spectrum, scores with what is under the pointer, level sets of two
+    columns, the evidence in plain words, what the components keep, and the commands that reproduce it. More
+    than 20 000 rows are counted in cells, which the page says.
     """
-    from mercer.report import build
+    import mercer.report as page
+    from mercer.cli.monitor import name_by_time
 
     if output == "-" and call.as_json:
         refuse("-o - and --json both fill stdout. Name a file for the page.")
     path = None if output == "-" else check_output(output, [model, data])
     date = _date() if dated else None
+    name_by_time(call, time)
     opened = open_model(model)
     sheet = read_sheet(call, data, opened, gaps=opened.is_detector)
-    with call.timed("build"):
-        page = build(
-            opened.model,
-            sheet.rows,
-            preparation=opened.preparation,
-            ids=sheet.ids,
-            labels=sheet.labels,
-            header=opened.header,
-            digest=sheet.digest,
-            commands=[call.line] if call.line else (),
-            source=data,
-            model_file=model,
-            missing=_missing(call, data, opened),
-            notes=call.notes,
-            title=title,
-            date=date,
-        )
-    body = page.encode("utf-8")
-    if len(body) > LARGE:
-        size = format_bytes(len(body))
-        call.warn(f"The report is large, {size}: it may be slow to open or to send.")
+    about: dict[str, Any] = {
+        "preparation": opened.preparation,
+        "ids": sheet.ids,
+        "labels": sheet.labels,
+        "header": opened.header,
+        "digest": sheet.digest,
+        "commands": [call.line] if call.line else (),
+        "source": data,
+        "model_file": model,
+        "missing": _missing(call, data, opened),
+        "notes": call.notes,
+        "title": title,
+        "date": date,
+    }
     if path is None:
-        click.echo(body, nl=False)
+        with call.timed("build"):
+            text = page.build(opened.model, sheet.rows, **about)
+        click.echo(text.encode("utf-8"), nl=False)
         return
     replaced = path.exists()
-    with call.timed("write"), replacing(path) as file:
-        file.write(body)
+    with call.timed("build"):
+        page.report(opened.model, sheet.rows, path, **about)
+    size = path.stat().st_size
+    if size > LARGE:
+        call.warn(f"The report is large, {format_bytes(size)}: it may be slow to open or to send.")
     call.say(told_file(path, replaced=replaced))
     n, d = sheet.rows.shape
-    call.tell({"file": path, "bytes": len(body), "n": n, "d": d})
+    call.tell({"file": path, "bytes": size, "n": n, "d": d})
 
 
 def _missing(call: Call, data: str, opened: Opened) -> Any:
@@ -118,4 +128,4 @@ def _date() -> str:
     try:
         return datetime.fromtimestamp(int(epoch), UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
-        refuse(f"SOURCE_DATE_EPOCH={epoch!r} came; whole seconds since 1970 were needed.")
+        refuse(f"SOURCE_DATE_EPOCH must be whole seconds since 1970; got {epoch!r}.")

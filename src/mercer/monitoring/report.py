@@ -117,33 +117,38 @@ class Monitoring:
         named = leading(gain, self.names, top)
         return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
 
-    def summary(self) -> str:
+    def summary(self, axis: str = "time") -> str:
         """The alarms in words: how many, since when, and what led when they began.
+
+        Parameters
+        ----------
+        axis : str, default="time"
+            What the times are called, such as "row" where they count rows.
 
         Returns
         -------
         text : str
         """
-        texts = (self._counted(), self._beginnings(), self.gaps.in_words(self.names))
+        texts = (self._counted(axis), self._beginnings(axis), self.gaps.in_words(self.names))
         return " ".join(filter(None, texts))
 
-    def _counted(self) -> str:
+    def _counted(self, axis: str) -> str:
         alarm, time = self.table["alarm"], self.table["time"]
         count, n = int(alarm.sum()), int(self.table["judged"].sum())
-        rows = f"{n} rows" if n == len(alarm) else f"{n} judged rows"
+        rows = f"{n}{' judged' * (n < len(alarm))} row{'s' * (n != 1)}"
         if count == 0:
-            return f"None of {rows} is an alarm."
+            return "The one row is not an alarm." if n == 1 else f"None of {rows} is an alarm."
         runs = self.runs
         longest = max(runs, key=lambda run: run.rows)
         share = f"{100 * count / n:.1f} %"
         if count == 1:
-            return f"1 of {rows} is an alarm ({share}), at time {time[longest.first]}."
+            return f"1 of {rows} is an alarm ({share}), at {axis} {time[longest.first]}."
         return (
-            f"{count} of {rows} are alarms ({share}). The first is at time {time[runs[0].first]}; the "
-            f"longest run is from time {time[longest.first]} to {time[longest.last]} ({longest})."
+            f"{count} of {rows} are alarms ({share}). The first is at {axis} {time[runs[0].first]}; the "
+            f"longest run is from {axis} {time[longest.first]} to {time[longest.last]} ({longest})."
         )
 
-    def _beginnings(self) -> str:
+    def _beginnings(self, axis: str) -> str:
         """What led when the longest runs began, in the order of time."""
         runs, time = self.runs, self.table["time"]
         longest = self.longest(MOST_RUNS)
@@ -154,7 +159,7 @@ class Monitoring:
         if len(runs) == 1:
             return f"Leading when it began: {told[0][1]}."
         listed = "; ".join(
-            f"{words} (time {time[run.first]}, {run.rows} long)" for run, words in told
+            f"{words} ({axis} {time[run.first]}, {run.rows} long)" for run, words in told
         )
         which = (
             "the runs"
@@ -223,11 +228,11 @@ class Monitoring:
         """The table as a pandas DataFrame."""
         return self.table.to_pandas()
 
-    def plot(self, fault_at: Any = None, fig: Any = None) -> Any:
+    def plot(self, fault_at: Any = None, fig: Any = None, axis: str | None = None) -> Any:
         """Control charts of T² and Q over time.
 
         The lines are the limits of the table, where alarms begin. Rows that could not be judged are gaps,
-        with a mark below.
+        with a mark below. Times that are neither numbers nor dates, or not in order, are counted instead.
 
         Parameters
         ----------
@@ -235,26 +240,17 @@ class Monitoring:
             Where to draw a line, such as when a fault is known to have begun.
         fig : matplotlib Figure, optional
             Where to draw. A new figure is made otherwise.
+        axis : str, optional
+            What the times are called.
 
         Returns
         -------
         ndarray of two matplotlib Axes
         """
         # Here, not on top: rows are judged where there is no matplotlib.
-        from mercer.plots.charts import control_charts
+        from mercer.plots.charts import monitoring
 
-        t = self.table
-        return control_charts(
-            t["T2"],
-            t["Q"],
-            t2_limit=self.line("T2"),
-            q_limit=self.line("Q"),
-            alarms=t["alarm"],
-            judged=t["judged"],
-            time=t["time"],
-            fault_at=fault_at,
-            fig=fig,
-        )
+        return monitoring(self, fault_at=fault_at, fig=fig, axis=axis)
 
     def __str__(self) -> str:
         return f"{self.summary()}\n\n{self.table}"

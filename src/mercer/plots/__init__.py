@@ -1,4 +1,6 @@
-"""Pictures of a fit: arrays in, Axes out, nothing is fitted here.
+"""Pictures of a fit: a fitted model and rows in, or arrays, and Axes out. Nothing is fitted here.
+
+What is drawn is computed in `mercer.views`, once for every kind of picture.
 
 Matplotlib is imported when the first picture is drawn, never before. No function shows a window or
 changes a global setting; what is returned can be restyled and saved by the caller.
@@ -13,20 +15,30 @@ Examples
 'share of the variance (%)'
 """
 
-from mercer.plots.biplot import arrows
-from mercer.plots.charts import contribution_bars, control_charts, spectrum
-from mercer.plots.contours import levels
-from mercer.plots.images import faces, ladder
-from mercer.plots.scatter import panels, scores
+from mercer.plots.charts import (
+    contribution_bars,
+    contributions_over_time,
+    control_charts,
+    monitoring,
+    spectrum,
+)
+from mercer.plots.contours import contours, levels
+from mercer.plots.images import components, faces, ladder, reconstruction
+from mercer.plots.scatter import arrows, panels, scores
 
 __all__ = [
     "arrows",
+    "components",
+    "contours",
     "contribution_bars",
+    "contributions_over_time",
     "control_charts",
     "faces",
     "ladder",
     "levels",
+    "monitoring",
     "panels",
+    "reconstruction",
     "scores",
     "spectrum",
 ]

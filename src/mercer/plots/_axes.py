@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from mercer._core.types import Array
-
 AxesArray: TypeAlias = NDArray[Any]  # of matplotlib Axes
 
-INK = "#333333"  # lines and remarks that are no data
+INK = "#333333"  # lines and remarks that are not data
 FAINT = "#BDBDBD"  # data that serve as a backdrop
 
 
@@ -34,10 +32,7 @@ def pyplot() -> ModuleType:
     except ModuleNotFoundError as cause:
         if (cause.name or "").partition(".")[0] != "matplotlib":
             raise  # matplotlib is there but broken: its own message says more than ours would
-        msg = (
-            "A picture was asked for, which needs matplotlib, and matplotlib is not installed. "
-            'Install it with: pip install "mercer[plot]"'
-        )
+        msg = 'Pictures need matplotlib, which is not installed. Run: pip install "mercer[plot]"'
         raise MissingMatplotlibError(msg) from cause
     return plt
 
@@ -61,16 +56,6 @@ def grid(
         # empty figure without a layout of its own is handed over for just that.
         fig.set_layout_engine("constrained")
     return np.asarray(fig.subplots(rows, columns, squeeze=False), dtype=object)
-
-
-def span(values: Array, margin: float) -> tuple[float, float]:
-    """(min, max), widened when equal so that an axis can be drawn, and by a margin on either side."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        half = 0.5 * abs(low) or 0.5
-        low, high = low - half, high + half
-    pad = margin * (high - low)
-    return low - pad, high + pad
 
 
 def tidy(ax: Axes) -> None:

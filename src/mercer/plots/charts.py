@@ -1,4 +1,4 @@
-"""The spectrum as shares of the variance; control charts of a process, and the variables behind an alarm."""
+"""The spectrum as shares of the variance; a process over time, and the variables behind its alarms."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
-from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
-from mercer.plots import _axes, _checks
-from mercer.plots._labels import PALETTE
+from mercer.plots import _axes
+from mercer.views import contributions as contributions_view
+from mercer.views import contributions_over_time as over_time_view
+from mercer.views import control_charts as charts_view
+from mercer.views import monitoring as monitoring_view
+from mercer.views import spectrum as spectrum_view
+from mercer.views.classes import PALETTE
+from mercer.views.process import seen_by
+from mercer.views.variance import MANY_BARS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from mercer._core.types import Array
     from mercer.plots._axes import AxesArray
+    from mercer.views import ControlCharts, Spectrum
+    from mercer.views.process import Chart
 
 NORMAL, ALARM = PALETTE[0], PALETTE[1]
-ENOUGH = 95.0  # per cent: the usual mark for "nearly all of the variance"
-MANY_BARS = 40  # beyond, gaps between bars are narrower than a pixel and make stripes
-ROUNDING = 1e-8
-WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes everything normal into a line
 
 
 @public
@@ -32,8 +34,9 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
 
     Parameters
     ----------
-    eigenvalues : array of shape (k,)
-        In descending order, as a fitted model has them.
+    eigenvalues : fitted model, or array of shape (k,)
+        A model, which brings its whole variance and what it is sure of, or eigenvalues in descending
+        order.
     total : float, optional
         The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix.
         Without it the shares are those of the kept eigenvalues only, and the axis says so.
@@ -52,70 +55,44 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     >>> ax.get_lines()[0].get_ydata()
     array([60., 90.])
     """
-    share = 100 * _shares(eigenvalues, total)  # (k,)
-    running = np.minimum(np.cumsum(share), 100.0)
+    view = spectrum_view(eigenvalues, total=total)
+    share, running = 100 * view.shares, 100 * view.running
     position = np.arange(1, len(share) + 1)
     ax = _axes.one(ax, width=5.2, height=3.8)
     _axes.tidy(ax)
+    few = len(share) <= MANY_BARS
     style: dict[str, Any] = {"color": PALETTE[5], "label": "each component"}
-    if len(share) <= MANY_BARS:
+    if few:
         ax.bar(position, share, width=0.8, **style)
     else:  # one outline: ten thousand bars take seconds to draw
         ax.stairs(share, np.arange(len(share) + 1) + 0.5, fill=True, **style)
-    ax.plot(
-        position,
-        running,
-        color=PALETTE[0],
-        marker="o" if len(share) <= MANY_BARS else None,
-        markersize=4,
-        label=f"cumulative, {running[-1]:.1f} % in all",
-    )
-    _mark(ax, running)
-    ax.set(xlabel="component", xlim=(0.4, len(share) + 0.6), ylim=(0, 104))
-    ax.set_ylabel(
-        "share of the kept variance (%)" if total is None else "share of the variance (%)"
-    )
+    words = f"cumulative, {running[-1]:.1f} % in all"
+    style = {"color": PALETTE[0], "marker": "o" if few else None, "markersize": 4}
+    ax.plot(position, running, label=words, **style)
+    if view.bounds is not None and view.shows_bounds:
+        words = "where the true share lies"
+        ax.vlines(position, *(100 * view.bounds.T), color=_axes.INK, linewidth=1.2, label=words)
+    _mark(ax, view)
+    ax.set(xlabel=view.axes[0], ylabel=view.axes[1], xlim=(0.4, len(share) + 0.6), ylim=(0, 104))
     ax.set_yticks(range(0, 101, 20))
     ax.locator_params(axis="x", integer=True)
     ax.legend(loc="best", fontsize=9, framealpha=0.9, edgecolor="none")
     return ax
 
 
-def _mark(ax: Axes, running: Array) -> None:
+def _mark(ax: Axes, view: Spectrum) -> None:
     """The 95 % line, and how many components it takes where those given come so far."""
-    reached = np.flatnonzero(running >= ENOUGH * (1 - ROUNDING))
+    enough, k = 100 * view.enough, view.reached
     style: dict[str, Any] = {"color": _axes.INK, "linewidth": 1}
-    if len(reached):
-        k = int(reached[0]) + 1
-        ax.plot([k], [running[k - 1]], marker="o", markersize=6, linestyle="", **style, zorder=3)
-        text = f"{ENOUGH:.0f} % with k = {k}"
-    else:
-        text = f"{ENOUGH:.0f} %, not reached"
-    ax.axhline(ENOUGH, linestyle="--", label=text, **style)
+    text = f"{enough:.0f} %, not reached"
+    if k is not None:
+        at = 100 * view.running[k - 1]
+        ax.plot([k], [at], marker="o", markersize=6, linestyle="", **style, zorder=3)
+        text = f"{enough:.0f} % with k = {k}"
+    ax.axhline(enough, linestyle="--", label=text, **style)
 
 
-def _shares(eigenvalues: Any, total: float | None) -> Array:
-    values = _checks.finite("eigenvalues", eigenvalues, ndim=1, shape="(k,)")
-    slack = ROUNDING * float(np.abs(values).max())
-    if values.min() < -slack or (np.diff(values) > slack).any():
-        msg = (
-            f"`eigenvalues` must be non-negative and descending, but {values[:4]}… came. Shares of "
-            "the variance exist only for such: sort them, and drop the negative ones of an "
-            "indefinite kernel."
-        )
-        raise InputError(msg)
-    kept = float(values.sum())
-    whole = kept if total is None else float(total)
-    if not (np.isfinite(whole) and whole > 0 and kept <= whole * (1 + ROUNDING)):
-        msg = (
-            f"The eigenvalues add up to {kept:.6g}, which is no part of a total of {whole:.6g}. "
-            "`total` must be positive and at least their sum: pass the trace of the centred kernel "
-            "matrix, on the scale of the eigenvalues."
-        )
-        raise InputError(msg)
-    return np.maximum(values, 0) / whole
-
-
+# ── a process over time ─────────────────────────────────────────────────────
 @public
 def control_charts(
     t2: Any,
@@ -129,7 +106,7 @@ def control_charts(
     fault_at: Any = None,
     fig: Figure | SubFigure | None = None,
 ) -> AxesArray:
-    """T² above Q over time, each with its limit, alarms in another colour.
+    """T² above Q over time, each with its limit, alarms in another colour and shape.
 
     The scale is logarithmic where values go far beyond the limit; infinite ones are triangles on top.
 
@@ -162,68 +139,98 @@ def control_charts(
     >>> [ax.get_ylabel() for ax in axes]
     ['T²', 'Q']
     """
-    values, known = {"t2": t2, "q": q}, _judged(judged, t2)
-    read = {name: _statistic(name, v, known) for name, v in values.items()}
-    n = len(read["t2"])
-    when: Any = np.arange(n) if time is None else np.asarray(time)
-    marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
-    _checks.same_rows(n, q=read["q"], time=when, **({} if marked is None else {"alarms": marked}))
-    axes = _axes.grid(fig, 2, 1, width=8.0, height=5.2)[:, 0]
-    axes[0].sharex(axes[1])
-    axes[0].tick_params(labelbottom=False)
-    for ax, name, label, limit in zip(
-        axes, ("t2", "q"), ("T²", "Q"), (t2_limit, q_limit), strict=True
-    ):
-        _chart(ax, when, read[name], _limit(f"{name}_limit", limit), marked)
+    knobs: dict[str, Any] = {"t2_limit": t2_limit, "q_limit": q_limit}
+    view = charts_view(t2, q, alarms=alarms, judged=judged, time=time, **knobs)
+    return drawn(view, fault_at=fault_at, fig=fig)
+
+
+@public
+def monitoring(
+    detector: Any,
+    X: Any = None,
+    *,
+    time: Any = None,
+    names: Any = None,
+    fault_at: Any = None,
+    fig: Figure | SubFigure | None = None,
+    axis: str | None = None,
+) -> AxesArray:
+    """T² above Q of a detector over time, each with the limit that decides, alarms in colour and shape.
+
+    Parameters
+    ----------
+    detector : fitted KernelPCADetector, or Monitoring
+        A detector, which monitors `X`, or what its `monitor` gave.
+    X : array-like of shape (n, d)
+        Rows in the order of time, for a detector.
+    time : array-like of shape (n,), optional
+        When each row was taken: numbers or dates. The index of a data frame of dates, or the number of
+        the row, otherwise.
+    names : sequence of d strings, optional
+        Names of the variables.
+    fault_at : a time, optional
+        Where to draw a line, such as when a fault is known to have begun.
+    fig : matplotlib Figure, optional
+        Where to draw. A new figure is made otherwise.
+    axis : str, optional
+        What the times are called.
+
+    Returns
+    -------
+    ndarray of two matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from mercer import KernelPCADetector, plots
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> axes = plots.monitoring(KernelPCADetector().fit(X), X[:50] * 2.0, fig=Figure())
+    >>> [ax.get_ylabel() for ax in axes]
+    ['T²', 'Q']
+    """
+    view = monitoring_view(detector, X, time=time, names=names, axis=axis)
+    return drawn(view, fault_at=fault_at, fig=fig)
+
+
+def drawn(view: ControlCharts, *, fault_at: Any = None, fig: Any = None) -> AxesArray:
+    """Charts one above the other, over the same times."""
+    m = len(view.charts)
+    axes = _axes.grid(fig, m, 1, width=8.0, height=0.6 + 2.3 * m)[:, 0]
+    for ax, own in zip(axes, view.charts, strict=True):
+        _chart(ax, view, own)
         if fault_at is not None:
             ax.axvline(fault_at, color=_axes.INK, linewidth=1, linestyle=":", label="fault begins")
-        ax.set_ylabel(label)
-    axes[1].set_xlabel("row" if time is None else "time")
+        if ax is not axes[-1]:
+            ax.sharex(axes[-1])
+            ax.tick_params(labelbottom=False)
+    _along_time(axes[-1], view.axis, view.time)
     # The fuller legend: one chart may be without a limit.
-    handles, labels = max(
-        (ax.get_legend_handles_labels() for ax in axes), key=lambda hl: len(hl[1])
-    )
+    every = (ax.get_legend_handles_labels() for ax in axes)
+    handles, labels = max(every, key=lambda found: len(found[1]))
     where = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(labels)}
     axes[0].legend(handles, labels, fontsize=9, frameon=False, **where)
     return axes
 
 
-def _judged(judged: Any, t2: Any) -> Any:  # (n,)
-    n = len(np.atleast_1d(np.asarray(t2)))
-    known = np.ones(n, dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
-    _checks.same_rows(n, judged=known)
-    if not known.any():
-        msg = "`judged` is False for every row, so there is nothing to draw. Pass rows with statistics."
-        raise InputError(msg)
-    return known
+def _along_time(ax: Axes, name: str, time: Any) -> None:
+    ax.set_xlabel(name)
+    if time.dtype.kind == "M":  # 06:00, 07:00, … and the day once
+        from matplotlib import dates
+
+        made: Any = dates.ConciseDateFormatter
+        ax.xaxis.set_major_formatter(made(ax.xaxis.get_major_locator()))
 
 
-def _statistic(name: str, values: Any, known: Any) -> Array:
-    """Numbers, infinity for a row whose statistic overflows, or NaN for one that was not judged."""
-    array = np.asarray(values)
-    if array.shape != known.shape or array.dtype.kind != "f":
-        return _checks.finite(name, array, ndim=1, shape="(n,)")
-    beyond = np.isposinf(array) & known
-    finite = _checks.finite(name, np.where(beyond | ~known, 0.0, array), ndim=1, shape="(n,)")
-    return np.where(known, np.where(beyond, np.inf, finite), np.nan)
-
-
-def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any) -> None:
+def _chart(ax: Axes, view: ControlCharts, own: Chart) -> None:
     _axes.tidy(ax)
-    line = np.inf if limit is None else limit
-    known, beyond = ~np.isnan(values), np.isinf(values)
-    above = values > line if marked is None else marked & known
-    if np.any(beyond):  # a chart ends somewhere
-        most = float(values[known & ~beyond].max(initial=0.0))
-        top = 2.0 * min(max(most, limit or 1.0), 1e300)
-        values, above = np.where(beyond, top, values), above & ~beyond
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    usual = float(np.nanmedian(values)) if limit is None else limit
-    log = high > WIDE_RANGE * usual and low > 0.0
+    when, values, known = view.time, own.drawn, view.judged
+    beyond = np.isinf(own.values)
+    above, below = own.alarm & ~beyond, known & ~own.alarm & ~beyond
     ax.plot(when, values, color=_axes.FAINT, linewidth=0.8, zorder=1)  # NaN is a gap in it
     style: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.5}
-    below = known & ~above & ~beyond
     ax.plot(when[below], values[below], color=NORMAL, label="normal", **style)
+    style |= {"marker": "s", "markersize": 3.0}
     ax.plot(when[above], values[above], color=ALARM, label="alarm", zorder=3, **style)
     if np.any(beyond):
         style |= {"marker": "^", "markersize": 6}
@@ -232,19 +239,21 @@ def _chart(ax: Axes, when: Any, values: Array, limit: float | None, marked: Any)
         style |= {"marker": "|", "markersize": 8, "transform": ax.get_xaxis_transform()}
         at = np.full(int(np.sum(~known)), 0.03)
         ax.plot(when[~known], at, color=_axes.INK, label="not judged", zorder=2, **style)
-    if limit is not None:
-        ax.axhline(limit, color=_axes.INK, linewidth=1, linestyle="--", label="limit")
-    if log:
+    if own.limit is not None:
+        ax.axhline(own.limit, color=_axes.INK, linewidth=1, linestyle="--", label="limit")
+    ax.set_ylabel(own.name)
+    if own.log:
         ax.set_yscale("log")
-    else:
-        ax.set_ylim(0.0, 1.06 * max(high, usual) or 1.0)
+    ax.set_ylim(*own.ends)
 
 
+# ── the variables behind alarms ─────────────────────────────────────────────
 @public
 def contribution_bars(
     contributions: Any,
     names: Any = None,
     *,
+    X: Any = None,
     top: int = 10,
     ax: Axes | None = None,
     title: str | None = None,
@@ -254,9 +263,11 @@ def contribution_bars(
     Parameters
     ----------
     contributions : array of shape (d,), or (n, d) of which the mean is drawn
-        As `KernelPCADetector.contributions` gives them.
+        As `KernelPCADetector.contributions` gives them; or a detector, for rows `X`.
     names : sequence of d strings, optional
         Names of the variables; x0, x1, … otherwise.
+    X : array-like of shape (n, d), optional
+        Rows for a detector, such as those of one run of alarms.
     top : int, default=10
         How many to draw: those that matter most, either way.
     ax : matplotlib Axes, optional
@@ -276,28 +287,58 @@ def contribution_bars(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['b', 'a', 'c']
     """
-    values = _checks.finite("contributions", contributions, ndim=(1, 2), shape="(d,) or (n, d)")
-    rows = values.reshape(-1, values.shape[-1])
-    mean = (rows / len(rows)).sum(axis=0)  # (d,)
-    named = [f"x{j}" for j in range(len(mean))] if names is None else [str(name) for name in names]
-    _checks.count("names", named, len(mean), "variables")
-    most = np.argsort(-np.abs(mean), kind="stable")[: require("top", top, Whole(1))]
-    order = most[np.argsort(-mean[most], kind="stable")]
-    ax = _axes.one(ax, width=5.2, height=1.0 + 0.28 * len(order))
+    view = contributions_view(contributions, names, X=X, top=top)
+    ax = _axes.one(ax, width=5.2, height=1.0 + 0.28 * len(view.names))
     _axes.tidy(ax)
-    ax.barh(range(len(order)), mean[order], color=[ALARM if mean[j] > 0 else NORMAL for j in order])
-    ax.set_yticks(range(len(order)), [named[j] for j in order])
+    places = range(len(view.names))
+    ax.barh(places, view.values, color=[ALARM if value > 0 else NORMAL for value in view.values])
+    ax.set_yticks(places, view.names)
     ax.invert_yaxis()
     ax.axvline(0.0, color=_axes.INK, linewidth=0.8)
-    ax.set_xlabel(
-        "contribution" if values.ndim == 1 else f"mean contribution of {len(values)} rows"
-    )
+    ax.set_xlabel(view.axis)
     if title is not None:
         ax.set_title(title, fontsize=11)
     return ax
 
 
-def _limit(name: str, limit: Any) -> float | None:
-    number = None if limit is None else float(_checks.finite(name, limit, ndim=0, shape="()"))
-    require(name, number, Number(0, also=(None,)), remedy="Pass that of `limits_`.")
-    return number
+@public
+def contributions_over_time(
+    detector: Any, X: Any = None, *, time: Any = None, names: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Which variables raise the statistic, and when: their shares in alarms, in slots of time.
+
+    Parameters
+    ----------
+    detector : fitted KernelPCADetector, or Monitoring
+        A detector, which monitors `X`, or what its `monitor` gave.
+    X, time, names
+        As in `mercer.plots.monitoring`.
+    ax : matplotlib Axes, optional
+        Where to draw. A new figure is made otherwise.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from mercer import KernelPCADetector, plots
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> found = KernelPCADetector().fit(X).monitor(X[:20] + [9.0, 0.0], names=["flow", "heat"])
+    >>> ax = plots.contributions_over_time(found, ax=Figure().subplots())
+    >>> ax.get_yticklabels()[0].get_text()
+    'flow'
+    """
+    view = over_time_view(seen_by(detector, X, time=time, names=names))
+    ax = _axes.one(ax, width=8.0, height=1.2 + 0.3 * len(view.names))
+    edges = np.arange(len(view.names) + 1) - 0.5
+    mesh = ax.pcolormesh(view.time, edges, view.shares, cmap="Oranges", vmin=0.0)
+    ax.set_yticks(range(len(view.names)), view.names)
+    ax.invert_yaxis()
+    _along_time(ax, view.axis, view.time)
+    _axes.tidy(ax)
+    bar = ax.figure.colorbar(mesh, ax=ax, label="share", pad=0.02)
+    bar.outline.set_visible(False)
+    return ax

@@ -1,4 +1,4 @@
-"""Rows that are pictures: a sheet of faces, and the ladder of reconstructions."""
+"""Rows that are pictures, and rows beside what the components keep of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
-from mercer._core.params import Whole, require
 from mercer._core.public import public
-from mercer.plots import _axes, _checks
+from mercer.plots import _axes, _labels
+from mercer.plots.scatter import returned
+from mercer.views import components as components_view
+from mercer.views import images as images_view
+from mercer.views import ladder as ladder_view
+from mercer.views import reconstruction as reconstruction_view
+from mercer.views.classes import PALETTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from mercer._core.types import Array
+    from mercer.views import Images, Reconstruction
 
 CELL = 1.15  # inches across one picture
 TEXT = 0.24  # inches for one line under or above it
@@ -66,26 +69,56 @@ def faces(
            [ 8.,  9.],
            [10., 11.]])
     """
-    images = _checks.finite("images", images, ndim=2, shape="(n, h * w)")
-    height, width = _shape(shape, images.shape[1], "images")
-    n_columns = min(require("n_columns", n_columns, Whole(1)), len(images))
-    if titles is not None:
-        _checks.count("titles", titles, len(images), "images")
-    rows = -(-len(images) // n_columns)
-    tall = CELL * height / width + (TEXT if titles is not None else 0.0)
-    axes = _axes.grid(fig, rows, n_columns, width=CELL * n_columns, height=tall * rows).ravel()
-    for unused in axes[len(images) :]:
-        unused.remove()
-    axes = axes[: len(images)]
-    low, high = float(images.min()), float(images.max())
-    for i, (ax, image) in enumerate(zip(axes, images, strict=True)):
-        if symmetric:
-            high = float(np.abs(image).max()) or 1.0
-            low = -high
-        _show(ax, image.reshape(height, width), low, high)
-        if titles is not None:
-            ax.set_title(str(titles[i]), fontsize=9, pad=3)
-    return axes
+    knobs: dict[str, Any] = {"shape": shape, "n_columns": n_columns, "titles": titles}
+    return drawn(images_view(images, symmetric=symmetric, **knobs), fig).ravel()[: len(images)]
+
+
+@public
+def components(
+    model: Any,
+    shape: tuple[int, int] | None = None,
+    *,
+    components: Sequence[int] | None = None,
+    n_columns: int = 8,
+    preparation: Any = None,
+    fig: Figure | SubFigure | None = None,
+) -> _axes.AxesArray:
+    """The mean as a picture, and for each component what one standard deviation along it changes.
+
+    For a linear model these are the eigenfaces. For another kernel it is what the pre-image makes of the
+    step, which holds near the mean only.
+
+    Parameters
+    ----------
+    model : fitted model with a pre-image
+        Of rows that are pictures.
+    shape : (h, w), optional
+        Height and width of a picture; a model of a folder of images knows them.
+    components : integers, optional
+        Which components, counted from 0; the first 15 otherwise.
+    n_columns : int
+        Pictures side by side.
+    preparation : Preparation, optional
+        What was done to rows before the fit: pictures are in the units of the file. A `Prepared` brings it.
+    fig : matplotlib Figure or SubFigure, optional
+        Where to draw. A new figure is made otherwise.
+
+    Returns
+    -------
+    array of matplotlib Axes, the mean first
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from mercer import PCA, plots
+    >>> X = [[0.0, 1.0, 2.0, 0.0], [1.0, 1.0, 0.0, 0.0], [3.0, 1.0, 1.0, 0.0]]
+    >>> axes = plots.components(PCA(2).fit(X), (2, 2), fig=Figure())
+    >>> [ax.get_title() for ax in axes]
+    ['mean', '1: 75.0 %', '2: 25.0 %']
+    """
+    knobs: dict[str, Any] = {"components": components, "preparation": preparation}
+    view = components_view(model, shape, n_columns=n_columns, **knobs)
+    return drawn(view, fig).ravel()[: len(view.images)]
 
 
 @public
@@ -133,74 +166,111 @@ def ladder(
     >>> [ax.get_xlabel() for ax in axes[0]]
     ['error 50.0 %', '10.0 %', '']
     """
-    original = _checks.finite("original", original, ndim=2, shape="(m, h * w)")
-    rebuilt = _checks.finite("reconstructions", reconstructions, ndim=3, shape="(m, s, h * w)")
-    height, width = _shape(shape, original.shape[1], "original")
-    m, s = len(original), len(steps)
-    if rebuilt.shape != (m, s, original.shape[1]):
-        msg = (
-            f"`reconstructions` has shape {rebuilt.shape}, but {m} originals of "
-            f"{original.shape[1]} pixels in {s} steps need {(m, s, original.shape[1])}. "
-            "Stack one reconstruction for each of `steps` along axis 1."
-        )
-        raise InputError(msg)
-    errors = _errors(original, rebuilt, errors)
-    if row_titles is not None:
-        _checks.count("row_titles", row_titles, m, "rows")
-    tall = CELL * height / width + TEXT
-    size = {"width": CELL * (s + 1) + TEXT, "height": tall * m + TEXT}
-    axes = _axes.grid(fig, m, s + 1, **size)
-    for i in range(m):
-        # The original's own greys are the scale of its row: only then does a pale reconstruction
-        # look pale.
-        low, high = float(original[i].min()), float(original[i].max())
-        for j, image in enumerate([*rebuilt[i], original[i]]):
-            _show(axes[i, j], image.reshape(height, width), low, high)
-            if j < s:
-                error = errors[i, j]
-                told = "undefined" if np.isnan(error) else f"{100 * error:.1f} %"
-                word = "error " if j == 0 else ""
-                axes[i, j].set_xlabel(word + told, fontsize=9, labelpad=2)
-        if row_titles is not None:
-            axes[i, 0].set_ylabel(str(row_titles[i]), fontsize=9)
-    for ax, title in zip(axes[0], [*(f"k = {k}" for k in steps), "original"], strict=True):
-        ax.set_title(title, fontsize=9, pad=3)
+    knobs: dict[str, Any] = {"shape": shape, "steps": steps, "row_titles": row_titles}
+    return drawn(ladder_view(original, reconstructions, errors=errors, **knobs), fig)
+
+
+def drawn(view: Images, fig: Figure | SubFigure | None = None) -> _axes.AxesArray:
+    """The sheet: (rows, columns) Axes, those without a picture removed."""
+    m, height, width = view.images.shape
+    across = view.columns
+    rows = -(-m // across)
+    lines = (view.titles is not None) + (view.below is not None)
+    tall = CELL * height / width + (TEXT if lines else 0.0)
+    extra = TEXT if view.below is not None else 0.0
+    axes = _axes.grid(fig, rows, across, width=CELL * across + extra, height=tall * rows + extra)
+    for i, ax in enumerate(axes.flat):
+        if i >= m:
+            ax.remove()
+            continue
+        ax.imshow(view.images[i], cmap="gray", vmin=view.low[i], vmax=view.high[i])
+        # No scale, so no ticks and no frame. Labels stay, which ``axis("off")`` would hide.
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+        if view.titles is not None and view.titles[i]:
+            ax.set_title(view.titles[i], fontsize=9, pad=3)
+        if view.below is not None:
+            ax.set_xlabel(view.below[i], fontsize=9, labelpad=2)
+    if view.row_titles is not None:
+        for ax, title in zip(axes[:, 0], view.row_titles, strict=True):
+            ax.set_ylabel(title, fontsize=9)
     return axes
 
 
-def _errors(original: Array, rebuilt: Array, errors: Any) -> Array:
-    """(m, s) relative errors: those that were given, or ‖x - x̂‖ / ‖x‖, NaN for x = 0."""
-    if errors is None:
-        size = np.linalg.norm(original, axis=1)[:, None]  # (m, 1)
-        missed = np.linalg.norm(rebuilt - original[:, None, :], axis=2)  # (m, s)
-        relative: Array = np.full_like(missed, np.nan)
-        np.divide(missed, size, out=relative, where=size > 0)
-        return relative
-    given = _checks.finite("errors", errors, ndim=2, shape="(m, s)")
-    if given.shape != rebuilt.shape[:2]:
-        msg = f"`errors` has shape {given.shape}, but {rebuilt.shape[:2]} pictures are rebuilt."
-        msg += " Pass one relative error for each, or None to have them computed."
-        raise InputError(msg)
-    return given
+@public
+def reconstruction(
+    model: Any,
+    X: Any,
+    labels: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    shape: tuple[int, int] | None = None,
+    preparation: Any = None,
+    fig: Figure | SubFigure | None = None,
+) -> _axes.AxesArray:
+    """Rows beside what the components keep of them: points, pictures, or the error of each column.
+
+    Two columns are points in the plane, over where they were. Rows that are pictures stand above what
+    their scores say of them. Otherwise a bar for each column is its error, in its standard deviations: at
+    1 the scores know no more of it than its mean.
+
+    Parameters
+    ----------
+    model : fitted model with a pre-image
+        Such as ``KernelPCA(preimage="ridge")`` or `PCA`.
+    X : array-like of shape (n, d)
+        Rows as the model takes them.
+    labels : array of shape (n,), optional
+        As in `mercer.plots.scores`, for two columns.
+    names : sequence of d strings, optional
+        Names of the columns.
+    shape : (h, w), optional
+        Height and width, where rows are pictures.
+    preparation : Preparation, optional
+        What was done to rows before the fit: errors are in the units of the file. A `Prepared` brings it.
+    fig : matplotlib Figure or SubFigure, optional
+        Where to draw. A new figure is made otherwise.
+
+    Returns
+    -------
+    array of matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from mercer import PCA, plots
+    >>> X = [[0.0, 1.0, 2.0], [1.0, 1.0, 0.0], [3.0, 1.5, 1.0], [2.0, 0.0, 0.0]]
+    >>> (ax,) = plots.reconstruction(PCA(1).fit(X), X, names=["a", "b", "c"], fig=Figure())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['a', 'b', 'c']
+    """
+    knobs: dict[str, Any] = {"names": names, "shape": shape, "preparation": preparation}
+    view = reconstruction_view(model, X, _labels.read(labels), **knobs)
+    if view.shape is not None:
+        return _pairs(view, fig)
+    tall = 5.0 if len(view.rows) else 1.0 + 0.28 * len(view.drawn)
+    axes = _axes.grid(fig, 1, 1, width=5.2, height=tall)[0]
+    ax = axes[0]
+    if len(view.rows):
+        shaded = returned(ax, view.original, view.back, view.classes, view.names)
+        ax.set_aspect("equal", adjustable="datalim")
+        _labels.key(ax, view.classes, shaded)
+        return axes
+    _axes.tidy(ax)
+    places = range(len(view.drawn))
+    ax.barh(places, view.relative[view.drawn], color=PALETTE[5])
+    ax.set_yticks(places, [view.names[j] for j in view.drawn])
+    ax.invert_yaxis()
+    ax.axvline(1.0, color=_axes.INK, linewidth=1, linestyle="--", label="always the mean")
+    ax.set_xlabel("error, in standard deviations of the column")
+    ax.legend(loc="best", fontsize=9, framealpha=0.9, edgecolor="none")
+    return axes
 
 
-def _shape(shape: Any, p: int, name: str) -> tuple[int, int]:
-    try:
-        height, width = (int(require("shape", side, Whole(1))) for side in shape)
-    except (TypeError, ValueError) as cause:
-        msg = f"`shape` must be (height, width) in pixels, but {shape!r} came. Pass two integers."
-        raise InputError(msg) from cause
-    if height * width != p:
-        msg = (
-            f"shape={(height, width)} means {height * width} pixels, but a row of `{name}` "
-            f"has {p}. Pass the height and the width whose product is that."
-        )
-        raise InputError(msg)
-    return height, width
-
-
-def _show(ax: Axes, image: Array, low: float, high: float) -> None:
-    ax.imshow(image, cmap="gray", vmin=low, vmax=high)
-    # No scale, so no ticks and no frame. Labels stay, which ``axis("off")`` would hide.
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
+def _pairs(view: Reconstruction, fig: Figure | SubFigure | None) -> _axes.AxesArray:
+    """The rows above what their scores say of them, on one scale."""
+    rows = np.concatenate([view.original, view.back])
+    assert view.shape is not None
+    names = [f"row {i + 1}" for i in view.rows]
+    titles = [*names, *("from its scores",) * len(names)]
+    return drawn(images_view(rows, shape=view.shape, n_columns=len(names), titles=titles), fig)

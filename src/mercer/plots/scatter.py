@@ -1,4 +1,4 @@
-"""The scores, two components against each other or one alone; and four panels with the data beside them."""
+"""Scores as a scatter or a strip, the kernel biplot, and rows there and back in the plane."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
 from mercer._core.public import public
-from mercer.plots import _axes, _checks, _labels
+from mercer.plots import _axes, _labels
+from mercer.views import biplot, checks
+from mercer.views import scores as score_view
+from mercer.views.classes import Classes, classes
+from mercer.views.fitted import is_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +21,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
     from mercer._core.types import Array
+    from mercer.views import Scores
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
+LINE = 0.06  # of the height of the picture: one line of text with some room
+CHARACTER = 0.075  # inches of a letter of 9 points, about
+OUTWARD = 0.02  # of the width, from the tip of an arrow to its name
 
 
 @public
 def scores(
     scores: Any,
+    X: Any = None,
     labels: Any = None,
     *,
     components: Sequence[int] = (0, 1),
@@ -36,15 +44,19 @@ def scores(
 
     Parameters
     ----------
-    scores : array of shape (n, k) or (n,)
-        Scores of n points on k components.
+    scores : fitted model, or array of shape (n, k) or (n,)
+        A model, whose scores of `X` are drawn, or scores of n points on k components.
+    X : array-like of shape (n, d), or labels
+        Rows for a model; after scores, their labels. Rows of a detector are marked as alarms or normal
+        unless there are labels.
     labels : array of shape (n,), optional
-        Strings, integers or whole floats are classes (a legend, up to 20 of them); other floats are
-        a measurement (a colour bar).
+        Strings, integers or whole floats are classes (a colour, a shape and a place in the legend each,
+        up to 20 of them); other floats are a measurement (a colour bar).
     components : one or two integers
-        Which components, counted from 0. With k = 1 the default means the only one there is.
+        Which columns of the scores, counted from 0: pictures call the first component 1. With k = 1
+        the default means the only one there is.
     explained_variance_ratio : array of shape (k,), optional
-        Shares of the variance between 0 and 1, written on the axes in per cent.
+        Shares of the variance between 0 and 1, written on the axes in per cent; a model brings its own.
     ax : matplotlib Axes, optional
         Where to draw. A new figure is made otherwise.
     title : str, optional
@@ -64,25 +76,33 @@ def scores(
     >>> ax.get_xlabel()
     'component 1 (57.1 %)'
     """
-    values = _checks.finite("scores", scores, ndim=(1, 2), shape="(n, k)")
-    values = values.reshape(len(values), -1)  # (n,) is one component
-    k = values.shape[1]
-    only = k == 1 and tuple(components) == (0, 1)
-    chosen = _checks.components((0,) if only else components, k, least=1)
-    names = _names(chosen, explained_variance_ratio)
-    read = _labels.read(labels, len(values))
-    ax = _axes.one(ax, width=5.2 + 0.7 * _labels.outside(read), height=4.0)
-    shaded = draw(ax, values[:, chosen], read, names)
-    if len(chosen) == 2 or read is None or not read.listed:
-        _labels.key(ax, read, shaded)  # a strip of few classes has them on its axis already
+    view = score_view(
+        scores,
+        X if is_model(scores) else _labels.read(X),
+        _labels.read(labels),
+        components=checks.one_or_two(components, least=1),
+        explained_variance_ratio=explained_variance_ratio,
+    )
+    return _titled(_scattered(ax, view, width=5.2, height=4.0), title)
+
+
+def _titled(ax: Axes, title: str | None) -> Axes:
     if title is not None:
         ax.set_title(title, fontsize=11)
     return ax
 
 
-def draw(
-    ax: Axes, chosen: Array, labels: _labels.Labels | None, names: Sequence[str]
-) -> PathCollection | None:
+def _scattered(ax: Axes | None, view: Scores, *, width: float, height: float) -> Axes:
+    """Points with names on the axes and a key."""
+    looks = view.classes
+    ax = _axes.one(ax, width=width + 0.7 * _labels.outside(looks), height=height)
+    shaded = draw(ax, view.points, looks, view.axes)
+    if view.points.shape[1] == 2 or looks.shade is not None:
+        _labels.key(ax, looks, shaded)  # a strip of few classes has them on its axis already
+    return ax
+
+
+def draw(ax: Axes, chosen: Array, labels: Classes, names: Sequence[str]) -> PathCollection | None:
     """Draw (n, 1) or (n, 2) scores with their names on the axes, and no key."""
     _axes.tidy(ax)
     ax.set_xlabel(names[0])
@@ -92,41 +112,154 @@ def draw(
     return _labels.draw(ax, chosen, labels)
 
 
-def _strip(ax: Axes, chosen: Array, labels: _labels.Labels | None) -> PathCollection | None:
+def _strip(ax: Axes, chosen: Array, labels: Classes) -> PathCollection | None:
     # One number a point leaves the other axis free. It shows the label, or the index, and never
     # random jitter: that would draw a second coordinate which is not there.
-    height = np.arange(len(chosen), dtype=np.float64) if labels is None else labels.values
+    height = labels.codes.astype(np.float64) if labels.shade is None else labels.shade
+    height = height if labels.names else np.arange(len(chosen), dtype=np.float64)
     shaded = _labels.draw(ax, np.column_stack([chosen[:, 0], height]), labels)
-    if labels is None:
+    if not labels.names:
         ax.set_ylabel("index of the point")
-    elif labels.listed:
+    elif labels.shade is None:
         ax.set_yticks(range(len(labels.names)), labels.names)
         ax.set_ylim(len(labels.names) - 0.5, -0.5)  # the first class on top, as in a list
         ax.grid(axis="y", color="#E5E5E5", linewidth=0.8)
         ax.set_axisbelow(True)
     else:
-        ax.set_ylabel("class" if labels.names else "label")
+        ax.set_ylabel("label" if labels.shaded == "label" else "class")
     return shaded
 
 
-def _names(chosen: Sequence[int], ratio: Any) -> list[str]:
-    """'component 1 (32.1 %)': counted from 1, as people and papers do."""
-    names = [f"component {index + 1}" for index in chosen]
-    if ratio is None:
-        return names
-    ratio = _checks.finite("explained_variance_ratio", ratio, ndim=1, shape="(k,)")
-    if len(ratio) <= max(chosen) or ratio.min() < 0 or ratio.max() > 1 + 1e-9:
-        msg = (
-            f"`explained_variance_ratio` must hold a share between 0 and 1 for component "
-            f"{max(chosen)}, but {len(ratio)} values from {ratio.min():.3g} to {ratio.max():.3g} "
-            "came. Pass `explained_variance_ratio_` of the fitted model."
-        )
-        raise InputError(msg)
-    return [
-        f"{name} ({ratio[i]:.1%})".replace("%", " %") for name, i in zip(names, chosen, strict=True)
-    ]
+# ── arrows ──────────────────────────────────────────────────────────────────
+@public
+def arrows(
+    scores: Any,
+    slopes: Any,
+    labels: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    components: Sequence[int] = (0, 1),
+    top: int = 6,
+    explained_variance_ratio: Any = None,
+    ax: Axes | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Scatter of two components, with an arrow for each input variable: which way it moves the scores.
+
+    An arrow is the mean slope of the two scores with respect to the variable. All start in the middle of
+    the points and share a scale of their own: directions can be compared with the points, lengths only
+    with each other. A variable whose effect goes one way here and the other way there has a short arrow,
+    however important it is; `mercer.plots.levels` shows such a one.
+
+    Parameters
+    ----------
+    scores : fitted model, or array of shape (n, k)
+        A model, or scores of n points on k components.
+    slopes : rows for a model, or array of shape (d, k) or (b, k, d)
+        Of a model rows (n, d), from which scores and slopes follow. With scores
+        ``importance(model, X).slopes``: mean slopes for one standard deviation of each variable, so that
+        variables in different units can be compared; or ``gradients(model, X)``, for one unit of each, whose
+        mean over the rows is drawn.
+    labels : array of shape (n,), optional
+        As in `mercer.plots.scores`.
+    names : d strings, optional
+        Of the variables; x0, x1, … otherwise.
+    components : two integers
+        Which columns of the scores, counted from 0.
+    top : int, default=6
+        How many arrows: those that are longest in this plane.
+    explained_variance_ratio : array of shape (k,), optional
+        Shares of the variance between 0 and 1, written on the axes in per cent.
+    ax : matplotlib Axes, optional
+        Where to draw. A new figure is made otherwise.
+    title : str, optional
+        Title of the Axes.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer import PCA
+    >>> from mercer.diagnostics import importance
+    >>> from mercer.plots import arrows
+    >>> iris = load_iris()
+    >>> pca = PCA(2).fit(iris.data)
+    >>> found = importance(pca, iris.data, names=["sepal l", "sepal w", "petal l", "petal w"])
+    >>> Z = pca.transform(iris.data)
+    >>> ax = arrows(Z, found.slopes, names=found.names, top=2, ax=Figure().subplots())
+    >>> sorted(text.get_text() for text in ax.texts if text.get_text())
+    ['petal l', 'sepal l']
+    """
+    ratio = explained_variance_ratio
+    knobs: dict[str, Any] = {"names": names, "components": components, "top": top}
+    view = biplot(scores, slopes, _labels.read(labels), explained_variance_ratio=ratio, **knobs)
+    ax = _titled(_scattered(ax, view, width=6.0, height=4.6), title)
+    for backdrop in ax.collections:
+        backdrop.set_alpha(0.4)  # the arrows are what this picture is about
+    assert view.arrows is not None
+    _draw(ax, view.arrows.start, view.arrows.tips, list(view.arrows.names))
+    return ax
 
 
+def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
+    from matplotlib.patheffects import withStroke
+
+    if len(tips) == 0:
+        _axes.note(ax, "no variable moves these scores one way")
+        return
+    style: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 4}
+    start = np.broadcast_to(centre, tips.shape)
+    made = ax.quiver(*start.T, *tips.T, color=_axes.INK, width=0.005, **style)
+    made.set_gid("arrows")
+    ends = centre + tips
+    right = tips[:, 0] >= 0
+    _make_room(ax, ends[:, 0], right, names)
+    (left_edge, right_edge), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    outward = OUTWARD * (right_edge - left_edge)
+    for side in (True, False):
+        own = np.flatnonzero(right == side)
+        heights = _spread(ends[own, 1], LINE * (top - bottom))
+        style = {"ha": "left" if side else "right", "va": "center", "fontsize": 9}
+        for l, height in zip(own, heights, strict=True):
+            x = ends[l, 0] + (outward if side else -outward)
+            text = ax.text(x, height, names[l], color="black", zorder=5, **style)
+            # Over points too.
+            text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+
+
+def _spread(heights: Array, gap: float) -> Array:
+    """The heights in their order, those nearer than the gap pushed apart, each half of what is missing."""
+    order = np.argsort(heights, kind="stable")
+    placed = heights[order].copy()
+    # A push may bring the next pair too near: a dozen names settle in a few rounds.
+    for _ in range(200):
+        short = np.maximum(gap - np.diff(placed), 0.0)
+        if not np.any(short > 1e-9 * gap):
+            break
+        placed[1:] += 0.5 * short
+        placed[:-1] -= 0.5 * short
+    out = np.empty_like(placed)
+    out[order] = placed
+    return out
+
+
+def _make_room(ax: Axes, ends: Array, right: Any, names: list[str]) -> None:
+    """Widen the picture until the names, which stand outward of the tips, lie in it."""
+    inches = ax.get_window_extent().width / ax.figure.dpi
+    for _ in range(4):  # a wider picture moves the tips, and with them the names
+        low, high = ax.get_xlim()
+        wide = high - low
+        words = np.array([OUTWARD + CHARACTER * len(name) / inches for name in names]) * wide
+        most = max(high, float(np.max(ends + np.where(right, words, 0.0))))
+        least = min(low, float(np.min(ends - np.where(right, 0.0, words))))
+        ax.set_xlim(min(least, low), min(max(most, high), high + 2 * wide))
+
+
+# ── input space ─────────────────────────────────────────────────────────────
 @public
 def panels(
     X: Any,
@@ -169,22 +302,21 @@ def panels(
     >>> [ax.get_title() for ax in axes.flat]
     ['data', 'PCA', 'kernel PCA', 'back in input space']
     """
-    X = _checks.plane("X", X)
-    back = _checks.plane("reconstruction", reconstruction)
-    linear = _checks.finite("pca_scores", pca_scores, ndim=2, shape="(n, k)")
-    kernel = _checks.finite("kpca_scores", kpca_scores, ndim=2, shape="(n, k)")
-    _checks.same_rows(len(X), pca_scores=linear, kpca_scores=kernel, reconstruction=back)
-    read = _labels.read(labels, len(X))
+    X = checks.plane("X", X)
+    back = checks.plane("reconstruction", reconstruction)
+    linear = checks.finite("pca_scores", pca_scores, ndim=2, shape="(n, k)")
+    kernel = checks.finite("kpca_scores", kpca_scores, ndim=2, shape="(n, k)")
+    checks.same_rows(len(X), pca_scores=linear, kpca_scores=kernel, reconstruction=back)
+    looks = classes(_labels.read(labels), len(X))
     titles = TITLES if titles is None else titles
-    _checks.count("titles", titles, 4, "panels")
+    checks.count("titles", titles, 4, "panels")
 
     axes = _axes.grid(fig, 2, 2, width=7.6, height=6.4)
     names = ("component 1", "component 2")
-    shaded = _inputs(axes[0, 0], X, read)
-    draw(axes[0, 1], linear[:, :2], read, names)
-    draw(axes[1, 0], kernel[:, :2], read, names)
-    _labels.draw(axes[1, 1], X, None, color=_axes.FAINT, alpha=0.5, gid="original")
-    _inputs(axes[1, 1], back, read)
+    shaded = _inputs(axes[0, 0], X, looks)
+    draw(axes[0, 1], linear[:, :2], looks, names)
+    draw(axes[1, 0], kernel[:, :2], looks, names)
+    returned(axes[1, 1], X, back, looks)
     # Distances are what a reader compares in input space: one unit is as long in x as in y, and as
     # long in the one panel as in the other.
     for ax in (axes[0, 0], axes[1, 1]):
@@ -195,11 +327,25 @@ def panels(
         axes[0, 1].set_aspect("equal", adjustable="datalim")  # PCA turns the data, it bends nothing
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize=11)
-    _labels.common_key(axes, read, shaded)
+    _labels.common_key(axes, looks, shaded)
     return axes
 
 
-def _inputs(ax: Axes, points: Array, labels: _labels.Labels | None) -> PathCollection | None:
+def returned(
+    ax: Axes,
+    X: Array,
+    back: Array,
+    labels: Classes,
+    names: Sequence[str] = ("feature 1", "feature 2"),
+) -> PathCollection | None:
+    """Points of the plane taken back, over where they were."""
+    _labels.draw(ax, X, None, color=_axes.FAINT, alpha=0.5, gid="original")
+    return _inputs(ax, back, labels, names)
+
+
+def _inputs(
+    ax: Axes, points: Array, labels: Classes, names: Sequence[str] = ("feature 1", "feature 2")
+) -> PathCollection | None:
     _axes.tidy(ax)
-    ax.set(xlabel="feature 1", ylabel="feature 2")
+    ax.set(xlabel=names[0], ylabel=names[1])
     return _labels.draw(ax, points, labels)

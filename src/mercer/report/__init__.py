@@ -1,5 +1,17 @@
-"""One HTML file that shows a model and its data, and opens anywhere."""
+"""A model and rows as one HTML page that loads nothing: ``mercer.report(model, X, path)``."""
 
-from mercer.report.build import build
+import sys
+from types import ModuleType
 
-__all__ = ["build"]
+from mercer.report.build import build, report
+
+__all__ = ["build", "report"]
+
+
+class _Report(ModuleType):
+    """The package, which is called as its function is: one name for one thing."""
+
+    __call__ = staticmethod(report)
+
+
+sys.modules[__name__].__class__ = _Report

@@ -1,29 +1,32 @@
-"""A fitted model and rows in, one HTML page out, which asks nobody for anything."""
+"""A fitted model and rows in, one HTML page out, which loads nothing."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mercer._core.atomic import written_whole
 from mercer._core.public import public
 from mercer._core.version import VERSION
-from mercer.report.components import levels, spectrum
-from mercer.report.evidence import evidence, how_sure, in_short, reproduce
+from mercer.report.evidence import evidence, in_short, reproduce
 from mercer.report.inputs import data, kernel, kernel_text
 from mercer.report.markup import paragraph, static, tag, tiles
-from mercer.report.monitoring import monitoring
-from mercer.report.reconstruction import reconstruction
+from mercer.report.pictures import levels, reconstruction, spectrum
+from mercer.report.process import alarms, key_figures
 from mercer.report.scatter import scores
-from mercer.report.shown import count, counted, share
 from mercer.report.subject import subject
+from mercer.views.variance import how_sure
+from mercer.views.wording import count, counted, share
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from mercer.report.subject import Subject
 
-# The title of each section, and what makes its parts: there is always something, if only why not more.
+# The title of each section, and what makes its parts; one without parts is left out.
 SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {
     "data": ("Data", data),
     "kernel": ("Kernel and how it was chosen", kernel),
@@ -32,9 +35,46 @@ SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {
     "levels": ("Level sets", levels),
     "evidence": ("How far it can be trusted", evidence),
     "reconstruction": ("What the components keep", reconstruction),
-    "monitoring": ("Monitoring", monitoring),
     "reproduce": ("How to reproduce it", reproduce),
 }
+# A page about a detector begins with what it saw.
+FIRST = {"monitoring": ("Alarms", alarms), "scores": SECTIONS["scores"]}
+
+
+@public
+def report(model: Any, X: Any, path: str | os.PathLike[str], **about: Any) -> Path:
+    """Write one HTML file that shows a model and rows, and needs nothing else to be read.
+
+    Parameters
+    ----------
+    model, X
+        As `mercer.report.build` takes them.
+    path : str or path
+        The file, which is written whole or not at all.
+    **about
+        All other parameters of `mercer.report.build`.
+
+    Returns
+    -------
+    path : Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import mercer
+    >>> X = np.random.default_rng(0).standard_normal((50, 3))
+    >>> model = mercer.KernelPCA(2).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mercer.report(model, X, f"{folder}/r.html", names=["a", "b", "c"]).name
+    'r.html'
+    """
+    page = build(model, X, **about).encode("utf-8")
+    target = Path(path)
+    with written_whole(target) as file:
+        file.write(page)
+    return target
 
 
 @public
@@ -46,6 +86,7 @@ def build(
     names: Sequence[str] | None = None,
     ids: Any = None,
     labels: Any = None,
+    time: Any = None,
     missing: Any = None,
     header: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -64,7 +105,7 @@ def build(
     Parameters
     ----------
     model : KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector or Prepared
-        Fitted.
+        A fitted model.
     X : array-like or sparse matrix of shape (n, d), or a source of rows
         As `model` takes them: scaled, where it was fitted to scaled rows. For a `Prepared` as the file has
         them.
@@ -74,10 +115,13 @@ def build(
         Names of the columns; those of the preparation or of the model otherwise.
     ids, labels : array-like of shape (n,), optional
         What each row is called, and what it is.
+    time : array-like of shape (n,), optional
+        When each row was taken, in place of `ids`: dates or numbers make the time axis of a detector's
+        charts. The index of a data frame of dates otherwise.
     missing : array-like of shape (d,), optional
         How many values of each column were missing before they were filled in.
     header : mapping, optional
-        Of the model file, as `mercer.persistence.model_file.read_header` gives it.
+        That of the model file, as `mercer.persistence.model_file.read_header` gives it.
     notes : sequence of str, optional
         What was done to the rows while they were read.
     digest : str, optional
@@ -87,7 +131,7 @@ def build(
     commands : sequence of str, optional
         What made this page, for the same.
     title : str, optional
-        Of the page.
+        The title of the page.
     date : str, optional
         When it was made; left out otherwise.
 
@@ -111,7 +155,7 @@ def build(
         X,
         preparation=preparation,
         names=names,
-        ids=ids,
+        ids=time if ids is None else ids,
         labels=labels,
         missing=missing,
         header=dict(header or {}),
@@ -121,6 +165,7 @@ def build(
         model_file=model_file,
         commands=tuple(commands),
         title=title,
+        id_name="id" if time is None else "time",
     )
     return _page(about, date)
 
@@ -142,14 +187,22 @@ def _page(about: Subject, date: str | None) -> str:
         tag("style", style),
     )
     maker = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
-    links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, (name, _) in SECTIONS.items()]
+    order = SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
+    parts = {id_: [p for p in made(about) if p is not None] for id_, (_, made) in order.items()}
+    shown = {id_: order[id_][0] for id_, own in parts.items() if own}
+    links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, name in shown.items()]
     contents = tag("nav", tag("ul", *links), aria_label="Contents")
     top = tag("header", tag("h1", title), paragraph(maker, class_="made"), *_lede(about), contents)
-    sections = []
-    for id_, (name, made) in SECTIONS.items():
-        heading = tag("h2", name, id=f"{id_}-title")
-        attributes = {"id": id_, "aria_labelledby": f"{id_}-title"}
-        sections.append(tag("section", heading, *made(about), **attributes))
+    sections = [
+        tag(
+            "section",
+            tag("h2", name, id=f"{id_}-title"),
+            *parts[id_],
+            id=id_,
+            aria_labelledby=f"{id_}-title",
+        )
+        for id_, name in shown.items()
+    ]
     body = tag("body", top, tag("main", *sections), tag("script", script))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
@@ -165,25 +218,32 @@ def _policy(style: str, script: str) -> str:
 
 
 def _method(about: Subject) -> str:
-    if about.detector is not None:
+    fitted = about.fitted
+    if fitted.detector is not None:
         return "Monitoring"
-    return "PCA" if about.kernel is None and not about.is_precomputed else "Kernel PCA"
+    return "PCA" if fitted.kernel is None and not fitted.is_precomputed else "Kernel PCA"
 
 
 def _lede(about: Subject) -> list[Any]:
     """The page in one paragraph and a few numbers."""
-    numbers = {"rows": about.n, "columns": about.d, "components": about.k}
+    fitted = about.fitted
+    if fitted.detector is not None:
+        return [
+            paragraph(about.watched[0].summary(about.row_name), class_="lede"),
+            tiles(key_figures(about)),
+        ]
+    numbers = {"rows": about.n, "columns": fitted.d, "components": fitted.k}
     facts = [(what, count(n), "") for what, n in numbers.items()]
     with_what = "" if _method(about) == "PCA" else f" with the kernel {kernel_text(about)}"
-    text = f"{_method(about)}{with_what} found {counted(about.k, 'component')}"
-    fit, proof = about.fit, "This kind of model carries no evidence of its own."
+    text = f"{_method(about)}{with_what} found {counted(fitted.k, 'component')}"
+    fit, proof = fitted.fit, "This kind of model carries no evidence of its own."
     if fit is not None:
         kept, sure = share(float(fit.explained.sum())), how_sure(fit)
-        text += f" that {'holds' if about.k == 1 else 'hold'} {sure}{kept} of the variance"
+        text += f" that {'holds' if fitted.k == 1 else 'hold'} {sure}{kept} of the variance"
         proof, fact = in_short(about, fit)
         facts += [("variance kept", kept, sure.strip() or "of the true whole"), fact]
     text += "."
-    if about.told("about", "selection", dict) is not None:
+    if about.entry("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."
     text += f" {proof}"
     warned = 0 if fit is None else len(fit.warnings())

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.report.markup import Html, tag
-from mercer.report.shown import number
+from mercer.views.classes import BANDS, PALETTE, SHAPES, Classes
+from mercer.views.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,42 @@ def _powers(low: float, high: float, most: int) -> list[float]:
         return nice(low, high, most)
     every = max(1, math.ceil((last - first + 1) / most))
     return [10.0**i for i in range(first, last + 1, every)]
+
+
+# Steps between dates on an axis in seconds, up to a week; months follow.
+STEPS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800)
+MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200)
+
+
+def date_ticks(first: Any, last: Any, most: int) -> list[tuple[float, str]]:
+    """Round dates between two, as seconds from the first, with what they are called.
+
+    Examples
+    --------
+    >>> date_ticks(np.datetime64("2026-01-05T22:10"), np.datetime64("2026-01-06T03:00"), 3)
+    [(6600.0, '2026-01-06 00:00'), (17400.0, '03:00')]
+    """
+    begin, end = first.astype("M8[s]"), last.astype("M8[s]")
+    span = int((end - begin).astype(int))
+    step = next((s for s in STEPS if span // s < most), None)
+    if step is not None:
+        low, high = (int(t.astype(int)) for t in (begin, end))
+        dates = np.arange(-(-low // step) * step, high + 1, step).astype("M8[s]")
+        unit: Any = "D" if step >= 86400 else ("m" if step >= 60 else "s")
+    else:
+        low, high = (int(t.astype("M8[M]").astype(int)) for t in (begin, end))
+        step = next(s for s in MONTHS if (high - low) // s < most or s == MONTHS[-1])
+        months = np.arange(-(-low // step) * step, high + 1, step).astype("M8[M]")
+        dates = months.astype("M8[s]")
+        dates, unit = dates[dates >= begin], "M" if step % 12 else "Y"
+    ticks, day = [], ""
+    for date in dates:
+        text = str(np.datetime_as_string(date, unit=unit)).replace("T", " ")
+        # The day once, and then the time of day.
+        shown = text.partition(" ")[2] if " " in text and text[:10] == day else text
+        ticks.append((float((date - begin).astype(int)), shown))
+        day = text[:10]
+    return ticks
 
 
 @dataclass(frozen=True)
@@ -150,7 +187,7 @@ def bars(left: Array, right: Array, top: Array, bottom: float, **attributes: Any
 # A point is a subpath, here in units of its radius, so that one path is a whole class. The first shape is a
 # stroke of no length with round ends; the others are filled, all in the same sense, so that overlapping ones
 # leave no hole.
-SHAPES = {
+OUTLINES = {
     "dot": "h0",
     "square": "m-1-1h2v2h-2z",
     "triangle": "m0-1.15l1.2 2h-2.4z",
@@ -161,10 +198,15 @@ SHAPES = {
 
 def points(x: Array, y: Array, code: int, r: float, *, class_: str, **attributes: Any) -> Html:
     """Points in pixels, one path; classes have different shapes, for colour alone is lost on some eyes."""
-    name, outline = list(SHAPES.items())[code % len(SHAPES)]
-    outline = re.sub(r"[\d.]+", lambda length: f"{r * float(length[0]):.3g}", outline)
+    name = SHAPES[code % len(SHAPES)]
+    outline = re.sub(r"[\d.]+", lambda length: f"{r * float(length[0]):.3g}", OUTLINES[name])
     attributes = {"stroke_width": f"{2 * r:.3g}" if name == "dot" else None, **attributes}
     return _pieces(f"M{{:.1f}} {{:.1f}}{outline}", x, y, class_=f"{class_} {name}", **attributes)
+
+
+def class_colour(looks: Classes, code: int) -> str:
+    """The style of a class: one of seven colours, or of the bands of a number."""
+    return f"b{code}" if looks.ordered and code < BANDS else f"c{code % len(PALETTE)}"
 
 
 # ── pixels ──────────────────────────────────────────────────────────────────

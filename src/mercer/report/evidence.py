@@ -11,8 +11,8 @@ import numpy as np
 
 from mercer._core.version import VERSION
 from mercer.report.markup import Html, bullets, folded, grid, paragraph, tag
-from mercer.report.shown import count, number, power_of_ten, share, small_share
-from mercer.solvers.base import Status
+from mercer.views.variance import how_sure, trust
+from mercer.views.wording import count, number, power_of_ten, share, small_share
 
 if TYPE_CHECKING:
     from mercer.model import Fit
@@ -27,19 +27,19 @@ NO_EVIDENCE = (
 
 def evidence(subject: Subject) -> list[Any]:
     """Warnings first, then what is known of eigenvalues, variance, kernel and scores."""
-    fit = subject.fit
+    fit = subject.fitted.fit
     if fit is None:
         return [paragraph(NO_EVIDENCE)]
     told = [" ".join(text.split()) for text in map(str, fit.warnings())]
     # What the command that fitted the model warned of.
-    theirs = map(str, subject.told("about", "warnings", list) or [])
+    theirs = map(str, subject.entry("about", "warnings", list) or [])
     told += [text for text in theirs if text not in told]
     facts = bullets(_sentences(fit, subject), class_="facts")
     first = [facts, paragraph("The fit gave no warning.", class_="good")]
     if told:
         strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
         first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
-    n = subject.told("data", "n", int)
+    n = subject.entry("data", "n", int)
     whose = "" if n is None else f" of {count(n)} rows"
     limits = (
         f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
@@ -54,7 +54,7 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
     certificate = fit.certificate
     if certificate is None:
         worst = power_of_ten(float(np.max(fit.residuals)))
-        matrix = "matrix" if subject.kernel is None else "kernel matrix"
+        matrix = "matrix" if subject.fitted.kernel is None else "kernel matrix"
         how = f"a product with the {matrix} at the end of the fit proves it"
         if fit.pairs.unseen is not None:
             how = f"rows of the {matrix}, drawn at random at the end of the fit, confirm it"
@@ -75,17 +75,10 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
     return text, ("left out", left_out, "of the trace")
 
 
-def how_sure(fit: Fit) -> str:
-    """What belongs before the share of the variance: an approximation knows it from below, or about."""
-    if fit.certificate is None or fit.trace_error == 0.0:
-        return ""
-    return "at least " if fit.certificate.kind == "below" else "about "
-
-
 def _sentences(fit: Fit, subject: Subject) -> list[Html]:
     reasons = "; ".join(fit.plan.reasons)
     said = {
-        "Eigenvalues.": _eigenvalues(fit),
+        "Eigenvalues.": trust(fit),
         "Variance.": (
             f"The components hold {how_sure(fit)}{share(float(fit.explained.sum()), 2)} of the whole, "
             f"{number(fit.total, 6)}: that is the trace, not the sum of what was kept."
@@ -101,22 +94,8 @@ def _sentences(fit: Fit, subject: Subject) -> list[Html]:
     return [tag("span", tag("b", head), " ", text) for head, text in said.items()]
 
 
-def _eigenvalues(fit: Fit) -> str:
-    if fit.certificate is not None:
-        return f"The fit is an approximation: {fit.certificate}."
-    worst = power_of_ten(float(np.max(fit.residuals)))
-    first = number(float(fit.eigenvalues[0]), 3)
-    text = (
-        f"The largest residual ‖K̃u − λu‖/λ₁ is {worst}. So each eigenvalue is within "
-        f"{worst} of a true one, in units of the largest, which is {first}."
-    )
-    if fit.pairs.status is not Status.CONVERGED:
-        text += f" The solver {fit.pairs.status.value}"
-    return text
-
-
 def _validity(fit: Fit, subject: Subject) -> str:
-    if subject.kernel is None:
+    if subject.fitted.kernel is None:
         return "Linear PCA: there is no kernel that could be invalid."
     if fit.low_end is None:
         return "The kernel is positive semi-definite whatever the data: there is a feature space behind it."
@@ -141,18 +120,18 @@ def _commands(subject: Subject) -> list[str]:
     """The fit, the use and this report, as one types them."""
     model, data = map(shlex.quote, subject.files)
     # A model that Python fitted is told as Python has it.
-    fit = subject.told("about", "command", str)
+    fit = subject.entry("about", "command", str)
     if fit is None:
-        fit = f"# fitted in Python: {' '.join(repr(subject.model).split())}"
+        fit = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
     use = f"mercer transform {model} {data} -o scores.csv"
-    if subject.detector is not None:
+    if subject.fitted.detector is not None:
         use = f"mercer monitor {model} {data} -o alarms.csv"
     return [fit, use, *(subject.commands or (f"mercer report {model} {data} -o report.html",))]
 
 
 def _facts(subject: Subject) -> Html:
-    seed = subject.model.get_params(deep=False).get("random_state")
-    n, theirs = subject.told("data", "n", int), subject.told("data", "digest", object)
+    seed = subject.fitted.seed
+    n, theirs = subject.entry("data", "n", int), subject.entry("data", "digest", object)
     known = {
         "seed": "fixed (none was given)" if seed is None else str(seed),
         "training rows": None if n is None else count(n),
@@ -170,6 +149,8 @@ def _versions(subject: Subject) -> Html:
     told = subject.header.get("versions")
     fitted = {"mercer": subject.header.get("mercer_version")}
     fitted |= told if isinstance(told, dict) else {}
+    if not any(fitted.values()):  # a model that was never in a file
+        return paragraph(f"Made with {', '.join(' '.join(one) for one in here.items())}.")
     rows = [
         [name, *(str(made.get(name) or "—") for made in (fitted, here))] for name in here | fitted
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
-from mercer.report.shown import count, counted, few, number, share
+from mercer.views.wording import count, counted, few, number, share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mercer.report.subject import Subject
 
 MOST_COLUMNS = 40
+MOST_LINES = 12  # a longer table is folded
 # Notes of a fit on what the preparation tells by itself.
 SAID = re.compile(r"standardised \d|columns are not scaled|the detector standardises")
 RULES = {
@@ -30,7 +31,7 @@ LONG = re.compile(r"\b\d+\.\d{6,}(?:e[-+]?\d+)?\b")
 def data(subject: Subject) -> list[Any]:
     """What was read, what was done to it, columns and labels."""
     what = "" if subject.data_file is None else f" in {subject.data_file}"
-    rows = f"{counted(subject.n, 'row')} of {counted(subject.d, 'column')}{what}. "
+    rows = f"{counted(subject.n, 'row')} of {counted(subject.fitted.d, 'column')}{what}. "
     return [
         paragraph(rows, _same(subject)),
         bullets(_done(subject)),
@@ -41,7 +42,7 @@ def data(subject: Subject) -> list[Any]:
 
 def _same(subject: Subject) -> str:
     """Whether these are the rows of the fit, by their hash."""
-    theirs, n = subject.told("data", "digest", object), subject.told("data", "n", int)
+    theirs, n = subject.entry("data", "digest", object), subject.entry("data", "n", int)
     if theirs is None or subject.digest is None:
         if n is not None:
             return f"The model was fitted to {counted(n, 'row')}."
@@ -57,7 +58,7 @@ def _done(subject: Subject) -> list[Any]:
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
     # What the command that fitted the model said about its rows, where it is not said already.
-    notes = map(str, subject.told("about", "notes", list) or [])
+    notes = map(str, subject.entry("about", "notes", list) or [])
     at_fit = [note for note in notes if note not in subject.notes and not SAID.match(note)]
     if at_fit:
         lines.append(joined(["When the model was fitted:", bullets(map(_sentence, at_fit))]))
@@ -70,8 +71,8 @@ def _done(subject: Subject) -> list[Any]:
 
 def _preparation(subject: Subject) -> list[str]:
     """How rows become the model's: what the preparation keeps, in sentences."""
-    made, lines = subject.preparation, list[str]()
-    detector = subject.detector
+    made, lines = subject.fitted.preparation, list[str]()
+    detector = subject.fitted.detector
     if detector is not None and detector.scale:
         lines.append("The detector brings every column to mean 0 and standard deviation 1 itself")
     if made is None:
@@ -95,39 +96,39 @@ def _sentence(text: str) -> str:
 
 
 def _columns(subject: Subject) -> Html:
-    shown = min(subject.d, MOST_COLUMNS)
+    shown = min(subject.fitted.d, MOST_COLUMNS)
     found = subject.measured.columns[:, :shown].T  # (shown, 4)
     rows = [[name, *map(number, row)] for name, row in zip(subject.names, found, strict=False)]
-    what = "Kernel values" if subject.is_precomputed else "Columns, in the units of the file"
-    if shown < subject.d:
-        what += f": the first {shown} of {count(subject.d)}"
+    what = "Kernel values" if subject.fitted.is_precomputed else "Columns, in the units of the file"
+    if shown < subject.fitted.d:
+        what += f": the first {shown} of {count(subject.fitted.d)}"
     head = ["column", "least", "mean", "standard deviation", "largest"]
     if subject.missing is not None:
         head.append("missing")
         rows = [[*row, count(int(m))] for row, m in zip(rows, subject.missing, strict=False)]
     table = grid(head, rows, caption=what)
-    return table if shown <= 12 else folded(f"{what} ({shown} lines)", table)
+    return table if shown <= MOST_LINES else folded(f"{what} ({shown} lines)", table)
 
 
-def _labels(subject: Subject) -> Html:
+def _labels(subject: Subject) -> Html | None:
     looks = subject.looks
     if not looks.names:
-        return paragraph(
-            "There are no labels: `--label COLUMN` names a column that is kept beside the rows."
-        )
+        return None
     lots = zip(looks.names, looks.counts, strict=True)
     rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
     remark = paragraph(looks.remark) if looks.remark else None
-    return joined([grid(["label", "rows", "share"], rows, caption="Labels"), remark])
+    table = grid(["label", "rows", "share"], rows, caption="Labels")
+    table = table if len(rows) <= MOST_LINES else folded(f"Labels ({len(rows)} lines)", table)
+    return joined([table, remark])
 
 
 # ── kernel ──────────────────────────────────────────────────────────────────
 def kernel(subject: Subject) -> list[Any]:
     """What it is, why it is one, its parameters, and whether it was compared with others."""
-    ours, given = subject.kernel, getattr(subject.projector, "kernel", None)
-    if ours is None and not subject.is_precomputed:
+    ours, given = subject.fitted.kernel, subject.fitted.given_kernel
+    if ours is None and not subject.fitted.is_precomputed:
         if given is not None:  # a drop-in, which keeps what it was given
-            gamma = getattr(subject.projector, "gamma_", None)
+            gamma = subject.fitted.given_gamma
             width = "" if gamma is None else f" with gamma={number(gamma)}"
             given = tag("code", str(given))
             return [paragraph("The kernel is ", given, f"{width}, given by hand.")]
@@ -140,7 +141,7 @@ def kernel(subject: Subject) -> list[Any]:
     valid = f"It is valid whatever the data: {reason}."
     if reason is None:
         valid = "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
-    chosen = subject.told("about", "selection", dict)  # `mercer select`, whose winner this is
+    chosen = subject.entry("about", "selection", dict)  # `mercer select`, whose winner this is
     return [
         paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", valid),
         _parameters(subject),
@@ -152,9 +153,9 @@ def kernel_text(subject: Subject) -> str:
     """The kernel as one writes it, its numbers to six digits."""
     text = subject.header.get("kernel")
     if not (isinstance(text, str) and text):
-        if subject.kernel is None:
-            return "precomputed" if subject.is_precomputed else "linear"
-        text = repr(subject.kernel)
+        if subject.fitted.kernel is None:
+            return "precomputed" if subject.fitted.is_precomputed else "linear"
+        text = repr(subject.fitted.kernel)
     return _rounded(text)
 
 
@@ -165,12 +166,12 @@ def _rounded(text: str) -> str:
 
 def _parameters(subject: Subject) -> Html | None:
     """Each number, beside what was asked for."""
-    if not isinstance(subject.kernel, Kernel):
+    if not isinstance(subject.fitted.kernel, Kernel):
         return None
     asked = _asked(subject)
     rows = [
         [name, _value(value), _value(asked.get(name, "—"))]
-        for name, value in _numbers(subject.kernel).items()
+        for name, value in _numbers(subject.fitted.kernel).items()
         if value is not None  # another way to say the same, such as sigma for gamma
     ]
     if not rows:
@@ -184,20 +185,12 @@ def _numbers(ours: Kernel) -> dict[str, Any]:
 
 
 def _asked(subject: Subject) -> dict[str, Any]:
-    if _is_own_choice(subject):
+    if subject.fitted.chose_kernel:
         return {}
     # With its rules still rules.
-    given = getattr(subject.projector, "kernel", None)
+    given = subject.fitted.given_kernel
     given = as_kernel(given) if isinstance(given, str) else given
     return _numbers(given) if isinstance(given, Kernel) else {}
-
-
-def _is_own_choice(subject: Subject) -> bool:
-    """Whether a detector chose its kernel by itself."""
-    detector = subject.detector
-    if detector is None or detector.model is not None:
-        return False
-    return isinstance(detector.kernel, str) and detector.kernel == "auto"
 
 
 def _value(value: Any) -> str:
@@ -207,13 +200,13 @@ def _value(value: Any) -> str:
 
 
 def _by_hand(subject: Subject) -> str:
-    if _is_own_choice(subject):
+    if subject.fitted.chose_kernel:
         return (
             "It is the detector's own choice: a Gaussian sixteen times as wide as the median distance "
             "between training rows, which is nearly linear and safe."
         )
-    if subject.is_precomputed:
-        return "It was computed elsewhere and came as a matrix."
+    if subject.fitted.is_precomputed:
+        return "It was computed elsewhere and given as a matrix."
     texts = {name: v for name, v in _asked(subject).items() if isinstance(v, str)}
     rules = [f"{name} by {RULES[text]}" for name, text in texts.items() if text in RULES]
     if rules:

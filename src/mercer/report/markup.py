@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mercer.views import Listing, View
+
 # Elements without an end tag.
 VOID = frozenset({"meta", "img", "br", "hr", "link"})
 
@@ -36,12 +38,12 @@ def escaped(value: Any) -> Html:
     if isinstance(value, Html):
         return value
     text = "".join(c if c.isprintable() or c in "\n\t" or ord(c) > 159 else "�" for c in str(value))
-    # A lone surrogate, as in a file name that is no UTF-8, can't be written as UTF-8 either.
+    # A lone surrogate, as in a file name that is not UTF-8, can't be written as UTF-8 either.
     return Html(html.escape(text.encode("utf-8", "replace").decode("utf-8"), quote=True))
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
-    """An element; `children` that are no markup are escaped, and so are the values of attributes.
+    """An element; `children` that are not markup are escaped, and so are the values of attributes.
 
     Attributes may end in an underscore (``class_``) and have underscores for hyphens; None and False leave
     one out, True is one without a value.
@@ -130,22 +132,27 @@ def grid(
 
     top, body = line("th", head, "col"), (line("td", row) for row in rows)
     table = tag("table", tag("caption", caption), tag("thead", top), tag("tbody", *body))
-    # Whoever has no mouse scrolls by keyboard, which needs a focus.
+    # Without a mouse one scrolls by keyboard, which needs a focus.
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
+def listed(table: Listing) -> Html:
+    """The table of a view."""
+    return grid(table.head, table.rows, caption=table.caption, texts=table.texts)
+
+
 def folded(summary: str, *parts: Any) -> Html:
-    """Something that opens when asked for; a printed page has it open."""
+    """Something that opens when asked for; on paper it is there if it was open."""
     return tag("details", tag("summary", summary), *parts)
 
 
-def figure(
-    picture: Any, caption: Any, *, id_: str, numbers: Html | None = None, class_: str | None = None
-) -> Html:
-    """A picture, what it shows in words, and its numbers for who wants them."""
+def figure(picture: Any, what: View | str, *, id_: str, class_: str | None = None) -> Html:
+    """A picture, what it shows in words, and its numbers for those who want them."""
+    caption, tables = (what, ()) if isinstance(what, str) else (what.caption, what.tables)
     words = tag("figcaption", caption, id=f"{id_}-words")
-    table = None if numbers is None else folded("The numbers of this picture", numbers)
-    return tag("figure", tag("div", picture, class_="picture"), words, table, id=id_, class_=class_)
+    numbers = folded("The numbers of this picture", *map(listed, tables)) if tables else None
+    inside = tag("div", picture, class_="picture")
+    return tag("figure", inside, words, numbers, id=id_, class_=class_)
 
 
 def tiles(facts: Iterable[tuple[str, str, str]]) -> Html:

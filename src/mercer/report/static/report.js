@@ -256,12 +256,4 @@
   choose.y.value = "1";
   look([0, 1]);
   figure.querySelector(".controls").hidden = false;
-
-  // On paper everything is open.
-  addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details:not([open])")) { details.open = true; details.dataset.closed = ""; }
-  });
-  addEventListener("afterprint", () => {
-    for (const details of document.querySelectorAll("details[data-closed]")) { details.open = false; delete details.dataset.closed; }
-  });
 })();

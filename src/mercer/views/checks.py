@@ -1,4 +1,4 @@
-"""Arrays at the door of a picture: each check says what came, what was needed and what to do."""
+"""Arrays that a picture is made of: each check says what was given, what is needed and what to do."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def finite(name: str, values: Any, *, ndim: int | tuple[int, ...], shape: str) -
     try:
         array = np.asarray(values)
     except ValueError as cause:  # rows of unequal length
-        msg = f"`{name}` is no rectangular array ({cause}). Pass an array of shape {shape}."
+        msg = f"`{name}` is not a rectangular array ({cause}). Pass an array of shape {shape}."
         raise InputError(msg) from cause
     if array.dtype.kind not in "biuf":
         msg = (
-            f"`{name}` must hold real numbers, but {type(values).__name__} of dtype "
-            f"{array.dtype} came. Pass a dense numeric array of shape {shape}."
+            f"`{name}` must hold real numbers; got {type(values).__name__} of dtype {array.dtype}. "
+            f"Pass a dense numeric array of shape {shape}."
         )
         raise InputError(msg)
     if array.ndim not in np.atleast_1d(ndim) or array.size == 0:
-        msg = f"`{name}` must have shape {shape} and not be empty, but shape {array.shape} came."
+        msg = f"`{name}` must have shape {shape} and not be empty; got shape {array.shape}."
         msg += " Reshape it, or pass the array this picture is about."
         raise InputError(msg)
     bad = np.argwhere(~np.isfinite(array))
@@ -46,15 +46,15 @@ def plane(name: str, X: Any) -> Array:
     points = finite(name, X, ndim=2, shape="(n, 2)")
     if points.shape[1] != 2:
         msg = (
-            f"`{name}` must be points of the plane, of shape (n, 2), but shape {points.shape} "
-            "came. Pass two columns, or draw the scores alone with `mercer.plots.scores`."
+            f"`{name}` must be points of the plane, of shape (n, 2); got shape {points.shape}. "
+            "Pass two columns, or draw the scores alone with `mercer.plots.scores`."
         )
         raise InputError(msg)
     return points
 
 
 def same_rows(n: int, **arrays: Array) -> None:
-    """Every array speaks of the same n points."""
+    """Every array has the same n rows."""
     for name, array in arrays.items():
         if len(array) != n:
             msg = f"`{name}` has {len(array)} rows, but {n} points are drawn."
@@ -70,13 +70,20 @@ def count(name: str, values: Sized, expected: int, what: str) -> None:
         raise InputError(msg)
 
 
+def named(names: Any, d: int, otherwise: str = "x{}") -> list[str]:
+    """Names of d variables: those given, or x0, x1, …"""
+    called = [otherwise.format(j) for j in range(d)] if names is None else [str(n) for n in names]
+    count("names", called, d, "variables")
+    return called
+
+
 def component(index: Any, k: int) -> int:
-    """The index of one of k components, counted from 0."""
+    """The index of one of k components, counted from 0 as columns of scores are."""
     remedy = "Or fit with a larger `n_components`."
     return int(require("component", index, Whole(0, k - 1), remedy=remedy))
 
 
-def components(given: Sequence[int], k: int, *, least: int) -> list[int]:
+def one_or_two(given: Sequence[int], *, least: int) -> tuple[int, ...]:
     """Two different components, or one where that will do."""
     wanted = tuple(given)
     if not least <= len(wanted) <= 2 or len(set(wanted)) != len(wanted):
@@ -85,4 +92,4 @@ def components(given: Sequence[int], k: int, *, least: int) -> list[int]:
             f"`components` must be {how_many} different components, such as (0, 1); got {given!r}."
         )
         raise InputError(msg)
-    return [component(index, k) for index in wanted]
+    return wanted

@@ -1,0 +1,258 @@
+"""What a view asks of a fitted model: the only place that looks inside one."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.data.rows import row_blocks
+from mercer.engine.moments import Scale
+from mercer.engine.pairwise import dense
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Array, Rows
+    from mercer.model import Fit
+    from mercer.monitoring.report import Monitoring
+
+BLOCK_ENTRIES = 2**21  # numbers in a block of rows
+BLOCK_ROWS = 2**14
+
+
+def is_model(thing: Any) -> bool:
+    """Whether this is a model, and not an array."""
+    return hasattr(thing, "transform") or hasattr(thing, "monitor")
+
+
+@contextmanager
+def unnamed() -> Iterator[None]:
+    """Without scikit-learn's word on rows that have no names: `rows` has compared those of the columns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model of any kind, and the preparation of its rows where it has one.
+
+    Rows are as the model takes them; `raw` brings them back to the units of the file.
+    """
+
+    model: Any
+    preparation: Any = None
+    prepared_model: Any = None  # what takes rows as a file has them, where one was given
+
+    @classmethod
+    def of(cls, model: Any, preparation: Any = None) -> Fitted:
+        """Any model; what is not fitted is refused."""
+        whole = None
+        if hasattr(model, "preparation") and hasattr(model, "model"):
+            whole, preparation, model = model, model.preparation, model.model
+        if not is_model(model) or not hasattr(model, "n_features_in_"):
+            msg = f"A fitted model is needed; got a {type(model).__name__} that is not fitted."
+            msg += " Call `fit` first."
+            raise InputError(msg)
+        return cls(model, preparation, whole)
+
+    # ── what it is ──────────────────────────────────────────────────────────
+    @property
+    def d(self) -> int:
+        """The number of columns."""
+        return int(self.model.n_features_in_)
+
+    @property
+    def k(self) -> int:
+        """The number of components."""
+        return len(self.eigenvalues)
+
+    @property
+    def detector(self) -> Any:
+        """The model, where it is a detector; None otherwise."""
+        return self.model if hasattr(self.model, "monitor") else None
+
+    @property
+    def limits(self) -> str:
+        """Where alarms of a detector begin, in words."""
+        return str(self.detector._rule.joint(self.detector.limits_))
+
+    @property
+    def chose_kernel(self) -> bool:
+        """Whether a detector chose its kernel by itself."""
+        detector = self.detector
+        if detector is None or detector.model is not None:
+            return False
+        return isinstance(detector.kernel, str) and detector.kernel == "auto"
+
+    @property
+    def projector(self) -> Any:
+        """What gives scores: the model, or the one inside a detector."""
+        return self.model if self.detector is None else self.detector.model_
+
+    @property
+    def fit(self) -> Fit | None:
+        """The evidence; None for a model of another library, which keeps none."""
+        return getattr(self.projector, "fit_", None)
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel with every parameter a number; None for linear PCA."""
+        return getattr(self.projector, "kernel_", None)
+
+    @property
+    def given_kernel(self) -> Any:
+        """The kernel as it was asked for."""
+        return getattr(self.projector, "kernel", None)
+
+    @property
+    def given_gamma(self) -> Any:
+        """The width of a kernel that is only a name."""
+        return getattr(self.projector, "gamma_", None)
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether the rows are kernel values, not points."""
+        ours = bool(getattr(self.kernel, "is_precomputed", False))
+        return ours or (isinstance(self.given_kernel, str) and self.given_kernel == "precomputed")
+
+    @property
+    def eigenvalues(self) -> Array:  # (k,)
+        """The eigenvalues; the variances where the model has no others."""
+        found = getattr(self.projector, "eigenvalues_", None)
+        found = self.projector.explained_variance_ if found is None else found
+        return np.asarray(found, dtype=np.float64)
+
+    @property
+    def shares(self) -> Array | None:  # (k,)
+        """The share of the whole variance of each component; None where the whole is not known."""
+        found = getattr(self.projector, "explained_variance_ratio_", None)
+        return None if found is None else np.clip(np.asarray(found, dtype=np.float64), 0.0, 1.0)
+
+    @property
+    def seed(self) -> Any:
+        """The seed that was given; None where there was none."""
+        return self.model.get_params(deep=False).get("random_state")
+
+    @property
+    def image_shape(self) -> tuple[int, int] | None:
+        """Height and width, where a row is a picture."""
+        shape = getattr(self.preparation, "image_shape", None)
+        if shape is None or int(shape[0]) * int(shape[1]) != self.d:
+            return None
+        return int(shape[0]), int(shape[1])
+
+    @property
+    def has_preimage(self) -> bool:
+        """Whether scores lead back to rows."""
+        known = hasattr(self.projector, "inverse_transform")
+        # scikit-learn's name for a pre-image.
+        known = getattr(self.projector, "fit_inverse_transform", known)
+        return getattr(self.projector, "preimage", known or None) is not None
+
+    @property
+    def measures_distance(self) -> bool:
+        """Whether the distance of a row from the components is known."""
+        return hasattr(self.projector, "reconstruction_error") and not self.is_precomputed
+
+    def names(self, given: Any = None, X: Any = None) -> tuple[str, ...]:
+        """Names of the d columns: those given, of the preparation, of the fit, of a data frame, or x0, …"""
+        of_fit = getattr(self.model, "feature_names_in_", None)
+        of_frame = getattr(X, "columns", None)
+        for known in (given, getattr(self.preparation, "features", None), of_fit, of_frame):
+            if known is not None and len(known) == self.d:
+                return tuple(map(str, known))
+        if given is not None:
+            msg = f"`names` has {len(given)} entries, but there are {self.d} columns. Give one for each."
+            raise InputError(msg)
+        return tuple(f"x{j}" for j in range(self.d))
+
+    # ── rows in, numbers out ────────────────────────────────────────────────
+    def rows(self, X: Any) -> Any:
+        """Rows as the model takes them; missing cells stay for a detector, which marks their rows."""
+        if self.prepared_model is None:
+            columns, own = (
+                getattr(X, "columns", None),
+                getattr(self.model, "feature_names_in_", None),
+            )
+            if columns is None or not hasattr(X, "to_numpy"):
+                return X
+            if own is not None and list(map(str, columns)) != list(map(str, own)):
+                msg = f"The columns of `X` must be those of the fit, in their order: {', '.join(own)}; got "
+                msg += f"{', '.join(map(str, columns))}."
+                raise InputError(msg)
+            return np.asarray(X)
+        return (
+            self.prepared_model.rows if self.detector is None else self.prepared_model.gappy_rows
+        )(X)
+
+    def blocks(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
+        """All rows, some at a time."""
+        return row_blocks(rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // self.d)))
+
+    @property
+    def _scale(self) -> Scale | None:
+        detector = self.detector
+        return None if detector is None else Scale(detector.center_, detector.spread_)
+
+    def inner(self, block: Any) -> Any:
+        """Rows as the projector takes them: a detector scales its own."""
+        return block if self._scale is None else self._scale(block)
+
+    def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
+        """Scores of some rows."""
+        with unnamed():
+            return np.asarray(self.projector.transform(self.inner(block)))
+
+    def distances(self, block: Rows) -> Array:  # (b, d) -> (b,)
+        """Squared distances from the components, in feature space."""
+        with unnamed():
+            return np.asarray(self.projector.reconstruction_error(self.inner(block)))
+
+    def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
+        """Rows in the units of the file."""
+        rows = dense(block)
+        return rows if self.preparation is None else np.asarray(self.preparation.unscaled(rows))
+
+    def prepared(self, raw: Array) -> Array:  # (b, d) -> (b, d)
+        """Rows as the model takes them, from the units of the file."""
+        return raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
+
+    def raw_scores(self, raw: Array) -> Array:  # (b, d) -> (b, k)
+        """Scores of rows in the units of the file."""
+        return self.scores(self.prepared(raw))
+
+    def back(self, scores: Array) -> Array:  # (b, k) -> (b, d)
+        """The pre-images of scores, in the units of the file."""
+        found = np.asarray(self.projector.inverse_transform(scores))
+        return self.raw(found if self._scale is None else self._scale.back(found))
+
+    def monitor(self, rows: Any, **knobs: Any) -> Monitoring:
+        """What a detector sees in rows."""
+        with unnamed():
+            found: Monitoring = self.detector.monitor(rows, **knobs)
+        return found
+
+    def contributions(self, rows: Any) -> Array:  # (b, d) -> (b, d)
+        """What each variable adds to the statistic of a detector."""
+        with unnamed():
+            return np.asarray(self.detector.contributions(rows))
+
+    def alarm(self, rows: Any) -> Any:  # (b, d) -> (b,)
+        """Which rows are alarms."""
+        with unnamed():
+            return np.asarray(self.detector.predict(rows)) == -1
+
+    def require_preimage(self, what: str) -> None:
+        """Refuse a model whose scores don't lead back to rows."""
+        if not self.has_preimage:
+            msg = (
+                f"{what} needs a way from scores back to rows, and this {type(self.model).__name__} has "
+                'none. Fit with one, such as preimage="ridge".'
+            )
+            raise InputError(msg)

@@ -1,0 +1,136 @@
+"""The variables behind alarms: what each adds, and which led when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer._core.params import Whole, require
+from mercer._core.public import public
+from mercer.monitoring.alarms import shares
+from mercer.views import checks
+from mercer.views.base import View, listing
+from mercer.views.fitted import Fitted
+from mercer.views.process import ordered_times
+from mercer.views.wording import count, counted, number, share
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices
+    from mercer.monitoring.report import Monitoring
+
+MOST_VARIABLES = 8
+SLOTS = 120  # of time
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contributions(View):
+    """What variables add to an alarm, the largest first; negative ones lower it."""
+
+    kind: ClassVar[str] = "contributions"
+    names: tuple[str, ...]
+    values: Array
+    axis: str
+
+
+@public
+def contributions(
+    contributions: Any, names: Any = None, *, X: Any = None, top: int = 10
+) -> Contributions:
+    """What each variable adds to an alarm, or to the mean of several.
+
+    Parameters are those of `mercer.plots.contribution_bars`.
+
+    Examples
+    --------
+    >>> from mercer import views
+    >>> views.contributions([0.1, 3.0, -0.5], ["a", "b", "c"]).names
+    ('b', 'a', 'c')
+    """
+    if X is not None:
+        fitted = Fitted.of(contributions)
+        names = fitted.names(names, X)
+        contributions = fitted.contributions(fitted.rows(X))
+    values = checks.finite("contributions", contributions, ndim=(1, 2), shape="(d,) or (n, d)")
+    rows = values.reshape(-1, values.shape[-1])
+    mean = (rows / len(rows)).sum(axis=0)  # (d,)
+    named = checks.named(names, len(mean))
+    most = np.argsort(-np.abs(mean), kind="stable")[: require("top", top, Whole(1))]
+    order = most[np.argsort(-mean[most], kind="stable")]
+    own, shown = tuple(named[j] for j in order), mean[order]
+    several = f"mean contribution of {counted(len(rows), 'row')}"
+    table = listing(
+        "Contributions", ["variable", "contribution"], zip(own, map(number, shown), strict=True)
+    )
+    axis = "contribution" if values.ndim == 1 else several
+    words = f"{own[0]} adds most."
+    return Contributions(names=own, values=shown, axis=axis, caption=words, tables=(table,))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ContributionsOverTime(View):
+    """Shares of variables in what raises the statistic, in slots of time: NaN where no row was an alarm."""
+
+    kind: ClassVar[str] = "contributions over time"
+    axis: str
+    names: tuple[str, ...]  # (v,): the variable with the largest share first
+    time: Any  # (b + 1,): where slots begin and end, numbers or dates
+    rows: Indices  # (b + 1,): the same in rows
+    shares: Array  # (v, b)
+
+
+def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> ContributionsOverTime:
+    """Which variables led alarms, and when; refused where no alarm was explained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelPCADetector, views
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> seen = KernelPCADetector().fit(X).monitor([[0.0, 0.0], [9.0, 0.0]], names=["flow", "heat"])
+    >>> views.contributions_over_time(seen).names
+    ('flow', 'heat')
+    """
+    if seen.contributions is None or len(seen.explained) == 0:
+        msg = "No alarm was explained: there is none, or the kernel has no derivative. Look at the "
+        msg += "statistics with `mercer.plots.monitoring`."
+        raise InputError(msg)
+    own, n = shares(seen.contributions), len(seen.table)  # (m, d)
+    order = np.argsort(-own.sum(axis=0), kind="stable")[:MOST_VARIABLES]
+    order = order[own[:, order].sum(axis=0) > 0.0]
+    edges = np.unique(np.linspace(0, n, min(n, SLOTS) + 1).round().astype(np.intp))
+    slot = np.searchsorted(edges, seen.explained, side="right") - 1  # (m,)
+    counts = np.bincount(slot, minlength=len(edges) - 1)
+    with np.errstate(invalid="ignore"):
+        means = [np.bincount(slot, own[:, j], minlength=len(edges) - 1) / counts for j in order]
+    names = tuple(seen.names[j] for j in order)
+    most = float(np.nanmax(means, initial=0.0))
+    total = own.mean(axis=0)[order]
+    every = int(seen.table["alarm"].sum())
+    which = "all alarms"
+    if len(own) < every:
+        which = f"{count(len(own))} of {count(every)} alarms, spread over all of them"
+    words = (
+        f"Which variables raise the statistic, and when: shares of {which}. The stronger, the larger the "
+        f"share, up to {share(most)}; {names[0] if names else 'no variable'} has the largest over all."
+    )
+    rows = [[name, f"{100 * value:.0f} %"] for name, value in zip(names, total, strict=True)]
+    times = ordered_times(seen)
+    times = np.arange(1, n + 1) if times is None else times
+    return ContributionsOverTime(
+        axis=axis or ("row" if times.dtype.kind in "iu" else "time"),
+        names=names,
+        time=_ends(times)[edges],
+        rows=edges,
+        shares=np.array(means).reshape(len(order), -1),
+        caption=words,
+        tables=(listing("Mean shares over all alarms", ["variable", "share"], rows),),
+    )
+
+
+def _ends(times: Any) -> Any:  # (n,) -> (n + 1,)
+    """Where each row begins and the last one ends: slots are as wide as their rows."""
+    step = times[-1:] - times[-2:-1] if len(times) > 1 else np.ones(1, dtype=np.int64)
+    return np.concatenate([times, times[-1:] + step])

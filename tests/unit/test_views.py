@@ -1,0 +1,304 @@
+"""A view is a value: JSON carries it whole, nothing changes it, and every renderer draws the same numbers."""
+
+import dataclasses
+import json
+import re
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from matplotlib.dates import num2date
+from matplotlib.figure import Figure
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA as Theirs
+
+import mercer
+from conftest import frozen
+from mercer import PCA, KernelPCA, KernelPCADetector, Prepared, plots, views
+from mercer.errors import InputError
+from mercer.io.preparation import Preparation
+from mercer.kernels import RBF
+from mercer.report import build
+from mercer.views.process import axis_times
+
+X = frozen(load_iris().data[::2])
+Y = load_iris().target[::2]
+NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+MODEL = KernelPCA(3, kernel=RBF(0.3), preimage="ridge").fit(X)
+LINEAR = PCA(3).fit(X)
+NORMAL = np.random.default_rng(0).standard_normal((300, 4))
+DETECTOR = KernelPCADetector().fit(NORMAL)
+RUN = np.random.default_rng(1).standard_normal((80, 4))
+RUN[40:, 2] += 6.0
+RUN[50, 0] = np.nan
+CLOCK = np.datetime64("2026-01-05T22:00") + np.arange(80) * np.timedelta64(10, "m")
+SEEN = DETECTOR.monitor(RUN, time=CLOCK, names=list("abcd"))
+
+VIEWS = {
+    "scores": lambda: views.scores(MODEL, X, Y),
+    "scores of a detector": lambda: views.scores(DETECTOR, NORMAL),
+    "scores with a measurement": lambda: views.scores(MODEL, X, X[:, 0]),
+    "biplot": lambda: views.biplot(MODEL, X, names=NAMES),
+    "spectrum": lambda: views.spectrum(MODEL),
+    "spectrum of an approximation": lambda: views.spectrum(
+        KernelPCA(2, approximation="nystrom").fit(NORMAL)
+    ),
+    "levels": lambda: views.levels(MODEL, X, variables=(0, 2), labels=Y, resolution=12),
+    "reconstruction": lambda: views.reconstruction(MODEL, X, names=NAMES),
+    "distances": lambda: views.distances([1.0, np.inf, 0.0], [1.0, 1.0, 2.0]),
+    "components": lambda: views.components(LINEAR, (2, 2)),
+    "monitoring": lambda: views.monitoring(SEEN),
+    "monitoring with infinite rows": lambda: views.monitoring(
+        KernelPCADetector(kernel="poly").fit(NORMAL), [[1e200] * 4, [0.0] * 4]
+    ),
+    "contributions": lambda: views.contributions(DETECTOR, X=RUN[41:44], names=list("abcd")),
+    "contributions over time": lambda: views.contributions_over_time(SEEN),
+}
+
+
+@pytest.fixture(scope="module")
+def made():
+    return {name: make() for name, make in VIEWS.items()}
+
+
+# ── values ──────────────────────────────────────────────────────────────────
+def same(value, told):
+    """Whether JSON says what the view holds, to the last bit."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        numbers = [
+            np.nan if v is None else float(v) for v in np.ravel(np.array(told, dtype=object))
+        ]
+        return np.array_equal(np.ravel(value), numbers, equal_nan=True)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "M":
+        return np.array_equal(value, np.array(told, dtype=value.dtype))
+    if isinstance(value, np.ndarray):
+        return value.tolist() == told
+    if dataclasses.is_dataclass(value):
+        return all(same(getattr(value, f.name), told[f.name]) for f in dataclasses.fields(value))
+    if isinstance(value, (list, tuple)):
+        return len(value) == len(told) and all(map(same, value, told))
+    return value == told
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_json_carries_every_field_of_a_view_and_brings_the_same_numbers_back(made, name):
+    view = made[name]
+    told = json.loads(json.dumps(view.to_dict(), allow_nan=False))
+    assert told.pop("kind") == view.kind
+    assert set(told) == {field.name for field in dataclasses.fields(view)}
+    assert same(view, told)
+    assert view.caption
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_nothing_changes_a_view(made, name):
+    view = made[name]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        view.caption = "other"
+    arrays = [getattr(view, field.name) for field in dataclasses.fields(view)]
+    for array in (a for a in arrays if isinstance(a, np.ndarray)):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = array
+
+
+def test_the_arrays_of_a_caller_stay_writeable():
+    own = np.array([[1.0, 2.0], [3.0, 4.0]])
+    views.scores(own)
+    own[0, 0] = 5.0  # would raise
+
+
+# ── models as well as arrays ────────────────────────────────────────────────
+def test_a_model_and_its_arrays_make_the_same_views():
+    ratio = MODEL.explained_variance_ratio_
+    arrays = views.scores(MODEL.transform(X), Y, explained_variance_ratio=ratio)
+    assert arrays.to_dict() == views.scores(MODEL, X, Y).to_dict()
+    share = views.spectrum(MODEL.eigenvalues_, total=MODEL.fit_.total)
+    np.testing.assert_array_equal(share.shares, views.spectrum(MODEL).shares)
+    knobs = {"variables": (0, 2), "component": [1], "resolution": 9}
+    ours = views.levels(MODEL, X, **knobs)
+    np.testing.assert_array_equal(ours.values, views.levels(MODEL.transform, X, **knobs).values)
+    assert ours.titles == (f"component 2 ({100 * ratio[1]:.1f} %)",)
+
+
+def test_a_prepared_model_takes_rows_as_the_file_has_them():
+    center, spread = X.mean(axis=0), X.std(axis=0)
+    inner = KernelPCA(2, kernel=RBF(0.1), preimage="ridge").fit((X - center) / spread)
+    model = Prepared(Preparation(tuple(NAMES), center=center, spread=spread), inner)
+    np.testing.assert_allclose(views.scores(model, X).points, model.transform(X))
+    knobs = {"variables": ("sepal width", "petal width"), "resolution": 7, "component": 0}
+    view = views.levels(model, X, **knobs)
+    assert view.axes == ("sepal width", "petal width")
+    np.testing.assert_allclose(view.points, X[:, [1, 3]], rtol=1e-14)
+    corner = np.median(X, axis=0)
+    corner[[1, 3]] = view.across[0], view.up[0]
+    np.testing.assert_allclose(view.values[0, 0, 0], model.transform(corner[None])[0, 0])
+    back = views.reconstruction(model, X)
+    error = np.sqrt(np.mean((model.reconstruct(X) - X) ** 2, axis=0))
+    np.testing.assert_allclose(back.error, error)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_bring_their_names_and_their_order_is_checked(tmp_path, kind):
+    """Warnings are errors here: none about names that arrays don't have."""
+    frame, other = (
+        kind(dict(zip(NAMES, X.T, strict=True))),
+        kind(dict(zip(NAMES[::-1], X.T, strict=True))),
+    )
+    model = KernelPCA(2, kernel=RBF(0.3), preimage="ridge").fit(frame)
+    detector = KernelPCADetector(model=PCA(2)).fit(frame)
+    np.testing.assert_allclose(
+        views.scores(model, frame).points, MODEL.transform(X)[:, :2], atol=1e-9
+    )
+    assert set(views.biplot(model, frame).arrows.names) <= set(NAMES)
+    assert views.reconstruction(model, frame).names == tuple(NAMES)
+    assert views.levels(model, frame, variables=NAMES[:2], resolution=4).axes == tuple(NAMES[:2])
+    assert views.monitoring(detector, frame).charts[0].name == "T²"
+    assert views.contributions(detector, X=frame).names
+    for one in (model, detector):
+        assert "petal width" in mercer.report(one, frame, tmp_path / "r.html").read_text("utf-8")
+    with pytest.raises(InputError, match="in their order: sepal length, sepal width"):
+        views.reconstruction(model, other)
+
+
+def test_shares_of_a_model_of_scikit_learn_are_its_own():
+    theirs = Theirs(2).fit(X)
+    view = views.spectrum(theirs)
+    np.testing.assert_allclose(view.shares, theirs.explained_variance_ratio_)
+    assert view.whole
+    assert plots.scores(theirs, X, ax=Figure().subplots()).get_xlabel().endswith("%)")
+
+
+def test_bounds_are_those_of_the_fit_in_shares(made):
+    view = made["spectrum of an approximation"]
+    assert view.evidence.startswith("The fit is an approximation: ")
+    assert "of a true one" in made["spectrum"].evidence
+    assert views.spectrum([1.0]).evidence == ""
+    low, high = view.bounds.T
+    assert np.all(low <= view.shares + 1e-12)
+    assert np.all(view.shares <= high + 1e-12)
+
+
+def test_components_of_linear_pca_are_its_axes(made):
+    theirs = Theirs(3).fit(X)
+    for image, axis in zip(made["components"].images[1:], theirs.components_, strict=True):
+        unit = image.ravel() / np.linalg.norm(image)
+        assert abs(unit @ axis) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: views.scores(KernelPCA(2), X), "not fitted"),
+        (lambda: views.scores(X[:, :2], X, Y), "not rows as well"),
+        (lambda: views.monitoring(MODEL, X), "needs a detector; got a KernelPCA"),
+        (lambda: views.reconstruction(KernelPCA(2).fit(X), X), 'preimage="ridge"'),
+        (lambda: views.components(LINEAR), r"`shape` must be \(height, width\)"),
+        (
+            lambda: views.contributions_over_time(DETECTOR.monitor(NORMAL[:3])),
+            "No alarm was explained",
+        ),
+        (lambda: plots.contours(MODEL, X), r"variables=\(0, 1\)"),
+    ],
+)
+def test_what_can_not_be_shown_is_refused_with_a_way_out(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+# ── a process ───────────────────────────────────────────────────────────────
+def test_charts_hold_the_statistics_limits_and_alarms_of_the_table(made):
+    view = made["monitoring"]
+    for chart, name in zip(view.charts, ("T2", "Q"), strict=True):
+        np.testing.assert_array_equal(chart.values, SEEN.table[name])
+        np.testing.assert_array_equal(chart.alarm, SEEN.table["alarm"])
+        assert chart.limit == SEEN.line(name)
+    assert not view.judged[50]
+    np.testing.assert_array_equal(view.time, CLOCK)
+
+
+def test_only_the_statistic_that_decides_has_a_limit():
+    detector = KernelPCADetector(statistic="Q").fit(NORMAL)
+    t2, q = views.monitoring(detector, RUN).charts
+    assert t2.limit is None
+    assert q.limit == pytest.approx(detector.limits_.q)
+
+
+def test_contributions_over_time_are_mean_shares_of_the_alarms_in_each_slot(made):
+    view = made["contributions over time"]
+    assert view.names[0] == "c"
+    own = np.maximum(SEEN.contributions, 0.0)
+    own = own / own.sum(axis=1, keepdims=True)
+    for i, name in enumerate(view.names):
+        for slot in range(len(view.rows) - 1):
+            inside = (SEEN.explained >= view.rows[slot]) & (SEEN.explained < view.rows[slot + 1])
+            wanted = own[inside, "abcd".index(name)].mean() if inside.any() else np.nan
+            assert view.shares[i, slot] == pytest.approx(wanted, nan_ok=True)
+
+
+def test_times_in_no_order_are_counted():
+    shuffled = DETECTOR.monitor(RUN, time=CLOCK[::-1])
+    view = views.monitoring(shuffled)
+    np.testing.assert_array_equal(view.time, np.arange(80))
+    assert view.axis == "row"
+    assert axis_times(["1", "b"]) is None
+
+
+def test_pictures_of_a_process_are_over_clock_time():
+    axes = plots.monitoring(SEEN, fig=Figure())
+    first, last = (num2date(t) for t in axes[1].get_lines()[0].get_xdata(orig=False)[[0, -1]])
+    assert (first.hour, last.hour) == (22, 11)
+    marks = {one.get_label(): one.get_marker() for one in axes[0].get_lines()}
+    assert marks["alarm"] != marks["normal"], "alarms have a shape of their own"
+    ax = plots.contributions_over_time(SEEN, ax=Figure().subplots())
+    assert ax.get_yticklabels()[0].get_text() == "c"
+
+
+def test_rows_of_a_detector_are_marked_as_alarms():
+    ax = plots.scores(DETECTOR, RUN[~np.isnan(RUN).any(axis=1)], ax=Figure().subplots())
+    drawn = {c.get_label(): len(c.get_offsets()) for c in ax.collections}
+    assert drawn == {"normal": 79 - SEEN.table["alarm"].sum(), "alarm": SEEN.table["alarm"].sum()}
+    shapes = {c.get_paths()[0].vertices.tobytes() for c in ax.collections}
+    assert len(shapes) == 2
+
+
+# ── the report ──────────────────────────────────────────────────────────────
+def test_a_report_is_written_whole_and_is_what_build_makes(tmp_path):
+    path = mercer.report(MODEL, X, tmp_path / "r.html", labels=Y, names=NAMES)
+    assert path.read_text("utf-8") == build(MODEL, X, labels=Y, names=NAMES)
+    with pytest.raises(InputError):
+        mercer.report(MODEL, X[:, :2], path)
+    assert path.read_text("utf-8").endswith("</html>\n")
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(TypeError, match="lables"):
+        mercer.report(MODEL, X, path, lables=Y)
+
+
+def test_the_first_alarm_is_explained_however_short_it_is():
+    run = np.zeros((400, 4))
+    run[5, 1] = 9.0  # shorter than all that follow, of which only the ten longest have an onset
+    for begin in range(20, 400, 30):
+        run[begin : begin + 3, 3] = 9.0
+    html = build(DETECTOR, run, names=list("abcd"))
+    assert re.search(r"<dt>first alarm</dt><dd><b>6</b><span>1 row, led by b</span>", html)
+
+
+@pytest.mark.parametrize("given", ["time", "index"])
+def test_a_detectors_page_begins_with_alarms_on_the_clock(given):
+    if given == "time":
+        html = build(DETECTOR, RUN, names=list("abcd"), time=CLOCK)
+    else:
+        html = build(DETECTOR, pd.DataFrame(RUN, columns=list("abcd"), index=CLOCK))
+    first = str(CLOCK[np.flatnonzero(SEEN.table["alarm"])[0]]).replace("T", " ")
+    header = html[: html.index("<main>")]
+    assert f"The first is at time {first}" in header
+    assert "led by c" in header
+    assert re.search(r"<section[^>]*>", html)[0].startswith('<section id="monitoring"')
+    ticks = re.findall(r'text-anchor="middle">([^<]*)</text>', html)
+    assert "2026-01-06 00:00" in ticks
+    assert "03:00" in ticks
+    assert "leaders-figure" in html

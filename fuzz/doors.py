@@ -51,8 +51,8 @@ def enter_table(path: Path) -> None:
     """Read all rows, as the command line does."""
     from mercer.data.formats import open_table
     from mercer.data.table import Reading
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import prepared_rows
+    from mercer.preprocessing.align import prepared_rows
+    from mercer.preprocessing.preparation import Preparation
 
     table = open_table(path, Reading())
     preparation, _ = Preparation.learn(table, scale="standard", impute="mean", one_hot=True)
@@ -112,8 +112,8 @@ def model_seeds() -> list[bytes]:
     """Models of several routes, small."""
     import mercer
     from mercer.approximations import RPCholesky
-    from mercer.io.preparation import Preparation
     from mercer.kernels import RBF, Linear, Polynomial
+    from mercer.preprocessing.preparation import Preparation
 
     x = np.random.default_rng(0).standard_normal((14, 3))
     preparation = Preparation(("a", "b", "c"), fills=x[0], center=x[1], spread=np.exp(x[2]))

@@ -13,8 +13,8 @@ import mercer.sklearn as drop_in
 from mercer.approximations import Nystrom
 from mercer.diagnostics import importance, select, symptoms
 from mercer.errors import InputError
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF, Polynomial
+from mercer.preprocessing.preparation import Preparation
 
 N, D = 40, 3
 X = np.random.default_rng(0).standard_normal((N, D))

@@ -18,11 +18,11 @@ from mercer.data.formats import open_table
 from mercer.data.sources import as_source
 from mercer.data.table import Chunk, Reading
 from mercer.engine.moments import ColumnMoments
-from mercer.io import learning
-from mercer.io import prepare as sheet
-from mercer.io.preparation import Preparation
-from mercer.io.prepare import matched, prepared_rows
 from mercer.model.checkpoint import digest
+from mercer.preprocessing import align as sheet
+from mercer.preprocessing import learn as learning
+from mercer.preprocessing.align import matched, prepared_rows
+from mercer.preprocessing.preparation import Preparation
 
 PLENTY = 10**9
 

@@ -20,8 +20,8 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, skle
 from mercer.data.formats import open_table
 from mercer.data.table import Reading
 from mercer.errors import InputError
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
+from mercer.preprocessing.preparation import Preparation
 from mercer.report import build, components, drawing, looks, scatter
 from mercer.report.shown import number
 

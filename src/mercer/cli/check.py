@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mercer.data.table import TableFile
     from mercer.diagnostics import Verdict
     from mercer.diagnostics.witness import Witness
-    from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
+    from mercer.preprocessing.align import Sheet
 
 SHOWN_POINTS = 10
 SHOWN_FEATURES = 8

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.data.table import TableFile
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import Sheet
+    from mercer.preprocessing.align import Sheet
+    from mercer.preprocessing.preparation import Preparation
 
 HEIGHT = 2**16  # weights at a time
 
@@ -114,8 +114,8 @@ def learn_rows(
     call: Call, table: TableFile, notes: Sequence[str] = (), **preparing: Any
 ) -> tuple[Sheet, Preparation]:
     """The rows of a file, prepared by what is learned from them; what was done to them is said."""
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import prepared_rows
+    from mercer.preprocessing.align import prepared_rows
+    from mercer.preprocessing.preparation import Preparation
 
     budget = call.budget
     with call.timed("read"):
@@ -200,8 +200,8 @@ def match_table(
     where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
     """
     from mercer.data.formats import open_table
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import matched
+    from mercer.preprocessing.align import matched
+    from mercer.preprocessing.preparation import Preparation
 
     table, preparation = open_table(path, call.reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
@@ -215,7 +215,7 @@ def match_table(
 
 def read_sheet(call: Call, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
     """New rows, prepared for the model of `opened`; what was left out is said."""
-    from mercer.io.prepare import prepared_rows
+    from mercer.preprocessing.align import prepared_rows
 
     with call.timed("read"), watched(call, f"reading {path}"):
         table, preparation = match_table(call, path, opened, gaps=gaps)

@@ -23,7 +23,7 @@ from mercer.kernels.text import kernel_text
 from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
-    from mercer.io.prepare import Sheet
+    from mercer.preprocessing.align import Sheet
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -26,8 +26,8 @@ from mercer.monitoring.report import Monitoring
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer.io.prepare import Sheet
     from mercer.monitoring.alarms import Run
+    from mercer.preprocessing.align import Sheet
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv

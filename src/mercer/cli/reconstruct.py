@@ -22,7 +22,7 @@ from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.io.preparation import Preparation
+    from mercer.preprocessing.preparation import Preparation
 
 EXAMPLE = """
 mercer demo --csv circles.csv

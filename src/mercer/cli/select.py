@@ -22,8 +22,8 @@ from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from mercer.diagnostics import Selection
-    from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
+    from mercer.preprocessing.align import Sheet
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -13,13 +13,13 @@ from mercer.cli.ending import refuse
 from mercer.cli.output import check_output_or_stdout, told_file
 from mercer.cli.progress import counted
 from mercer.cli.verb import Call, verb
-from mercer.io.write import open_writer
+from mercer.data.write import open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mercer._core.types import Array
-    from mercer.io.preparation import Preparation
+    from mercer.preprocessing.preparation import Preparation
 
 CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be faster
 SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way

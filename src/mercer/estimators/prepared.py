@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
-    from mercer.io.preparation import Preparation
     from mercer.monitoring.report import Monitoring
+    from mercer.preprocessing.preparation import Preparation
 
 # What a model may be asked about rows.
 ASKED = (
@@ -75,7 +75,7 @@ class Prepared(Saving):
     --------
     >>> import numpy as np
     >>> from mercer import KernelPCA, Prepared
-    >>> from mercer.io.preparation import Preparation
+    >>> from mercer.preprocessing.preparation import Preparation
     >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
     >>> center, spread = X.mean(axis=0), X.std(axis=0)
     >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)

@@ -158,7 +158,7 @@ _CLASSES = {
     "engine.native.engine": "NativeEngine",
     "engine.numpy": "NumpyEngine",
     "estimators.prepared": "Prepared",
-    "io.preparation": "Preparation",
+    "preprocessing.preparation": "Preparation",
     "kernels.feature_map": "ColumnsMap IdentityMap PolynomialMap",
     "kernels.map_base": "ComposedMap ProductMap ScaledMap SumMap UnitMap",
     "model.certificate": "Certificate StreamCertificate",

@@ -12,17 +12,17 @@ import numpy as np
 from mercer._core.errors import DataError
 from mercer._core.memory import format_bytes
 from mercer.data.columns import hint, listed
+from mercer.data.digest import Digest
 from mercer.data.spool import no_room
 from mercer.data.table import Column, TableFile
-from mercer.io.learning import Missing, chunk_height
-from mercer.model.checkpoint import Digest
+from mercer.preprocessing.learn import Missing, chunk_height
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array
     from mercer.data.table import Chunk
-    from mercer.io.preparation import Preparation
+    from mercer.preprocessing.preparation import Preparation
 
 
 # ── columns ─────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def prepared_rows(table: TableFile, preparation: Preparation, *, memory_bytes: i
     >>> import tempfile
     >>> from pathlib import Path
     >>> from mercer.data.formats import open_table
-    >>> from mercer.io.preparation import Preparation
+    >>> from mercer.preprocessing.preparation import Preparation
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "a.csv")
     ...     _ = path.write_text("y,x\n1,2\n3,4\n")

@@ -17,12 +17,12 @@ from mercer._core.errors import DataError, MercerError, nearest
 from mercer.data.columns import require_distinct
 from mercer.data.formats import SUFFIXES as READ
 from mercer.data.spool import no_room
-from mercer.io.write_formats import FORMATS
+from mercer.data.writers import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mercer.io.write_formats import TableWriter
+    from mercer.data.writers import TableWriter
 
 # What is read and can be written goes by the same endings.
 SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.errors import DataError, InputError, quoted
 from mercer.data.columns import listed
 from mercer.engine.moments import Scale
-from mercer.io.learning import Missing, Seen, imputed, require_features, scaling
+from mercer.preprocessing.learn import Missing, Seen, imputed, require_features, scaling
 
 if TYPE_CHECKING:
     from mercer._core.types import Array

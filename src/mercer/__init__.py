@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         sklearn,
         solvers,
     )
+    from mercer.data.formats import open_table
     from mercer.diagnostics import check_kernel, select
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
@@ -46,6 +47,7 @@ _HOMES = {
     "kernels": "",
     "load": "mercer.io.model_file",
     "onnx": "",
+    "open_table": "mercer.data.formats",
     "preimage": "",
     "plots": "",
     "report": "",
@@ -69,6 +71,7 @@ __all__ = [
     "kernels",
     "load",
     "onnx",
+    "open_table",
     "plots",
     "preimage",
     "report",

@@ -222,7 +222,7 @@ def test_a_device_is_written_to_and_a_link_stays_a_link(scores, tmp_path):
         ("t.xyz", r"ending '.xyz'.*\.csv, .*\.parquet"),
         ("t", r"ending ''"),
         ("nowhere/t.csv", "needs the folder .*nowhere.*Make it first"),
-        ("folder.csv", "is a folder; a file was needed"),
+        ("folder.csv", "is a folder; a file is needed"),
     ],
 )
 def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, tmp_path):
@@ -233,12 +233,12 @@ def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, 
 
 def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     with (
-        pytest.raises(InputError, match=r"shape \(2, 3\) came for 2 columns"),
+        pytest.raises(InputError, match=r"rows must be of 2 columns; got \(2, 3\)"),
         open_writer(tmp_path / "t.csv", NAMES) as writer,
     ):
         writer.write(np.ones((2, 3)))
     with (
-        pytest.raises(InputError, match="2 rows came with 1 ids"),
+        pytest.raises(InputError, match="ids must be one for each of 2 rows; got '1'"),
         open_writer(tmp_path / "t.csv", NAMES, id_name="id") as writer,
     ):
         writer.write(np.ones((2, 2)), ["one"])
@@ -248,7 +248,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     ):
         pytest.fail("it was opened")
     with (
-        pytest.raises(InputError, match="can't be written"),
+        pytest.raises(InputError, match=r"one that can be written.*; got 'hdf5'"),
         open_writer("-", NAMES, format="hdf5"),
     ):
         pytest.fail("it was opened")

@@ -46,6 +46,16 @@ class MercerError(Exception):
         """
         whose = f"{of}: " if of else ""
         sentence = f"{whose}{parameter} must be {must_be}; got {got or quoted_value(value)}."
+        return cls.saying(sentence, remedy, parameter=parameter, value=value)
+
+    @classmethod
+    def saying(
+        cls, sentence: str, remedy: str = "", *, parameter: str | None = None, value: Any = None
+    ) -> Self:
+        """An error of two parts: what is wrong, and what to do.
+
+        Parameters stand in backticks, `impute='mean'`, so that a command line can put its options there.
+        """
         error = cls(f"{sentence} {remedy}".rstrip())
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
@@ -94,6 +104,13 @@ class MemoryBudgetError(MercerError, MemoryError):
 def refuse(parameter: str, value: Any, must_be: str, got: str = "", remedy: str = "") -> NoReturn:
     """Raise an `InputError` about an argument: "X must be rows; got RBF(). Check the order …"."""
     raise InputError.about(parameter, value, must_be=must_be, got=got, remedy=remedy) from None
+
+
+def refuse_data(
+    sentence: str, remedy: str = "", *, parameter: str | None = None, value: Any = None
+) -> NoReturn:
+    """Raise a `DataError`: what is wrong with a file, and what to do."""
+    raise DataError.saying(sentence, remedy, parameter=parameter, value=value) from None
 
 
 class MercerWarning(UserWarning):

@@ -22,7 +22,7 @@ from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer.data.table import TableFile
+    from mercer.data.table import Table
     from mercer.diagnostics import Verdict
     from mercer.diagnostics.witness import Witness
     from mercer.kernels import Kernel
@@ -254,7 +254,7 @@ def _matrix(call: Call, data: str | None) -> int:
     return _code(verdict)
 
 
-def _square(table: TableFile, *, budget: int) -> Array:
+def _square(table: Table, *, budget: int) -> Array:
     """The matrix in a file, whose size is looked at before it is read."""
     m = len(table.columns)
     if table.n_rows not in (None, m):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array
-    from mercer.data.table import TableFile
+    from mercer.data.table import Table
     from mercer.preprocessing.align import Sheet
     from mercer.preprocessing.preparation import Preparation
 
@@ -102,7 +102,7 @@ def keep_model(
 
 
 # ── rows to fit to ──────────────────────────────────────────────────────────
-def open_data(call: Call, path: str) -> TableFile:
+def open_data(call: Call, path: str) -> Table:
     """The file, opened as the options of the call say."""
     from mercer.data.formats import open_table
 
@@ -111,16 +111,13 @@ def open_data(call: Call, path: str) -> TableFile:
 
 
 def learn_rows(
-    call: Call, table: TableFile, notes: Sequence[str] = (), **preparing: Any
+    call: Call, table: Table, notes: Sequence[str] = (), **preparing: Any
 ) -> tuple[Sheet, Preparation]:
     """The rows of a file, prepared by what is learned from them; what was done to them is said."""
-    from mercer.preprocessing.align import prepared_rows
-    from mercer.preprocessing.preparation import Preparation
+    from mercer.preprocessing.align import learned_rows
 
-    budget = call.budget
     with call.timed("read"):
-        preparation, learned = Preparation.learn(table, memory_bytes=budget, **preparing)
-        sheet = prepared_rows(table, preparation, memory_bytes=budget)
+        sheet, preparation, learned = learned_rows(table, memory_bytes=call.budget, **preparing)
     _say_read(call, table, sheet, (*learned, *notes, *sheet.notes))
     return sheet, preparation
 
@@ -183,7 +180,7 @@ def take_weights(call: Call, path: str, column: str | None, how: str) -> Array |
     return weights
 
 
-def _say_read(call: Call, table: TableFile, sheet: Sheet, notes: Sequence[str]) -> None:
+def _say_read(call: Call, table: Table, sheet: Sheet, notes: Sequence[str]) -> None:
     n, d = sheet.rows.shape
     call.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}")
     for note in notes:
@@ -193,7 +190,7 @@ def _say_read(call: Call, table: TableFile, sheet: Sheet, notes: Sequence[str]) 
 # ── rows for a model ────────────────────────────────────────────────────────
 def match_table(
     call: Call, path: str, opened: Opened, *, gaps: bool = False
-) -> tuple[TableFile, Preparation]:
+) -> tuple[Table, Preparation]:
     """A file of new rows opened for a model, and how its rows become the model's.
 
     Columns are found by name. The columns that name and label the rows are those of the training file,

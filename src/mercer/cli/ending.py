@@ -16,6 +16,7 @@ import click
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError, ParameterError
+from mercer.cli.options import options_in
 
 SCHEMA_VERSION = 1
 
@@ -185,6 +186,7 @@ def optioned(text: str) -> str:
     >>> optioned("n_components must be 1 to 400 (n_samples). Raise `memory`, or use preimage='ridge'.")
     '--components must be 1 to 400 (the number of rows). Raise --memory, or use --preimage ridge.'
     """
+    text = options_in(text)
     for pattern, option in OPTIONS:
         text = re.sub(pattern, option, text)
     return text

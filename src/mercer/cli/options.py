@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     OptionType = click.ParamType
 
-FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5ad")
+FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "excel", "h5ad")
 LARGEST_SEED = 2**32 - 1  # that scikit-learn takes, with which some verbs work
 
 
@@ -170,7 +170,36 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         click.option(
             "--header/--no-header", default=None, help="Whether a CSV begins with names; guessed."
         ),
-        click.option("--array", metavar="NAME", help="Which array of an NPZ or HDF5 file."),
+        click.option(
+            "--units-row/--no-units-row",
+            default=None,
+            help="Whether a line of units follows the names of a CSV; guessed.",
+        ),
+        click.option(
+            "--na-values",
+            type=NAMES,
+            metavar="A,B,…",
+            help="Texts that stand for a missing value, beside NA, null, ? and the like.",
+        ),
+        click.option(
+            "--comment", metavar="TEXT", help="Skip lines of a CSV that begin with this text."
+        ),
+        click.option(
+            "--skip-rows",
+            type=click.IntRange(0),
+            default=0,
+            help="Lines to skip at the beginning of a CSV or a sheet.",
+        ),
+        click.option(
+            "--time-format",
+            metavar="FORMAT",
+            help="How the times in --id are written, such as %d.%m.%Y %H:%M; guessed.",
+        ),
+        click.option(
+            "--array",
+            metavar="NAME",
+            help="Which array of an NPZ or HDF5 file, or which sheet of a workbook.",
+        ),
         click.option(
             "--image-size",
             type=SIZE,
@@ -209,3 +238,28 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         ),
     ),
 }
+
+
+def options_in(text: str) -> str:
+    """A message of the library with options in the place of parameters, which it has in backticks.
+
+    >>> options_in("Use `impute='mean'` or `one_hot=True`, not `header=False`; `image_size=(6, 4)`.")
+    'Use --impute mean or --one-hot, not --no-header; --image-size 6x4.'
+    """
+    command = click.Command("")
+    for option in (one for group in ("preparing", "reading", "memory") for one in SHARED[group]):
+        option(command)
+    names = "|".join(str(param.name) for param in command.params)
+    return re.sub(rf"`({names})(?:=([^`]*))?`", _option, text)
+
+
+def _option(found: re.Match[str]) -> str:
+    name, value = found[1].replace("_", "-"), found[2]
+    if value in (None, "True"):
+        return f"--{name}"
+    if value == "False":
+        return f"--no-{name}"
+    if sides := re.fullmatch(r"\((\d+), (\d+)\)", value):
+        return f"--{name} {sides[1]}x{sides[2]}"
+    text = value.strip("'\"")
+    return f"--{name} {text}" if re.fullmatch(r"\S+", text) else f'--{name} "{text}"'

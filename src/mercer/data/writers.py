@@ -153,7 +153,7 @@ def _lines(rows: Array, words: list[list[Any]], delimiter: str) -> bytes | None:
     for values in rows.T:
         size = np.abs(values)
         # Outside of these Arrow writes 1 for 1.0 and 1e-7 for 1e-07.
-        odd = ~((size >= 1e-3) & (size < 1e7)) | (values == np.floor(values))
+        odd = ~((size >= 1e-3) & (size < 1e6)) | (values == np.floor(values))
         texts = pyarrow.array(np.ascontiguousarray(values)).cast(pyarrow.string())
         if odd.any():
             ours = [

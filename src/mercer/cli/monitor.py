@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from mercer.cli.output import check_output, replacing
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.data.frames import need
+from mercer.data.times import as_times
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
 
@@ -313,7 +315,7 @@ def _lines(rows: list[list[Any]], delimiter: str) -> str:
 
 def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
     """Control charts over time, or over row numbers where the names of the rows are no times."""
-    times = axis_times(seen.report.table["time"])
+    times = axis_times(seen.report.table["time"], call.reading.time_format)
     if times is None:
         call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
     table = seen.report.table
@@ -327,7 +329,7 @@ def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
         axis.set_major_formatter(dates.ConciseDateFormatter(axis.get_major_locator()))
 
 
-def axis_times(names: Any) -> Any:
+def axis_times(names: Any, form: str | None = None) -> Any:
     """Names of rows as numbers or dates, where all of them are; None otherwise.
 
     Examples
@@ -335,19 +337,15 @@ def axis_times(names: Any) -> Any:
     >>> axis_times(["1", "2.5"])
     array([1. , 2.5])
     >>> axis_times(["2026-01-05T06:00", "2026-01-05T06:01"]).dtype
-    dtype('<M8[m]')
+    dtype('<M8[us]')
     >>> axis_times(["a", "b"]) is None
     True
     """
     values = np.asarray(names)
     if values.dtype.kind in "iufM":
         return values
-    for kind in (np.float64, np.datetime64):
-        try:
-            times = np.array([str(name) for name in values], dtype=kind)
-        except ValueError:
-            continue
-        known = np.isfinite(times) if kind is np.float64 else ~np.isnat(times)
-        if known.all():
-            return times
-    return None
+    with suppress(ValueError):
+        numbers = np.array([str(name) for name in values], dtype=np.float64)
+        if form is None and np.isfinite(numbers).all():
+            return numbers
+    return as_times(values, form)

@@ -203,6 +203,13 @@ class Table(ABC):
         self._kept: deque[Chunk] | None = None  # all of them, once they were read
         if reading.dtype is not None:
             self.dtype = np.dtype(reading.dtype)
+        if reading.time_format is not None and self.id_name is None:
+            refuse_data(
+                f"{source}: `time_format` says how times are written, but no column of times is named.",
+                "Name it with `id`.",
+                parameter="time_format",
+                value=reading.time_format,
+            )
 
     @property
     def columns(self) -> tuple[Column, ...]:

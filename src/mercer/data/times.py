@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DAYS = (
+    "%Y-%m",
     "%Y/%m/%d",
     "%d.%m.%Y",
     "%d.%m.%y",
@@ -25,7 +26,7 @@ DAYS = (
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
-def as_times(values: Sequence[Any], form: str | None = None) -> Any:
+def as_times(values: Any, form: str | None = None) -> Any:
     """Texts as datetime64 in microseconds, UTC where they have a zone; None where they are not all times.
 
     Without a `form`, as in `datetime.strptime`, they are read as ISO 8601, or in the one common way that fits

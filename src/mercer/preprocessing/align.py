@@ -245,6 +245,8 @@ def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) 
         held.add(preparation.scaled(preparation.filled(coded), chunk))
         ids.append(chunk.ids)
         labels.append(chunk.labels)
+    if table.reading.time_format is not None and table.id_name is not None:
+        as_times(_joined(ids), table.reading.time_format)  # refused now, not when they are drawn
     rows: Rows | None = held.rows()
     notes = list(table.notes)
     if rows is None:

@@ -10,6 +10,7 @@ from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -82,6 +83,25 @@ def pandas_frame(rows):
 
 def polars_frame(rows):
     return pl.DataFrame(rows, schema=NAMES)
+
+
+def csv_file(folder, extra=None):
+    frame = pandas_frame(X)
+    if extra is not None:
+        frame.insert(2, extra, [f"r{i}" for i in range(N)])
+    frame.to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+def npz(folder, rows):
+    np.savez_compressed(folder / "rows.npz", rows=rows)
+    return folder / "rows.npz"
+
+
+def hdf5(folder):
+    with h5py.File(folder / "rows.h5", "w") as file:
+        file["rows"] = X32
+    return folder / "rows.h5"
 
 
 def arrow_table(rows):
@@ -195,6 +215,10 @@ MARKET = {
     "batches, polars": (lambda _: partial(cut, X, polars_frame), X),
     "batches, polars single": (lambda _: partial(cut, X32, polars_frame), X32),
     "batches, Arrow": (lambda _: partial(cut, X, arrow_table), X),
+    "csv": (csv_file, X),
+    "csv, a table": (lambda f: open_table(csv_file(f, extra="id"), id="id"), X),
+    "npz": (lambda f: npz(f, X), X),
+    "hdf5": (hdf5, X32),
     "Parquet": (lambda f: parquet(f, arrow_table(X)), X),
     "Parquet, single": (lambda f: parquet(f, arrow_table(X32), rows=20), X32),
     "Parquet, folder": (parquet_folder, X),
@@ -305,7 +329,13 @@ def test_a_source_stays_what_it_is(opened, request):
     case = request.node.callspec.params["opened"]
     assert as_source(source) is source
     source.check_unchanged()
-    named = "pandas" in case or "polars" in case or "Arrow" in case or "Parquet" in case
+    named = (
+        "pandas" in case
+        or "polars" in case
+        or "Arrow" in case
+        or "Parquet" in case
+        or "csv" in case
+    )
     assert source.columns == (tuple(NAMES) if named else None)
     assert source.resident_bytes(10) >= 0
     assert repr(source).endswith(f", {N} x {D} {source.dtype}")

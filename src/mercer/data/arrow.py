@@ -301,9 +301,8 @@ class ArrowTable(Table):
             for at in range(0, table.num_rows, height):
                 yield self._chunk(table.slice(at, height), columns, numbers, first + at)
 
-    def resident_bytes(self, height: int) -> int:
-        del height
-        return self._files.resident_bytes()
+    def resident_bytes(self) -> int:
+        return super().resident_bytes() + self._files.resident_bytes()
 
     def _require_numbers(self, names: list[str]) -> None:
         for name in names:

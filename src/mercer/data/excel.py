@@ -21,24 +21,11 @@ if TYPE_CHECKING:
 
     from mercer.data.table import Reading
 
-# What openpyxl raises over a damaged file; it promises nothing.
-BROKEN = (
-    zipfile.BadZipFile,
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    SyntaxError,
-)
-
 
 class ExcelTable(CsvTable):
     """The rows of a sheet. Numbers are those of the cells, to the bit; times are texts as in ISO 8601."""
 
     def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        self._openpyxl = need("openpyxl", extra="excel")
         self._sheet = reading.array
         super().__init__(path, reading, source=f"Excel file {shown}", delimiter=",")
 
@@ -74,12 +61,15 @@ class ExcelTable(CsvTable):
     @contextmanager
     def _rows(self) -> Iterator[Any]:
         """The values of the cells, row by row, as deep as the sheet goes."""
+        # Readers of XML and of archives raise what they like over a damaged file.
         remedy = "It is damaged, or not a workbook. Save the sheet again, or as CSV."
-        with explained(self.source, BROKEN, remedy=remedy, stamp=self.stamp):
+        with explained(self.source, Exception, remedy=remedy, stamp=self.stamp):
             with zipfile.ZipFile(self._path) as archive:
                 unpacked = sum(info.file_size for info in archive.infolist())
             require_promise(unpacked, self._path.stat().st_size, source=self.source)
-            book = self._openpyxl.load_workbook(self._path, read_only=True, data_only=True)
+            book = need("openpyxl", extra="excel").load_workbook(
+                self._path, read_only=True, data_only=True
+            )
             try:
                 sheet = self._chosen(book)
                 sheet.reset_dimensions()  # which a program may have written as it liked

@@ -170,7 +170,6 @@ class Hdf5Table(ArrayTable):
     form = "HDF5"
 
     def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        self._h5py = need("h5py", extra="hdf5")
         self._path, self.source, self.stamp = path, f"{self.form} file {shown}", Stamp.of(path)
         notes: list[str] = []
         with self._opened() as file:
@@ -195,6 +194,10 @@ class Hdf5Table(ArrayTable):
             yield Inside(self._h5py, file, data, source=self.source)
 
     _is_sparse = False
+
+    @property
+    def _h5py(self) -> Any:  # a module, which does not pickle
+        return need("h5py", extra="hdf5")
 
     def _chosen(self, file: Inside, reading: Reading) -> str:
         """The name of the data set of rows."""

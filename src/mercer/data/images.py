@@ -44,8 +44,6 @@ class ImageTable(ArrayTable):
     """Images of one size. Ids are the names of the files, labels those of the folders below."""
 
     def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
-        self._pillow = need("PIL.Image", extra="images")
-        self._unidentified = need("PIL", extra="images").UnidentifiedImageError
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
@@ -143,25 +141,28 @@ class ImageTable(ArrayTable):
             deep = upright.mode.startswith(("I", "F"))
             grey = upright.convert("F") if deep else upright.convert("L").convert("F")
             if grey.size != (width, height):
-                grey = grey.resize((width, height), self._pillow.Resampling.BILINEAR)
+                grey = grey.resize(
+                    (width, height), need("PIL.Image", extra="images").Resampling.BILINEAR
+                )
             return np.asarray(grey, dtype=np.float64).reshape(-1)
 
     @contextmanager
     def _opened(self, file: Path) -> Iterator[Any]:
         """An image; whatever is wrong with it names the file."""
+        pillow = need("PIL.Image", extra="images")
         what, form = f"{self.source}: the image {_name(file)!r}", FORMATS[file.suffix.lower()]
         # Decoders raise what they like.
         explain = explained(what, Exception, remedy="Repair it, or take it out of the folder.")
         with explain, warnings.catch_warnings():
-            warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
             warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
             try:
-                with self._pillow.open(self._folder / file, formats=[form]) as image:
+                with pillow.open(self._folder / file, formats=[form]) as image:
                     if image.size[0] * image.size[1] > MAX_PIXELS:
                         msg = f"{image.size[0]}x{image.size[1]} pixels are more than {MAX_PIXELS}"
                         raise ValueError(msg)
                     yield image
-            except self._unidentified as error:
+            except need("PIL", extra="images").UnidentifiedImageError as error:
                 msg = (
                     f"{what} can't be read as {form}, which its name promises: it is of another format, or "
                     "damaged. Give it its own ending, convert it, or take it out."

@@ -323,10 +323,12 @@ class Table(ABC):
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         """The chunks as they are read: from `start` on, or from somewhere before it."""
 
-    def resident_bytes(self, height: int) -> int:
-        """What reading holds in memory beyond chunks of this height."""
-        del height
-        return 0
+    def resident_bytes(self) -> int:
+        """What reading holds in memory beside the chunk that it hands out."""
+        return sum(chunk.numbers.nbytes for chunk in self._kept or ())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}  # a pickle holds the way to the rows
 
     def _column(self, j: int) -> Column:
         return Column(self.names[j])

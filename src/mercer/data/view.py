@@ -83,13 +83,17 @@ class TableRows(RowSource):
                     break
                 if self.random_access and wanted[done] >= chunk.start + 2 * len(chunk):
                     break  # what is between is not read
+            else:
+                refuse_data(
+                    f"{self.name} has fewer rows than before: it changed while it was in use."
+                )
         return out
 
     def resident_bytes(self, height: int) -> int:
         """A chunk, as it is read and prepared, and what the table holds beside it."""
         tall = min(height, chunk_height(self._table), self.shape[0])
         here = 2 * tall * self.shape[1] * self.dtype.itemsize
-        return here + self._table.resident_bytes(tall)
+        return here + self._table.resident_bytes()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         del copy

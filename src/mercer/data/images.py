@@ -44,6 +44,7 @@ class ImageTable(ArrayTable):
     """Images of one size. Ids are the names of the files, labels those of the folders below."""
 
     def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
+        need("PIL.Image", extra="images")
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:

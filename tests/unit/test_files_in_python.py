@@ -22,6 +22,7 @@ from mercer.data.formats import FORMATS
 from mercer.data.frames import MissingPackageError
 from mercer.data.sources import as_source
 from mercer.errors import InputError, UnknownParameterError
+from mercer.preprocessing.align import learned_rows
 
 NAMES = ["age", "mass", "size"]
 N = 60
@@ -137,6 +138,21 @@ def test_new_files_go_by_the_names_of_the_fit(tmp_path):
     mixed.drop(columns="mass").to_csv(tmp_path / "less.csv", index=False)
     with pytest.raises(InputError, match=r"no column 'mass'.*Its columns are 'size', 'age'"):
         model.transform(tmp_path / "less.csv")
+
+
+def test_a_model_of_the_command_line_takes_files(tmp_path):
+    mixed = FRAME.assign(town=["Ulm", "Rome"] * (N // 2), name=[f"r{i}" for i in range(N)])
+    mixed.to_csv(tmp_path / "t.csv", index=False)
+    table = mercer.open_table(tmp_path / "t.csv", id="name")
+    sheet, preparation, _ = learned_rows(table, memory_bytes=10**8, one_hot=True)
+    model = mercer.Prepared(preparation, mercer.PCA(2).fit(sheet.rows))
+    for x in (str(tmp_path / "t.csv"), mercer.open_table(tmp_path / "t.csv", id="name")):
+        np.testing.assert_allclose(model.transform(x), model.transform(mixed), atol=1e-12)
+    mixed.loc[7, "mass"] = np.nan
+    mixed.to_csv(tmp_path / "gap.csv", index=False)
+    assert np.isnan(model.gappy_rows(tmp_path / "gap.csv")[7, 1])
+    with pytest.raises(InputError, match=r"1 value is missing, the first in line 9, column 'mass'"):
+        model.transform(tmp_path / "gap.csv")
 
 
 def test_images_are_rows_too(tmp_path):

@@ -245,23 +245,23 @@ class Table(ABC):
     ) -> Table:
         """The same file with these features, of these kinds and in this order."""
         place = {name: j for j, name in enumerate(self.names)}
-        other = copy(self)  # the notes are shared: those that are handed out are so for both
-        other._room, other._kept = 0, None
-        other._layout = Layout(
+        layout = Layout(
             tuple(place[column.name] for column in columns),
             tuple(column.kind for column in columns),
             self._layout.id if id_name is None else place[id_name],
             self._layout.label if label_name is None else place[label_name],
         )
-        return other
+        return self._laid_out(layout)
 
     def named_columns(self, names: Sequence[str]) -> Table:
         """The same table with the columns of these names as features, whatever they were before."""
         roles = Reading(columns=tuple(names))
         found = layout_of(self.names, roles, source=self.source, named=self.named)
-        other = copy(self)
-        other._room, other._kept = 0, None
-        other._layout = replace(found, id=self._layout.id, label=self._layout.label)
+        return self._laid_out(replace(found, id=self._layout.id, label=self._layout.label))
+
+    def _laid_out(self, layout: Layout) -> Table:
+        other = copy(self)  # the notes are shared: those that are handed out are so for both
+        other._layout, other._room, other._kept = layout, 0, None
         return other
 
     def fresh_notes(self) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, many, refuse_data
-from mercer._core.memory import format_bytes
+from mercer._core.memory import format_bytes, parse_bytes
 from mercer.data.columns import hint, listed
 from mercer.data.digest import Digest
+from mercer.data.formats import open_table
 from mercer.data.table import Column, Table
 from mercer.data.times import as_times
 from mercer.data.view import TableRows, chunk_height
@@ -267,6 +268,13 @@ def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) 
         table.label_name,
         table.reading.time_format,
     )
+
+
+def file_rows(file: Any, preparation: Preparation, *, gaps: bool = False) -> Rows:
+    """The prepared rows of a table, or of the file at a path; with `gaps` missing values stay, as NaN."""
+    table = file if isinstance(file, Table) else open_table(file)
+    found = matched(table, preparation, gaps=gaps)
+    return prepared_rows(found, preparation, memory_bytes=parse_bytes("auto")).rows
 
 
 def _joined(parts: list[Any]) -> Any:

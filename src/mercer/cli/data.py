@@ -35,7 +35,7 @@ class Opened:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the one who saved it wrote down: the command, its options, what was done to the data."""
+        """What was written down when it was saved: the command, its options, what was done to the data."""
         found = self.header.get("about")
         return found if isinstance(found, dict) else {}
 
@@ -72,7 +72,9 @@ def open_model(path: Path | str) -> Opened:
 def check_model_output(output: str | None, data: str) -> Path | None:
     """The path of a model to come, if it can be written there; None where none is to be kept."""
     if output == "-":
-        refuse("-o - came, but a model is a file of bytes. Name a file, such as model.mercer.")
+        refuse(
+            "-o - is not a place for a model, which is not text. Name a file, such as model.mercer."
+        )
     return None if output is None else check_output(output, [data])
 
 
@@ -142,14 +144,14 @@ def read_training(
 
 
 def require_two_rows(path: str, n: int) -> None:
-    """Raise where there is no variance to speak of, for want of rows."""
+    """Raise where there are too few rows to have a variance."""
     if n < 2:
         msg = f"{path} must have at least 2 rows, of which the variance is taken; got {n}."
         raise DataError(msg)
 
 
 def take_weights(call: Call, path: str, column: str | None, how: str) -> Array | None:
-    """How often each row counts, by a column that is no feature from here on; None where all count once.
+    """How often each row counts, by a column that is not a feature from here on; None: all count once.
 
     It is said that the rows have weights; `how` ends the sentence.
     """
@@ -170,7 +172,7 @@ def take_weights(call: Call, path: str, column: str | None, how: str) -> Array |
         raise DataError(msg)
     alone = open_table(path, replace(call.reading, columns=(column,), id=None, label=None))
     if alone.columns[0].kind != "number":
-        msg = f"{table.source}: column {column!r} holds words, and weights are numbers."
+        msg = f"{table.source}: column {column!r} has words, and weights are numbers."
         raise DataError(msg)
     numbers = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
     weights: Array | None = check_weights(numbers, len(numbers))

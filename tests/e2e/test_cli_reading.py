@@ -26,7 +26,8 @@ def scores(file, *options):
     return read_csv("s.csv")
 
 
-def test_a_file_of_an_instrument_is_the_plain_table(folder):
+@pytest.mark.usefixtures("folder")
+def test_a_file_of_an_instrument_is_the_plain_table():
     plain = scores("plain.csv", "--id", "time")
     lab = scores("lab.csv", *OPTIONS)
     assert {key: lab[key] for key in lab if key != "time"} == {
@@ -81,7 +82,8 @@ def test_values_that_stand_for_nothing(folder):
         ),
     ],
 )
-def test_what_is_refused_names_the_option_that_helps(arguments, said, folder):
+@pytest.mark.usefixtures("folder")
+def test_what_is_refused_names_the_option_that_helps(arguments, said):
     result = run("fit", *arguments, "-o", "m.mercer")
     assert result.exit_code == 3
     assert said in result.stderr

@@ -363,6 +363,9 @@ def test_a_large_npy_file_to_which_nothing_is_done_is_used_where_it_lies(tmp_pat
     scaled, _ = Preparation.learn(table)
     rows = prepared_rows(table, scaled, memory_bytes=PLENTY).rows
     assert rows.dtype == np.float32
+    lazy = prepared_rows(table, scaled, memory_bytes=x.nbytes).rows
+    assert lazy.random_access
+    np.testing.assert_array_equal(lazy[np.array([0, 3, 150])], rows[[0, 3, 150]])
     np.testing.assert_allclose(rows, StandardScaler().fit_transform(x.astype(float)), atol=1e-6)
     x[150, 2] = np.nan
     np.save(tmp_path / "t.npy", x)

@@ -40,9 +40,13 @@ class MatchedTable(Table):
         self.__dict__.update(table.__dict__)  # its notes too, which stay one list
         self._table, self.preparation, self._gaps = table, preparation, gaps
         self._room, self._kept = 0, None  # what is kept is the other's
+        self.random_access = table.random_access
 
     def in_place(self) -> RowSource | None:
         return self._table.in_place()
+
+    def resident_bytes(self) -> int:
+        return self._table.resident_bytes()
 
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         missing, names, filled = (

@@ -125,7 +125,7 @@ READINGS = st.builds(
 ).filter(lambda reading: not (reading.id and "id" in (reading.columns or ())))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     lines=LINES,
     reading=READINGS,

@@ -299,6 +299,17 @@ def test_a_sheet_is_read_to_the_bit_with_ids_gaps_and_units(tmp_path):
     assert [chunk.place(i) for i in range(3)] == ["line 4", "line 5", "line 6"]
 
 
+def test_a_long_sheet_is_read_from_any_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.data.excel.BLOCK_BYTES", 64)
+    rows = [[f"r{i}", i, i / 4] for i in range(50)]
+    table = mercer.open_table(workbook(tmp_path / "t.xlsx", [["id", "a", "b"], *rows]), id="id")
+    for start in (0, 17, 49, 3):
+        chunks = list(table.chunks(5, start))
+        assert [i for chunk in chunks for i in chunk.ids] == [f"r{i}" for i in range(start, 50)]
+        assert chunks[0].numbers[0].tolist() == [start, start / 4]
+        assert chunks[0].place(0) == f"line {start + 2}"
+
+
 def test_workbooks_that_can_not_be_used_are_refused(tmp_path, monkeypatch):
     path = workbook(tmp_path / "t.xlsx", [["a"], [1], ["x"]], title="first")
     with pytest.raises(InputError, match=r"no sheet 'frist'.*Did you mean 'first'"):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class ExcelTable(CsvTable):
     """The rows of a sheet. Numbers are those of the cells, to the bit; times are texts as in ISO 8601."""
 
+    _seeks = False
+
     def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
         self._sheet = reading.array
         super().__init__(path, reading, source=f"Excel file {shown}", delimiter=",")

@@ -272,8 +272,10 @@ class Table(ABC):
 
     def chunks(self, height: int, start: int = 0) -> Iterator[Chunk]:
         """The rows from `start` on in order, at most `height` at a time; the file has to stay the same."""
-        if self._kept is not None and start == 0:
-            yield from self._again(height)
+        if self._kept is not None:
+            for chunk in self._again(height):
+                if chunk.start + len(chunk) > start:
+                    yield chunk[max(0, start - chunk.start) :]
             return
         self.check_unchanged()
         n, kept, room = 0, deque[Chunk](), self._room if start == 0 else 0
@@ -286,7 +288,7 @@ class Table(ABC):
                 kept.clear()
             else:
                 kept.append(chunk)
-            yield chunk if chunk.start >= start else chunk[start - chunk.start :]
+            yield chunk[max(0, start - chunk.start) :]
         self.check_unchanged()
         if n == 0:
             refuse_data(f"{self.source} has columns and no rows.", NO_ROWS)

@@ -50,6 +50,8 @@ def open_tsv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
 class CsvTable(Table):
     """Lines of fields. Memory is bounded by a block of the file, however long it is."""
 
+    _seeks = True  # whether a pass can begin at a mark
+
     def __init__(self, path: Path, reading: Reading, *, source: str, delimiter: str | None) -> None:
         self._path, self.source, self.stamp = path, source, Stamp.of(path)
         # Where rows begin that have been met: (row, place in the file).
@@ -90,7 +92,7 @@ class CsvTable(Table):
                 chunk, n_blank = self._chunk(row, feed)
                 blank += n_blank
             row += len(chunk)
-            if row > self._marks[-1][0]:
+            if self._seeks and row > self._marks[-1][0]:
                 self._marks.append((row, feed.mark))
             for rows in row_slices(len(chunk), height):
                 yield chunk[rows]

@@ -21,9 +21,10 @@ from mercer.data.csv.table import CsvTable
 from mercer.data.formats import FORMATS
 from mercer.data.frames import MissingPackageError
 from mercer.data.sources import as_source
-from mercer.errors import InputError, UnknownParameterError
+from mercer.errors import InputError, ReadingWarning, UnknownParameterError
 from mercer.preprocessing.align import learned_rows
 
+GUESSED = "ignore::mercer._core.errors.ReadingWarning"  # in one of the files
 NAMES = ["age", "mass", "size"]
 N = 60
 X = np.random.default_rng(5).standard_normal((N, 3))
@@ -88,6 +89,7 @@ def test_every_format_of_the_command_line_is_in_this_market():
     assert known <= endings
 
 
+@pytest.mark.filterwarnings(GUESSED)
 def test_a_file_is_the_rows_that_it_has(file):
     source, x = as_source(str(file)), X
     if file.suffix == ".xlsx":  # openpyxl writes 16 digits
@@ -101,6 +103,7 @@ def test_a_file_is_the_rows_that_it_has(file):
     assert source.columns == (None if file.name in NAMELESS else tuple(NAMES))
 
 
+@pytest.mark.filterwarnings(GUESSED)
 @pytest.mark.parametrize(
     "model",
     [
@@ -253,6 +256,22 @@ def test_units_are_guessed_where_words_stand_above_numbers_alone(tmp_path):
     path.write_text("t,p\n°C,kPa\n1,2\n3,4\n")
     kinds = [c.kind for c in mercer.open_table(path, units_row=False).columns]
     assert kinds == ["category", "category"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a;b\n1,5;2\n3;4\n", "separated by semicolons.*decimal comma"),
+        ("1,2\n3,4\n", "without a header"),
+        (",a\nu,1\nv,2\n", "first column has no name"),
+        ("t,p\n°C,kPa\n1,2\n3,4\n", "line 2 is left out"),
+        ("a,b\n1,2\n\n3,4\n", "1 blank line skipped"),
+    ],
+)
+def test_a_guess_is_warned_of(text, said, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.warns(ReadingWarning, match=f"{said}.*mercer.open_table"):
+        mercer.PCA(1).fit(tmp_path / "t.csv")
 
 
 def test_lines_are_counted_as_the_file_has_them(tmp_path):

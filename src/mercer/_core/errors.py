@@ -149,6 +149,10 @@ class SelectionWarning(MercerWarning):
     """A choice was made on less than was asked for, or between candidates with a defect."""
 
 
+class ReadingWarning(MercerWarning):
+    """How a file is written was guessed, or a part of it was left out."""
+
+
 class RoundingWarning(MercerWarning):
     """Numbers were rounded to float64, which does not hold them exactly."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, ReadingWarning, users_level
 from mercer._core.memory import available_bytes
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetFiles, scan
 from mercer.data.batches import Batches
@@ -121,10 +122,19 @@ def _reading(columns: Sequence[str] | None) -> Reading:
 
 
 def _rows(table: Table) -> TableRows:
-    """The rows of a table; those of a file that has to be read to be counted are kept, where they are few."""
+    """The rows of a table, and a warning of what was guessed.
+
+    Those of a file that has to be read to be counted are kept, where they are few.
+    """
     if table.n_rows is None:
         table.keep(int(KEPT_SHARE * available_bytes()))
-    return TableRows(table)
+    rows = TableRows(table)
+    # That the index of a frame of pandas is not a feature goes without saying.
+    notes = () if isinstance(table, ArrowTable) else table.fresh_notes()
+    if notes:
+        what = "Open it with mercer.open_table and options to decide otherwise."
+        warnings.warn(f"{table.source}: {'; '.join(notes)}. {what}", ReadingWarning, users_level())
+    return rows
 
 
 def in_memory(source: RowSource) -> Rows:

@@ -153,8 +153,8 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             type=NAMES,
             metavar="A,B,…",
         ),
-        of_column("--label", "Column of labels: kept beside the rows, no feature."),
-        of_column("--id", "Column that names the rows: kept beside them, no feature."),
+        of_column("--label", "Column of labels: kept beside the rows, not a feature."),
+        of_column("--id", "Column that names the rows: kept beside them, not a feature."),
         click.option(
             "--format",
             type=click.Choice(FORMATS),

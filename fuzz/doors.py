@@ -64,6 +64,7 @@ def _enter_both_parsers(path: Path) -> None:
     from mercer.errors import InputError
 
     least, seen = (arrow.LEAST_CHARACTERS, arrow.LEAST_ROWS), []
+    refusal: InputError | None = None
     for how in (least, (0, 1)):
         arrow.LEAST_CHARACTERS, arrow.LEAST_ROWS = how
         try:
@@ -71,11 +72,14 @@ def _enter_both_parsers(path: Path) -> None:
             seen.append([(c.numbers.tobytes(), str(c.words), str(c.ids)) for c in chunks])
         except InputError as error:
             seen.append([str(error)])
+            refusal = error
         finally:
             arrow.LEAST_CHARACTERS, arrow.LEAST_ROWS = least
     if seen[0] != seen[1]:
         msg = f"Arrow reads a table otherwise: {seen[1]}, not {seen[0]}"
         raise EscapeError(msg)
+    if refusal is not None:
+        raise refusal
 
 
 def _enter_model(path: Path) -> None:

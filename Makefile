@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NATIVE := hatch_build.py $(wildcard src/mercer/engine/native/*.[ch]pp src/mercer/engine/native/build.py)
 FLOORS := .venv-floors
-EXTRAS := cli,dask,hdf5,images,onnx,parquet,plot,skops,zarr
+EXTRAS := cli,dask,excel,hdf5,images,onnx,parquet,plot,skops,zarr
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-gpu elsewhere floors sanitize bench scale lint fmt clean

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuzz.doors import Door, enter_table, npy_seeds
+from fuzz.mutate import mutated
 from fuzz.trial import EscapeError
 from fuzz.words import wild, words_altered
 
@@ -71,6 +72,35 @@ def parquet_seeds() -> list[bytes]:
         pq.write_table(_table(), sink, row_group_size=height)
         found.append(sink.getvalue())
     return found
+
+
+# ── workbooks ───────────────────────────────────────────────────────────────
+@cache
+def excel_seeds() -> list[bytes]:
+    """A sheet of numbers, words, times and gaps."""
+    from datetime import datetime
+
+    import openpyxl
+
+    book, sink, day = openpyxl.Workbook(), io.BytesIO(), datetime(2024, 1, 31)
+    for row in (["t", "x", "w"], [day, 1.5, "one"], [day, None, "two"], [day, 3, "six"]):
+        book.active.append(row)
+    book.save(sink)
+    return [sink.getvalue()]
+
+
+def excel_altered(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
+    """One file of the archive spoilt, and packed again: as it is, a checksum would tell."""
+    if rng.random() < 0.25:
+        return mutated(data, others, rng)
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(sink, "w") as out:
+        names = archive.namelist()
+        chosen = rng.choice(names)
+        for name in names:
+            part = archive.read(name)
+            out.writestr(name, mutated(part, [part], rng) if name == chosen else part)
+    return sink.getvalue()
 
 
 # ── sparse matrices ─────────────────────────────────────────────────────────
@@ -303,4 +333,5 @@ CONTAINERS = (
     Door("npy, headers", ".npy", npy_seeds, enter_table, header_altered, header_named),
     Door("images", ".bin", image_seeds, enter_images, words_altered, image_named),
     Door("zarr", ".zip", zarr_seeds, enter_zarr, zarr_altered, zarr_named),
+    Door("excel", ".xlsx", excel_seeds, enter_table, excel_altered),
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from fuzz.mutate import mutated
 from fuzz.sealed import named_forgeries, resealed, resealed_1
+from fuzz.trial import EscapeError
 
 if TYPE_CHECKING:
     import random
@@ -35,6 +36,7 @@ TABLES = (
     'name\ta\tb\n"quoted ""one"""\t1\t2\n"two\nlines"\t3\t4\n',
     "1,2,3\n4,5,6\n7,8,9\n",
     "a,b\n1,\nNA,2\n3,4\n",
+    "t,p\n°C,kPa\n1,2\n3,4\n",
 )
 
 
@@ -53,13 +55,34 @@ class Door:
 def enter_table(path: Path) -> None:
     """Read all rows, as the command line does."""
     from mercer.data.formats import open_table
-    from mercer.data.table import Reading
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import prepared_rows
+    from mercer.preprocessing.align import learned_rows
 
-    table = open_table(path, Reading())
-    preparation, _ = Preparation.learn(table, scale="standard", impute="mean", one_hot=True)
-    prepared_rows(table, preparation, memory_bytes=200_000_000)
+    learned_rows(open_table(path), memory_bytes=200_000_000, impute="mean", one_hot=True)
+
+
+def _enter_both_parsers(path: Path) -> None:
+    """Read a table by our own parser and by Arrow's, which must agree."""
+    from mercer.data.csv import arrow
+    from mercer.data.formats import open_table
+    from mercer.errors import InputError
+
+    least, seen = (arrow.LEAST_CHARACTERS, arrow.LEAST_ROWS), []
+    refusal: InputError | None = None
+    for how in (least, (0, 1)):
+        arrow.LEAST_CHARACTERS, arrow.LEAST_ROWS = how
+        try:
+            chunks = list(open_table(path).chunks(1000))
+            seen.append([(c.numbers.tobytes(), str(c.words), str(c.ids)) for c in chunks])
+        except InputError as error:
+            seen.append([str(error)])
+            refusal = error
+        finally:
+            arrow.LEAST_CHARACTERS, arrow.LEAST_ROWS = least
+    if seen[0] != seen[1]:
+        msg = f"Arrow reads a table otherwise: {seen[1]}, not {seen[0]}"
+        raise EscapeError(msg)
+    if refusal is not None:
+        raise refusal
 
 
 def _enter_model(path: Path) -> None:
@@ -117,8 +140,8 @@ def model_seeds() -> list[bytes]:
     """Models of several routes, small."""
     import mercer
     from mercer.approximations import RPCholesky
-    from mercer.io.preparation import Preparation
     from mercer.kernels import RBF, Linear, Polynomial
+    from mercer.preprocessing.preparation import Preparation
 
     x = np.random.default_rng(0).standard_normal((14, 3))
     preparation = Preparation(("a", "b", "c"), fills=x[0], center=x[1], spread=np.exp(x[2]))
@@ -183,6 +206,7 @@ def kernel_seeds() -> list[bytes]:
 
 TEXT_AND_MODELS = (
     Door("csv", ".csv", csv_seeds, enter_table),
+    Door("csv, by two parsers", ".csv", csv_seeds, _enter_both_parsers),
     Door("npy", ".npy", npy_seeds, enter_table),
     Door("npz", ".npz", npz_seeds, enter_table),
     Door("model", ".mercer", model_seeds, _enter_model),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         solvers,
         views,
     )
+    from mercer.data.formats import open_table
     from mercer.diagnostics import check_kernel, select
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
@@ -53,6 +54,7 @@ _HOMES = {
     "kernels": "",
     "load": "mercer.persistence.model_file",
     "onnx": "",
+    "open_table": "mercer.data.formats",
     "preimage": "",
     "plots": "",
     "pyod": "",
@@ -83,6 +85,7 @@ __all__ = [
     "kernels",
     "load",
     "onnx",
+    "open_table",
     "plots",
     "preimage",
     "pyod",

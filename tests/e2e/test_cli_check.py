@@ -84,7 +84,7 @@ def test_columns_of_words_are_refused_as_fit_and_plan_refuse_them(data):
     told = {verb: run(verb, "--kernel", SIGMOID, data) for verb in ("check", "plan", "fit")}
     assert {done.exit_code for done in told.values()} == {3}
     assert len({done.stderr for done in told.values()}) == 1
-    assert "column 'id' holds words" in told["check"].stderr
+    assert "column 'id' has words" in told["check"].stderr
     beside = run("check", "--kernel", SIGMOID, data, "--id", "id", "--label", "label")
     assert beside.exit_code == 4
 

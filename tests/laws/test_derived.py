@@ -14,9 +14,9 @@ from conftest import frozen
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, Prepared
 from mercer.approximations import RPCholesky
 from mercer.errors import InputError, ParameterError, RankWarning
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 from mercer.preimage import Ridge
+from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
 from mercer.solvers import BlockKrylov
 

@@ -325,7 +325,7 @@ def test_a_mapped_model_reads_the_file_and_changes_nothing(tmp_path):
 
 
 def test_prepared_models_are_kept_with_their_scaling(tmp_path):
-    from mercer.io.preparation import Preparation
+    from mercer.preprocessing.preparation import Preparation
 
     center, spread = X.mean(axis=0), X.std(axis=0)
     names = ("a", "b", "c")

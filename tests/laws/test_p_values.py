@@ -9,9 +9,9 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCADetector, Prepared
 from mercer.errors import InputError
-from mercer.io.preparation import Preparation
 from mercer.monitoring.limits import Calibration
 from mercer.monitoring.statistics import STATISTICS
+from mercer.preprocessing.preparation import Preparation
 
 # T² alone does not see rows far from everything, and a detector says so.
 pytestmark = pytest.mark.filterwarnings("ignore:A row far from everything")

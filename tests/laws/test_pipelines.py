@@ -26,9 +26,9 @@ from markets.commands import good, run
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
 from mercer._core import container
 from mercer.errors import InputError, ModelFileError
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 from mercer.persistence.model_file import load, opened, save
+from mercer.preprocessing.preparation import Preparation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.errors.MercerWarning")
 

@@ -21,7 +21,6 @@ from markets.kernels import HISTOGRAM, VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, Prepared
 from mercer.approximations import RandomFourier, RPCholesky
 from mercer.errors import InputError, KernelError
-from mercer.io.preparation import Preparation
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -42,6 +41,7 @@ from mercer.onnx.verify import (
     require_agreement,
     sample_rows,
 )
+from mercer.preprocessing.preparation import Preparation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
 

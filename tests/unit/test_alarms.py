@@ -19,9 +19,9 @@ from markets.commands import run as cli
 from mercer import PCA, KernelPCADetector, Prepared
 from mercer._core.errors import InputError
 from mercer.app import monitor
-from mercer.io.preparation import Preparation
 from mercer.kernels import Polynomial
 from mercer.monitoring.alarms import alarm_runs, shares
+from mercer.preprocessing.preparation import Preparation
 from mercer.report import build
 
 NAMES = ("flow", "heat", "level", "power")

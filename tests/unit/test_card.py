@@ -12,10 +12,10 @@ import mercer
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, ModelCard, Prepared
 from mercer.approximations import RPCholesky
 from mercer.errors import InputError
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF, Custom, Linear
 from mercer.model.checkpoint import digest
 from mercer.persistence.model_file import read_header
+from mercer.preprocessing.preparation import Preparation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.errors.MercerWarning")
 

@@ -1,7 +1,6 @@
 """Preparation of rows: what scikit-learn does in memory, done in chunks, said, and done again to new rows."""
 
 import io
-import os
 import sys
 
 import numpy as np
@@ -13,16 +12,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer._core.errors import InputError, MemoryBudgetError
+from mercer.data import view
 from mercer.data.csv import blocks as csv_blocks
+from mercer.data.csv.table import CsvTable
 from mercer.data.formats import open_table
+from mercer.data.npy import MappedRows
+from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
 from mercer.data.table import Chunk, Reading
 from mercer.engine.moments import ColumnMoments
-from mercer.io import learning
-from mercer.io import prepare as sheet
-from mercer.io.preparation import Preparation
-from mercer.io.prepare import matched, prepared_rows
 from mercer.model.checkpoint import digest
+from mercer.preprocessing.align import learned_rows, matched, prepared_rows
+from mercer.preprocessing.preparation import Preparation
 
 PLENTY = 10**9
 
@@ -52,7 +53,7 @@ def filed(folder, frame, name="t.csv", **kwargs):
 def cut(request, monkeypatch):
     """How the file is cut into blocks and chunks must not matter."""
     monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": request.param})
-    monkeypatch.setattr(learning, "CHUNK_BYTES", 10 * request.param)
+    monkeypatch.setattr(view, "CHUNK_BYTES", 10 * request.param)
 
 
 IMPUTERS = {
@@ -115,7 +116,7 @@ def test_the_same_rows_are_prepared_alike_to_the_last_bit_whatever_file_they_are
     measured, tmp_path, rng, monkeypatch
 ):
     monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": 3000})
-    monkeypatch.setattr(learning, "CHUNK_BYTES", 5000)
+    monkeypatch.setattr(view, "CHUNK_BYTES", 5000)
     frame = with_gaps(measured, rng)[list("abcde")]
     frame.to_parquet(tmp_path / "t.parquet")
     np.save(tmp_path / "t.npy", frame.to_numpy())
@@ -178,27 +179,31 @@ def test_a_column_without_a_name_is_spoken_of_once(tmp_path):
 
 
 REFUSED = {
-    "words": ("a,k\n1,u\n2,v\n", {}, r"'k' holds words \('u' in line 2\).*--one-hot"),
+    "words": ("a,k\n1,u\n2,v\n", {}, r"'k' has words \('u' in line 2\).*`one_hot=True`"),
     "a word among numbers": ("a,k\n1,1\n2,v\n", {}, r"'v' in line 3; 1 of the 2 values looked at"),
     "a missing value": (
         "a,b\n1,\n2,NA\n",
         {},
-        r"2 values are missing, the first in line 2, column 'b'.*--imp",
+        r"2 values are missing, the first in line 2, column 'b'.*`impute='mean'`",
     ),
     "a missing word": (
         "a,k\n1,u\n2,\n",
         {"one_hot": True, "impute": "mean"},
         "'k'.*missing value in line 3",
     ),
-    "a column of nothing": ("a,b\n1,\n2,\n", {"impute": "mean"}, "'b' have no value at all"),
+    "a column of nothing": (
+        "a,b\n1,\n2,\n",
+        {"impute": "mean"},
+        "no value is there in 'b', so there is no mean",
+    ),
     "names": (
         "a,k\n" + "".join(f"1,w{i}\n" for i in range(1200)),
         {"one_hot": True},
         "names, not categories",
     ),
-    "values beyond scaling": ("a\n1e200\n-1e200\n", {}, "'a'.*variance is no finite number"),
+    "values beyond scaling": ("a\n1e200\n-1e200\n", {}, "'a'.*variance is not finite"),
     "nothing left": ("a\n1\n", {"reading": Reading(id="a")}, "no column left"),
-    "an unknown scale": ("a\n1\n", {"scale": "robust"}, "scale='robust' came"),
+    "an unknown scale": ("a\n1\n", {"scale": "robust"}, "scale must be one of.*; got 'robust'"),
 }
 
 
@@ -212,7 +217,7 @@ def test_what_can_not_be_prepared_is_refused_with_its_place(name, tmp_path):
 
 
 def test_missing_values_of_new_rows_are_counted_before_they_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(view, "CHUNK_BYTES", 64)
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 20 + "1,\n" * 30)
     table = open_table(tmp_path / "t.csv")
     with pytest.raises(
@@ -236,7 +241,7 @@ def test_a_median_that_would_not_fit_is_refused_and_columns_take_turns(tmp_path,
     wide, _ = Preparation.learn(table, impute="median", memory_bytes=PLENTY)
     np.testing.assert_array_equal(narrow.fills, wide.fills)
     np.testing.assert_array_equal(wide.fills, measured[list("abcde")].median())
-    with pytest.raises(MemoryBudgetError, match="--impute mean"):
+    with pytest.raises(MemoryBudgetError, match="`impute='mean'`"):
         Preparation.learn(table, impute="median", memory_bytes=one_column - 1)
 
 
@@ -262,7 +267,7 @@ def test_columns_are_found_by_name_in_any_order(known, tmp_path):
         ("x,Y,kind\n1,2,red\n", r"lacks the column 'y'.*Did you mean 'Y'"),
         ("x,y,kind\n1,2,green\n", r"'green' in line 2.*none of the 2 categories"),
         ("x,y,kind\n1,2,\n", r"a missing value in line 2"),
-        ("x,y,kind\n1,two,red\n", r"'two' is no number, in line 2, column 'y'"),
+        ("x,y,kind\n1,two,red\n", r"'two' is not a number, in line 2, column 'y'"),
         ("1,2,3\n", "has no names, but the model needs columns of words"),
         ("1,2\n", "has 2 columns of features, but the model was fitted to 3"),
     ],
@@ -292,24 +297,54 @@ def test_without_names_columns_are_matched_by_position(tmp_path):
 
 
 # ── where rows are kept ─────────────────────────────────────────────────────
-def test_rows_in_memory_and_in_a_temporary_file_are_the_same(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "CHUNK_BYTES", 4000)
+def test_rows_in_memory_and_read_anew_for_every_pass_are_the_same(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(view, "CHUNK_BYTES", 4000)
     monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": 2000})
     table = open_table(filed(tmp_path, measured), Reading(label="kind", id="a"))
     preparation, _ = Preparation.learn(table)
     held = prepared_rows(table, preparation, memory_bytes=PLENTY)
-    spilled = prepared_rows(table, preparation, memory_bytes=500 * 4 * 8)
-    assert isinstance(spilled.rows, np.memmap)
-    assert "kept in a temporary file" in spilled.notes[-1]
-    assert as_source(spilled.rows).shape == (500, 4)
-    np.testing.assert_array_equal(spilled.rows, held.rows)
-    np.testing.assert_array_equal(spilled.labels, measured["kind"])
-    np.testing.assert_allclose(spilled.raw(slice(3)), measured[list("bcde")][:3], rtol=1e-12)
-    assert spilled.digest == held.digest
+    lazy = prepared_rows(table, preparation, memory_bytes=500 * 4 * 8)
+    assert isinstance(lazy.rows, RowSource)
+    assert "read anew for every pass" in lazy.notes[-1]
+    assert as_source(lazy.rows) is lazy.rows
+    np.testing.assert_array_equal(lazy.rows[:], held.rows)
+    np.testing.assert_array_equal(lazy.rows[np.array([3, 4, 450])], held.rows[[3, 4, 450]])
+    for height in (1, 7, 1000):
+        blocks = list(lazy.rows.blocks(height))
+        np.testing.assert_array_equal(np.concatenate([rows for _, rows in blocks]), held.rows)
+        assert all(np.array_equal(held.rows[i], rows) for i, rows in blocks)
+    np.testing.assert_array_equal(lazy.labels, measured["kind"])
+    np.testing.assert_allclose(lazy.raw(slice(3)), measured[list("bcde")][:3], rtol=1e-12)
+    assert lazy.digest == held.digest
+
+
+@pytest.mark.parametrize("options", [{}, {"impute": "median"}, {"impute": "mean", "one_hot": True}])
+def test_a_file_that_fits_in_memory_is_read_once(options, measured, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(view, "CHUNK_BYTES", 4000)
+    frame = with_gaps(measured, rng) if options else measured
+    reading = Reading() if "one_hot" in options else Reading(label="kind")
+    path, passes, real = filed(tmp_path, frame), [], CsvTable._chunks
+
+    def chunks(self, height, start):
+        passes.append(height)
+        return real(self, height, start)
+
+    monkeypatch.setattr(CsvTable, "_chunks", chunks)
+    sheet, preparation, notes = learned_rows(
+        open_table(path, reading), memory_bytes=PLENTY, **options
+    )
+    assert len(passes) == 1
+    apart, said = Preparation.learn(open_table(path, reading), **options)
+    again = prepared_rows(open_table(path, reading), apart, memory_bytes=PLENTY)
+    np.testing.assert_array_equal(sheet.rows, again.rows)
+    assert (sheet.digest, notes) == (again.digest, said)
+    assert list(preparation.features) == list(apart.features)
+    big = learned_rows(open_table(path, reading), memory_bytes=10_000, **options)[0]
+    np.testing.assert_array_equal(big.rows[:], again.rows)
 
 
 def test_the_digest_is_that_of_the_rows_as_the_file_has_them(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "CHUNK_BYTES", 4000)
+    monkeypatch.setattr(view, "CHUNK_BYTES", 4000)
     x = measured[list("abcde")].to_numpy()
     table = open_table(filed(tmp_path, measured), Reading(label="kind"))
     preparation, _ = Preparation.learn(table)
@@ -322,11 +357,15 @@ def test_a_large_npy_file_to_which_nothing_is_done_is_used_where_it_lies(tmp_pat
     table = open_table(tmp_path / "t.npy")
     preparation, _ = Preparation.learn(table, scale="none")
     found = prepared_rows(table, preparation, memory_bytes=x.nbytes)
-    assert os.path.samefile(found.rows.filename, tmp_path / "t.npy")
-    assert (found.rows.dtype, found.notes, found.digest) == (np.float32, (), digest(x))
+    assert isinstance(found.rows, MappedRows)
+    np.testing.assert_array_equal(found.rows[:], x)
+    assert (found.rows.dtype, found.digest) == (np.float32, digest(x))
     scaled, _ = Preparation.learn(table)
     rows = prepared_rows(table, scaled, memory_bytes=PLENTY).rows
     assert rows.dtype == np.float32
+    lazy = prepared_rows(table, scaled, memory_bytes=x.nbytes).rows
+    assert lazy.random_access
+    np.testing.assert_array_equal(lazy[np.array([0, 3, 150])], rows[[0, 3, 150]])
     np.testing.assert_allclose(rows, StandardScaler().fit_transform(x.astype(float)), atol=1e-6)
     x[150, 2] = np.nan
     np.save(tmp_path / "t.npy", x)
@@ -334,19 +373,15 @@ def test_a_large_npy_file_to_which_nothing_is_done_is_used_where_it_lies(tmp_pat
         prepared_rows(open_table(tmp_path / "t.npy"), preparation, memory_bytes=x.nbytes)
 
 
-def test_a_full_temporary_folder_is_said(tmp_path, monkeypatch):
+def test_a_full_temporary_folder_is_said(monkeypatch):
     class Full(io.BytesIO):
         def write(self, _):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sheet.tempfile, "TemporaryFile", lambda **_: Full())
-    (tmp_path / "t.csv").write_text("a\n1\n2\n")
-    with pytest.raises(OSError, match=r"No space left.*TMPDIR"):
-        prepared_rows(open_table(tmp_path / "t.csv"), Preparation(("a",)), memory_bytes=2)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n1\n")))
     Full.name = "t"
     monkeypatch.setattr("mercer.data.spool.tempfile.NamedTemporaryFile", lambda **_: Full())
-    with pytest.raises(OSError, match=r"came through the pipe.*No space left.*TMPDIR"):
+    with pytest.raises(OSError, match=r"read from the pipe.*No space left.*TMPDIR"):
         open_table("-")
 
 

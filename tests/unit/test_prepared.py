@@ -11,9 +11,9 @@ import mercer
 from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer.errors import InputError
 from mercer.estimators.prepared import Prepared
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
 from mercer.persistence.model_file import read_header
+from mercer.preprocessing.preparation import Preparation
 
 NAMES = ("a", "b", "c")
 

@@ -19,8 +19,8 @@ from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, skle
 from mercer.data.formats import open_table
 from mercer.data.table import Reading
 from mercer.errors import InputError
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
+from mercer.preprocessing.preparation import Preparation
 from mercer.report import build, drawing, scatter
 from mercer.views import classes as looks
 from mercer.views.scatter import BINS, cells

@@ -21,8 +21,8 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared, plots, views
 from mercer.errors import InputError
-from mercer.io.preparation import Preparation
 from mercer.kernels import RBF
+from mercer.preprocessing.preparation import Preparation
 from mercer.report import build
 from mercer.views.process import axis_times
 

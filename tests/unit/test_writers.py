@@ -16,7 +16,7 @@ from mercer._core.atomic import written_whole
 from mercer._core.errors import InputError
 from mercer.data.formats import open_table
 from mercer.data.table import Chunk, Reading
-from mercer.io.write import SUFFIXES, open_writer
+from mercer.data.write import SUFFIXES, open_writer
 
 FORMATS = ["csv", "tsv", "npz", "parquet", "arrow"]
 NAMES = ["kpca0", "kpca1"]
@@ -132,7 +132,7 @@ def test_the_standard_output_gets_the_bytes_of_the_file(form, scores, tmp_path, 
 
 def test_a_closed_pipe_is_told_to_the_caller():
     script = (
-        "import numpy as np, sys\nfrom mercer.io.write import open_writer\n"
+        "import numpy as np, sys\nfrom mercer.data.write import open_writer\n"
         "try:\n"
         "    with open_writer('-', ['x']) as writer:\n"
         "        for _ in range(100): writer.write(np.ones((1000, 1)))\n"
@@ -185,7 +185,7 @@ def test_which_disk_is_full_is_told(scores, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left") as caught:
         write("-", scores, format="npy")
     assert "temporary" not in str(caught.value)
-    monkeypatch.setattr("mercer.io.write_formats.tempfile.TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr("mercer.data.writers.tempfile.TemporaryFile", lambda **_: Full())
     for path in (tmp_path / "t.npz", "-"):
         with pytest.raises(OSError, match=r"^The rows of an NPZ file .* temporary folder .*TMPDIR"):
             write(path, scores, format="npz")
@@ -222,7 +222,7 @@ def test_a_device_is_written_to_and_a_link_stays_a_link(scores, tmp_path):
         ("t.xyz", r"ending '.xyz'.*\.csv, .*\.parquet"),
         ("t", r"ending ''"),
         ("nowhere/t.csv", "needs the folder .*nowhere.*Make it first"),
-        ("folder.csv", "is a folder; a file was needed"),
+        ("folder.csv", "is a folder; a file is needed"),
     ],
 )
 def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, tmp_path):
@@ -233,12 +233,12 @@ def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, 
 
 def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     with (
-        pytest.raises(InputError, match=r"shape \(2, 3\) came for 2 columns"),
+        pytest.raises(InputError, match=r"rows must be of 2 columns; got \(2, 3\)"),
         open_writer(tmp_path / "t.csv", NAMES) as writer,
     ):
         writer.write(np.ones((2, 3)))
     with (
-        pytest.raises(InputError, match="2 rows came with 1 ids"),
+        pytest.raises(InputError, match="ids must be one for each of 2 rows; got '1'"),
         open_writer(tmp_path / "t.csv", NAMES, id_name="id") as writer,
     ):
         writer.write(np.ones((2, 2)), ["one"])
@@ -248,7 +248,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     ):
         pytest.fail("it was opened")
     with (
-        pytest.raises(InputError, match="can't be written"),
+        pytest.raises(InputError, match=r"one that can be written.*; got 'hdf5'"),
         open_writer("-", NAMES, format="hdf5"),
     ):
         pytest.fail("it was opened")
@@ -256,7 +256,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
 
 
 def test_every_format_that_is_written_has_an_ending_that_is_read():
-    from mercer.io.write_formats import FORMATS
+    from mercer.data.writers import FORMATS
 
     assert set(SUFFIXES.values()) == set(FORMATS)
 

@@ -65,6 +65,18 @@ class MercerError(Exception):
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 
+    @classmethod
+    def saying(
+        cls, sentence: str, remedy: str = "", *, parameter: str | None = None, value: Any = None
+    ) -> Self:
+        """An error of two parts: what is wrong, and what to do.
+
+        Parameters stand in backticks, `impute='mean'`, so that a command line can put its options there.
+        """
+        error = cls(f"{sentence} {remedy}".rstrip())
+        error.parameter, error.value, error.remedy = parameter, value, remedy
+        return error
+
 
 class InputError(MercerError, ValueError):
     """An argument or a data set cannot be used as it is."""
@@ -114,6 +126,13 @@ def _spaced(remedy: str) -> str:
 def refuse(parameter: str, value: Any, must_be: str, got: str = "", remedy: str = "") -> NoReturn:
     """Raise an `InputError` about an argument: "X must be rows; got RBF(). Check the order …"."""
     raise InputError.about(parameter, value, must_be=must_be, got=got, remedy=remedy) from None
+
+
+def refuse_data(
+    sentence: str, remedy: str = "", *, parameter: str | None = None, value: Any = None
+) -> NoReturn:
+    """Raise a `DataError`: what is wrong with a file, and what to do."""
+    raise DataError.saying(sentence, remedy, parameter=parameter, value=value) from None
 
 
 class StoppedError(MercerError):
@@ -178,6 +197,10 @@ class DetectorWarning(MercerWarning):
 
 class SelectionWarning(MercerWarning):
     """A choice was made on less than was asked for, or between candidates with a defect."""
+
+
+class ReadingWarning(MercerWarning):
+    """How a file is written was guessed, or a part of it was left out."""
 
 
 class RoundingWarning(MercerWarning):

@@ -20,10 +20,10 @@ from mercer.kernels.text import kernel_text, parse_kernel
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer.data.table import TableFile
+    from mercer.data.table import Table
     from mercer.diagnostics import Verdict
-    from mercer.io.prepare import Sheet
     from mercer.kernels import Kernel
+    from mercer.preprocessing.align import Sheet
 
 # Arrays of the size of the data that a check holds at once: the rows, their copy in float64, one to spare.
 COPIES = 3
@@ -197,7 +197,7 @@ def _some(run: Run, sheet: Sheet, seed: int) -> tuple[Array, Indices]:
 
 
 # ── a matrix ────────────────────────────────────────────────────────────────
-def _square(table: TableFile, *, budget: int) -> Array:
+def _square(table: Table, *, budget: int) -> Array:
     """The matrix in a file, whose size is looked at before it is read."""
     m = len(table.columns)
     if table.n_rows not in (None, m):

@@ -21,9 +21,9 @@ from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.data.table import TableFile
-    from mercer.io.prepare import Sheet
+    from mercer.data.table import Table
     from mercer.kernels import Kernel
+    from mercer.preprocessing.align import Sheet
 
 OPTIONS = sorted(set().union(*TAKES.values()))
 
@@ -80,7 +80,7 @@ class ModelOptions(OfTraining):
         return asked_for(self.kind, options, seed=self.seed, memory=self.memory)
 
     def prepared(
-        self, run: Run, asked: Asked, table: TableFile | None = None
+        self, run: Run, asked: Asked, table: Table | None = None
     ) -> tuple[Sheet, Array | None]:
         """The rows, and how often each counts."""
         preparing = self.preparing_for(asked)

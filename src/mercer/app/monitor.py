@@ -22,8 +22,8 @@ from mercer.monitoring.report import Monitoring
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer.io.prepare import Sheet
     from mercer.monitoring.alarms import Run as AlarmRun
+    from mercer.preprocessing.align import Sheet
 
 PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

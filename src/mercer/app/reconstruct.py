@@ -20,7 +20,7 @@ from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.io.preparation import Preparation
+    from mercer.preprocessing.preparation import Preparation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array
-    from mercer.data.table import TableFile
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import Sheet
+    from mercer.data.table import Table
+    from mercer.preprocessing.align import Sheet
+    from mercer.preprocessing.preparation import Preparation
 
 HEIGHT = 2**16  # weights at a time
 
@@ -146,7 +146,7 @@ def keep_model(
 
 
 # ── rows to fit to ──────────────────────────────────────────────────────────
-def open_data(run: Run, path: str) -> TableFile:
+def open_data(run: Run, path: str) -> Table:
     """The file, opened as the request says."""
     from mercer.data.formats import open_table
 
@@ -155,16 +155,13 @@ def open_data(run: Run, path: str) -> TableFile:
 
 
 def learn_rows(
-    run: Run, table: TableFile, notes: Sequence[str] = (), **preparing: Any
+    run: Run, table: Table, notes: Sequence[str] = (), **preparing: Any
 ) -> tuple[Sheet, Preparation]:
     """The rows of a file, prepared by what is learned from them; notes say what was done to them."""
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import prepared_rows
+    from mercer.preprocessing.align import learned_rows
 
-    budget = run.budget
     with run.timed("read"):
-        preparation, learned = Preparation.learn(table, memory_bytes=budget, **preparing)
-        sheet = prepared_rows(table, preparation, memory_bytes=budget)
+        sheet, preparation, learned = learned_rows(table, memory_bytes=run.budget, **preparing)
     _say_read(run, table, sheet, (*learned, *notes, *sheet.notes))
     return sheet, preparation
 
@@ -174,7 +171,7 @@ def read_training(
     path: str,
     preparing: dict[str, Any],
     *,
-    table: TableFile | None = None,
+    table: Table | None = None,
     scaled_later: bool = False,
     weights: Array | None = None,
 ) -> Sheet:
@@ -222,7 +219,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
         raise DataError(msg)
     alone = open_table(path, replace(run.reading, columns=(column,), id=None, label=None))
     if alone.columns[0].kind != "number":
-        msg = f"{table.source}: column {column!r} holds words, and weights are numbers."
+        msg = f"{table.source}: column {column!r} has words, and weights are numbers."
         raise DataError(msg)
     numbers = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
     weights: Array | None = check_weights(numbers, len(numbers))
@@ -232,7 +229,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
     return weights
 
 
-def _say_read(run: Run, table: TableFile, sheet: Sheet, notes: Sequence[str]) -> None:
+def _say_read(run: Run, table: Table, sheet: Sheet, notes: Sequence[str]) -> None:
     n, d = sheet.rows.shape
     run.say(f"{table.source}: {many(n, 'row')}, {many(d, 'feature')}", "read", n=n, d=d)
     for note in notes:
@@ -242,15 +239,15 @@ def _say_read(run: Run, table: TableFile, sheet: Sheet, notes: Sequence[str]) ->
 # ── rows for a model ────────────────────────────────────────────────────────
 def match_table(
     run: Run, path: str, opened: Opened, *, gaps: bool = False
-) -> tuple[TableFile, Preparation]:
+) -> tuple[Table, Preparation]:
     """A file of new rows opened for a model, and how its rows become the model's.
 
     Columns are found by name. The columns that name and label the rows are those of the training file,
     where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
     """
     from mercer.data.formats import open_table
-    from mercer.io.preparation import Preparation
-    from mercer.io.prepare import matched
+    from mercer.preprocessing.align import matched
+    from mercer.preprocessing.preparation import Preparation
 
     table, preparation = open_table(path, run.reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
@@ -264,7 +261,7 @@ def match_table(
 
 def read_sheet(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
     """New rows, prepared for the model of `opened`; what was left out is said."""
-    from mercer.io.prepare import prepared_rows
+    from mercer.preprocessing.align import prepared_rows
 
     with run.timed("read"):
         table, preparation = match_table(run, path, opened, gaps=gaps)

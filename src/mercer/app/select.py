@@ -26,7 +26,7 @@ from mercer.kernels.text import kernel_text, parse_kernel
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.diagnostics import Selection
-    from mercer.io.prepare import Sheet
+    from mercer.preprocessing.align import Sheet
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from mercer._core.errors import many
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, match_table, open_model
-from mercer.io.write import open_writer
+from mercer.data.write import open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mercer._core.types import Array
-    from mercer.io.preparation import Preparation
+    from mercer.preprocessing.preparation import Preparation
 
 CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be faster
 SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way

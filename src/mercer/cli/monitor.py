@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mercer._core.table import Table
 from mercer.app.files import check_output
 from mercer.app.monitor import MonitorRequest, monitored, named_by_time, table_text
 from mercer.cli.ending import ALARM, OK, refuse
@@ -103,8 +104,12 @@ def summary(seen: Seen, detector: Any) -> list[str]:
 
 def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
     """Control charts over time, or over row numbers where the names of the rows are not times."""
-    times = axis_times(seen.report.table["time"])
+    times = axis_times(seen.report.table["time"], call.reading.time_format)
     if times is None:
         call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
+    report, table = seen.report, seen.report.table
+    if times is not None:
+        columns = {name: table[name] for name in table.columns}
+        report = replace(report, table=Table(columns | {"time": times}))
     label = "row" if times is None or seen.named is None else verbatim(seen.named)
-    seen.report.plot(fig=figure, axis=label)
+    report.plot(fig=figure, axis=label)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     OptionType = click.ParamType
 
-FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "h5ad")
+FORMATS = ("csv", "tsv", "npy", "npz", "images", "parquet", "arrow", "hdf5", "excel", "h5ad")
 LARGEST_SEED = 2**32 - 1  # that scikit-learn takes, with which some verbs work
 
 
@@ -153,8 +153,8 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             type=NAMES,
             metavar="A,B,…",
         ),
-        of_column("--label", "Column of labels: kept beside the rows, no feature."),
-        of_column("--id", "Column that names the rows: kept beside them, no feature."),
+        of_column("--label", "Column of labels: kept beside the rows, not a feature."),
+        of_column("--id", "Column that names the rows: kept beside them, not a feature."),
         click.option(
             "--format",
             type=click.Choice(FORMATS),
@@ -170,7 +170,36 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         click.option(
             "--header/--no-header", default=None, help="Whether a CSV begins with names; guessed."
         ),
-        click.option("--array", metavar="NAME", help="Which array of an NPZ or HDF5 file."),
+        click.option(
+            "--units-row/--no-units-row",
+            default=None,
+            help="Whether a line of units follows the names of a CSV; guessed.",
+        ),
+        click.option(
+            "--na-values",
+            type=NAMES,
+            metavar="A,B,…",
+            help="Texts that stand for a missing value, beside NA, null, ? and the like.",
+        ),
+        click.option(
+            "--comment", metavar="TEXT", help="Skip lines of a CSV that begin with this text."
+        ),
+        click.option(
+            "--skip-rows",
+            type=click.IntRange(0),
+            default=0,
+            help="Lines to skip at the beginning of a CSV or a sheet.",
+        ),
+        click.option(
+            "--time-format",
+            metavar="FORMAT",
+            help="How the times in --id are written, such as %d.%m.%Y %H:%M; guessed.",
+        ),
+        click.option(
+            "--array",
+            metavar="NAME",
+            help="Which array of an NPZ or HDF5 file, or which sheet of a workbook.",
+        ),
         click.option(
             "--image-size",
             type=SIZE,

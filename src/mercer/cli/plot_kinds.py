@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.cli.verb import Call
-    from mercer.io.prepare import Sheet
+    from mercer.preprocessing.align import Sheet
 
 SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size

@@ -113,7 +113,7 @@ def _missing(call: Call, data: str, opened: Opened) -> Any:
     found = np.zeros(len(preparation.features), dtype=np.int64)
     if preparation.fills is not None:
         from mercer.data.formats import open_table
-        from mercer.io.prepare import matched
+        from mercer.preprocessing.align import matched
 
         for chunk in matched(open_table(data, call.reading), preparation).chunks(MISSING_ROWS):
             found[: len(preparation.numbers)] += np.isnan(chunk.numbers).sum(axis=0)

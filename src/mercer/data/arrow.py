@@ -1,16 +1,15 @@
-"""Parquet and Arrow (Feather) files, and tables of Arrow in memory: as sources of rows, and as tables."""
+"""Parquet and Arrow (Feather) files, data sets, and tables of Arrow in memory."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mercer._core.errors import DataError, InputError, quoted
-from mercer.data.batches import Pieces
+from mercer._core.errors import DataError, quoted, refuse_data
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
 from mercer.data.frames import (
@@ -19,18 +18,14 @@ from mercer.data.frames import (
     index_columns,
     is_numeric,
     need,
-    numeric_columns,
     texts,
     validated,
 )
-from mercer.data.rows import Place, nth, require_finite, require_rows
-from mercer.data.table import Chunk, Column, TableFile, objects
+from mercer.data.table import NO_ROWS, Chunk, Column, Table, objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-    from mercer._core.types import Array, Indices
     from mercer.data.table import Reading
 
 TABLE_ROWS = 65536  # of an Arrow table, made into rows at a time
@@ -45,7 +40,8 @@ class ArrowFiles(ABC):
 
     def __init__(self, files: Sequence[Any], *, name: str) -> None:
         self.name, self._files = name, list(files)
-        self.stamp = Stamp.of(*(file for file in self._files if not _is_open(file)))
+        paths = [file for file in self._files if isinstance(file, Path)]
+        self.stamp = Stamp.of(*paths) if paths else None
         self.schemas: list[Any] = []
         for f in range(len(self)):
             with self.opened(f) as file:
@@ -71,11 +67,19 @@ class ArrowFiles(ABC):
         ):
             yield file
 
-    def tables(self, file: Any, names: Sequence[str], height: int) -> Iterator[Any]:
-        """All rows of an open file, in tables of these columns and of about `height` rows."""
-        pyarrow = need("pyarrow", extra="parquet")
-        for batch in self._batches(file, list(names), height):
-            yield validated(pyarrow.Table.from_batches([batch]).select(names), what=self.name)
+    def tables(self, names: Sequence[str], height: int, start: int) -> Iterator[tuple[int, Any]]:
+        """Tables of these columns and of about `height` rows, each with the number of its first row.
+
+        They begin at `start` or before it.
+        """
+        pyarrow, row = need("pyarrow", extra="parquet"), 0
+        for f in range(len(self)):
+            with self.opened(f) as file:
+                row, batches = self._batches(file, list(names), height, row, start)
+                for batch in batches:
+                    table = pyarrow.Table.from_batches([batch]).select(names)
+                    yield row, validated(table, what=self.called(f))
+                    row += len(batch)
 
     @abstractmethod
     def _reader(self, f: int) -> Any:
@@ -86,8 +90,17 @@ class ArrowFiles(ABC):
         """The schema of an open file."""
 
     @abstractmethod
-    def _batches(self, file: Any, names: list[str], height: int) -> Iterator[Any]:
-        """Record batches that have these columns, and maybe others."""
+    def _batches(
+        self, file: Any, names: list[str], height: int, row: int, start: int
+    ) -> tuple[int, Iterator[Any]]:
+        """Record batches that have these columns, and maybe others, and the row with which they begin.
+
+        `row` is the first of the file; what is before `start` may be passed over.
+        """
+
+    def resident_bytes(self) -> int:
+        """What is held while rows are read."""
+        return 0
 
 
 class ParquetFiles(ArrowFiles):
@@ -103,7 +116,7 @@ class ParquetFiles(ArrowFiles):
 
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
-        if _is_open(self._files[f]):
+        if not isinstance(self._files[f], Path):
             yield self._files[f]
             return
         known = self.metadata[f] if f < len(self.metadata) else None
@@ -115,19 +128,21 @@ class ParquetFiles(ArrowFiles):
         self.metadata.append(file.metadata)
         return file.schema_arrow
 
-    def _batches(self, file: Any, names: list[str], height: int) -> Iterator[Any]:
-        yield from file.iter_batches(height, columns=names, use_threads=False)
+    def _batches(
+        self, file: Any, names: list[str], height: int, row: int, start: int
+    ) -> tuple[int, Iterator[Any]]:
+        groups = list(range(file.metadata.num_row_groups))
+        while groups and row + (tall := file.metadata.row_group(groups[0]).num_rows) <= start:
+            row += tall
+            del groups[0]
+        # One at a time: asked for several, Arrow holds them all.
+        each = (file.iter_batches(height, [g], names, use_threads=False) for g in groups)
+        return row, chain.from_iterable(each)
 
-    def group(self, f: int, g: int, names: Sequence[str]) -> Any:
-        """Row group g of file f, a table of these columns."""
-        with self.opened(f) as file:
-            table = file.read_row_group(g, columns=list(names))
-            # In our order, whichever Arrow reads them in.
-            return validated(table.select(names), what=self.called(f))
-
-
-def _is_open(file: Any) -> bool:
-    return hasattr(file, "read_row_group")
+    def resident_bytes(self) -> int:
+        """The largest row group as pages and as values, twice where one ends and the next begins."""
+        groups = (one.row_group(g) for one in self.metadata for g in range(one.num_row_groups))
+        return max((4 * group.total_byte_size for group in groups), default=0)
 
 
 class IpcFiles(ArrowFiles):
@@ -147,11 +162,37 @@ class IpcFiles(ArrowFiles):
     def _schema(self, file: Any) -> Any:
         return file.schema
 
-    def _batches(self, file: Any, names: list[str], height: int) -> Iterator[Any]:
-        del names, height  # whole batches; they are cut afterwards
+    def _batches(
+        self, file: Any, names: list[str], height: int, row: int, start: int
+    ) -> tuple[int, Iterator[Any]]:
+        del names, height, start  # whole batches; they are cut afterwards
         if hasattr(file, "num_record_batches"):
-            return (file.get_batch(i) for i in range(file.num_record_batches))
-        return iter(file)
+            return row, (file.get_batch(i) for i in range(file.num_record_batches))
+        return row, iter(file)
+
+
+class HeldTable(ArrowFiles):
+    """A table in memory, as if it were a file."""
+
+    form = "Arrow"
+
+    def __init__(self, table: Any) -> None:
+        super().__init__([table], name="Arrow table")
+        self.n_rows = table.num_rows
+
+    @contextmanager
+    def _reader(self, f: int) -> Iterator[Any]:
+        yield self._files[f]
+
+    def _schema(self, file: Any) -> Any:
+        return file.schema
+
+    def _batches(
+        self, file: Any, names: list[str], height: int, row: int, start: int
+    ) -> tuple[int, Iterator[Any]]:
+        del row
+        rest = file.select(names).slice(start)
+        return min(start, len(file)), iter(rest.to_batches(max_chunksize=height))
 
 
 def parquet_files(path: Path, *, shown: str) -> ParquetFiles:
@@ -172,117 +213,7 @@ def parquet_files(path: Path, *, shown: str) -> ParquetFiles:
     return ParquetFiles(files, name=f"folder {shown} of {len(files)} Parquet files")
 
 
-# ── sources ─────────────────────────────────────────────────────────────────
-class ArrowPieces(Pieces):
-    """Rows in Arrow tables, which are made into dense rows when they are cut, not before."""
-
-    columns: tuple[str, ...]
-
-    def _part(self, p: int) -> str | None:
-        """The name of piece p, where rows are better found by it."""
-        del p
-        return None
-
-    def _cut(self, p: int, piece: Any, rows: slice | Indices) -> Array:
-        first = int(self.starts[p])
-        if isinstance(rows, slice):
-            local: Sequence[int] | Indices = range(rows.start, rows.stop)
-            among_all: Sequence[int] | Indices = range(first + rows.start, first + rows.stop)
-            piece = piece.slice(rows.start, rows.stop - rows.start)
-        else:
-            local, among_all, piece = rows, rows + first, piece.take(rows)
-        self._warn_rounded(piece, among_all)
-        place = Place(self.name, among_all, self.columns, self._part(p), local)
-        for j, column in enumerate(piece.columns):
-            if column.null_count:
-                row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                place.refuse("Missing value (null)", row, j, column.null_count)
-        out = arrow_rows(piece, self.dtype)
-        require_finite(out, place)
-        return out
-
-    def _cut_bytes(self, height: int) -> int:
-        """Rows just cut, before they are put into their block."""
-        return min(height, int(np.max(np.diff(self.starts)))) * self.shape[1] * self.dtype.itemsize
-
-
-class TableRows(ArrowPieces):
-    """The rows of an Arrow table, which stays as it is."""
-
-    random_access = True  # it is in memory
-
-    def __init__(self, table: Any, *, columns: Sequence[str] | None = None) -> None:
-        self.name = "Arrow table"
-        self.columns = tuple(numeric_columns(table.schema, columns, what=self.name))
-        self._table = validated(table.select(self.columns), what=self.name)
-        self.shape = require_rows(self._table.shape, what=self.name)
-        self.dtype = arrow_dtype(self._table.schema.types)
-        self.starts = np.append(np.arange(0, self.shape[0], TABLE_ROWS), self.shape[0])
-
-    def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Any]]:
-        for p in wanted:
-            yield int(p), self._table.slice(self.starts[p], self.starts[p + 1] - self.starts[p])
-
-    def resident_bytes(self, height: int) -> int:
-        """Rows just cut."""
-        return self._cut_bytes(height)
-
-
-class ParquetRows(ArrowPieces):
-    """The numeric columns of Parquet files, read a row group at a time.
-
-    ``x[indices]`` reads the row groups in which these rows are and no others; but a row group is read
-    whole, hence no random access.
-    """
-
-    def __init__(self, files: ParquetFiles, *, columns: Sequence[str] | None = None) -> None:
-        self.name, self.stamp, self._files = files.name, files.stamp, files
-        self._groups: list[tuple[int, int]] = []  # file, row group
-        self._heaviest = 0
-        heights, kinds = [0], set()
-        for f, metadata in enumerate(files.metadata):
-            found = self._types(f, columns)
-            kinds.update(found)
-            row_bytes = sum(kind.bit_width for kind in found) // 8 + 1
-            for g in range(metadata.num_row_groups):
-                group = metadata.row_group(g)
-                held = 2 * group.total_byte_size + group.num_rows * row_bytes
-                self._heaviest = max(self._heaviest, held)  # packed, unpacked, as a table
-                self._groups.append((f, g))
-                heights.append(group.num_rows)
-        self.starts = np.cumsum(heights, dtype=np.intp)
-        self.shape = require_rows((int(self.starts[-1]), len(self.columns)), what=self.name)
-        self.dtype = arrow_dtype(list(kinds))
-
-    def _types(self, f: int, chosen: Sequence[str] | None) -> list[Any]:
-        """The types of the columns to read in file f, after a look whether they are the first file's."""
-        what, schema = self._files.called(f), self._files.schemas[f]
-        names = numeric_columns(schema, chosen, what=what)
-        if f == 0:
-            self.columns = tuple(names)
-        elif set(names) != set(self.columns):
-            msg = (
-                f"{what} has the columns {names}, but {list(self.columns)} were expected, as in "
-                f"{self._files.called(0)}. Name the columns to read with `columns`."
-            )
-            raise InputError(msg)
-        return [schema.field(name).type for name in self.columns]
-
-    def _part(self, p: int) -> str:
-        f, g = self._groups[p]
-        return nth("row group", g) + (
-            f" of {self._files.called(f)}" if len(self._files) > 1 else ""
-        )
-
-    def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Any]]:
-        for p in map(int, wanted):
-            yield p, self._files.group(*self._groups[p], self.columns)
-
-    def resident_bytes(self, height: int) -> int:
-        """The largest row group, as stored and as a table, and rows just cut from it."""
-        return self._heaviest + self._cut_bytes(height)
-
-
+# ── data sets ───────────────────────────────────────────────────────────────
 def scan(dataset: Any, columns: Sequence[str] | None) -> Iterator[Any]:
     """The rows of a data set of any format and file system, a row group or a file at a time.
 
@@ -318,27 +249,41 @@ def open_arrow(path: Path, reading: Reading, *, shown: str) -> ArrowTable:
     return ArrowTable(IpcFiles([path], name=f"Arrow file {shown}"), reading)
 
 
-class ArrowTable(TableFile):
+class ArrowTable(Table):
     """Columns by name. Texts are words; a null is a missing value."""
 
     def __init__(self, files: ArrowFiles, reading: Reading) -> None:
         self._files, self.stamp, self.n_rows = files, files.stamp, files.n_rows
         self._schema = schema = files.schemas[0]
-        types = [{field.name: field.type for field in one} for one in files.schemas]
-        for f, other in enumerate(types):
-            if other != types[0]:  # in whatever order: columns are read by name
-                first, name = files.called(0), files.called(f)
-                msg = f"{files.name}: {name} has other columns than {first}: all must agree."
-                raise DataError(msg)
         if self.n_rows == 0:
-            msg = f"{files.name} has columns and no rows. At least one row was needed."
-            raise DataError(msg)
+            refuse_data(f"{files.name} has columns and no rows.", NO_ROWS)
+        self.random_access = isinstance(files, HeldTable)
         roles, notes = _without_index(schema, reading)
         super().__init__(files.name, schema.names, reading, roles=roles, notes=notes)
-        if reading.dtype is None:
-            kinds = [schema.field(j).type for j in self._layout.features]
-            numbers = [kind for kind in kinds if is_numeric(kind)]
-            self.dtype = arrow_dtype(numbers) if numbers else np.dtype(np.float64)
+        kinds = [kind for f in range(len(files)) for kind in self._kinds(f) if is_numeric(kind)]
+        if reading.dtype is None and kinds:
+            self.dtype = arrow_dtype(kinds)
+
+    def _kinds(self, f: int) -> list[Any]:
+        """The types of the features in file f, which has what the first file has, in whatever order."""
+        schema, first = self._files.schemas[f], self._schema
+        used = [column.name for column in self.columns] + [self.id_name, self.label_name]
+        names = set(filter(None, used)) if self.reading.columns is not None else set(first.names)
+        there = set(schema.names)
+        lacks = sorted(names - there) or (self.reading.columns is None and sorted(there - names))
+        unlike = lacks or [
+            name
+            for name in names
+            if is_numeric(schema.field(name).type) != is_numeric(first.field(name).type)
+        ]
+        if unlike:
+            refuse_data(
+                f"{self._files.called(f)} and {self._files.called(0)} have other columns, or other types of "
+                f"them: {listed(unlike)}.",
+                "Name those that they share with `columns`.",
+                parameter="columns",
+            )
+        return [schema.field(column.name).type for column in self.columns]
 
     def _column(self, j: int) -> Column:
         kind = self._schema.field(j).type
@@ -346,28 +291,24 @@ class ArrowTable(TableFile):
             return Column(self.names[j])
         return Column(self.names[j], "category", f"its type is {kind}")
 
-    def _chunks(self, height: int) -> Iterator[Chunk]:
-        columns, start = self.columns, 0
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        columns = self.columns
         numbers = [c.name for c in columns if c.kind == "number"]
         self._require_numbers(numbers)
         used = [c.name for c in columns] + [n for n in (self.id_name, self.label_name) if n]
         used = list(dict.fromkeys(used))
-        for f in range(len(self._files)):
-            with self._files.opened(f) as file:
-                for table in self._files.tables(file, used, min(height, TABLE_ROWS)):
-                    for at in range(0, table.num_rows, height):
-                        chunk = self._chunk(table.slice(at, height), columns, numbers, start)
-                        yield chunk
-                        start += len(chunk)
+        for first, table in self._files.tables(used, min(height, TABLE_ROWS), start):
+            for at in range(0, table.num_rows, height):
+                yield self._chunk(table.slice(at, height), columns, numbers, first + at)
+
+    def resident_bytes(self) -> int:
+        return super().resident_bytes() + self._files.resident_bytes()
 
     def _require_numbers(self, names: list[str]) -> None:
         for name in names:
             kind = self._schema.field(name).type
             if not is_numeric(kind):
-                msg = (
-                    f"{self.source}: column {quoted(name)} is of type {kind}, but the model needs numbers in "
-                    "it."
-                )
+                msg = f"{self.source}: column {quoted(name)} is of type {kind}; the model needs numbers."
                 raise DataError(msg)
 
     def _chunk(
@@ -385,11 +326,11 @@ class ArrowTable(TableFile):
 
 
 def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:
-    """What pandas stored beside a frame as its index is no feature, unless it is asked for."""
+    """What pandas stored beside a frame as its index is not a feature, unless it is asked for."""
     index = index_columns(schema) - {reading.id, reading.label}
     if reading.columns is not None or not index:
         return reading, []
     beside = {*index, reading.id, reading.label}
     columns = tuple(name for name in schema.names if name not in beside)
-    note = f"the index of a data frame is no feature: {listed(sorted(index))}"
+    note = f"the index of a data frame is not a feature: {listed(sorted(index))}"
     return replace(reading, columns=columns), [note]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
-from mercer.data.frames import batch_rows
+from mercer.data.frames import batch_rows, held
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import Place, RowSource, nth, require_finite
 
@@ -40,7 +40,7 @@ class Pieces(RowSource):
         return piece[rows]
 
     def __getitem__(self, key: slice | Indices) -> Rows:
-        rows = _ascending(key, self.shape[0])
+        rows = ascending(key, self.shape[0])
         if isinstance(rows, slice):
             edges = np.clip(self.starts, rows.start, rows.stop) - rows.start
         else:
@@ -98,7 +98,7 @@ class _Sheet:
         return sparse.csr_array(sparse.vstack(self._parts, format="csr"))
 
 
-def _ascending(key: slice | Indices, n: int) -> slice | Indices:
+def ascending(key: slice | Indices, n: int) -> slice | Indices:
     """A slice with its ends, or positions that a single pass can meet in order."""
     if isinstance(key, slice):
         if key.step in (None, 1):
@@ -109,7 +109,7 @@ def _ascending(key: slice | Indices, n: int) -> slice | Indices:
     if len(rows) and not (rows[0] >= 0 and rows[-1] < n and np.all(np.diff(rows) >= 0)):
         msg = (
             f"Rows {rows} were asked for of a source that is read in order: ascending positions from "
-            f"0 to {n - 1} were needed. Use `take_rows`, which sorts."
+            f"0 to {n - 1} are needed. Use `take_rows`, which sorts."
         )
         raise InputError(msg)
     return rows
@@ -188,7 +188,7 @@ class Batches(Pieces):
             del rows
         if start == 0:
             msg = (
-                f"{self.name}: no rows came, in {len(seen)} batch(es). Pass a function that makes a new "
+                f"{self.name}: there are no rows in {len(seen)} batch(es). Pass a function that makes a new "
                 "iterator of batches whenever it is called."
             )
             raise InputError(msg)
@@ -200,7 +200,7 @@ class Batches(Pieces):
             return iter(made)
         except TypeError as error:
             msg = (
-                f"{self.name}: the function returned a {type(made).__name__}, which is no iterator of "
+                f"{self.name}: the function returned a {type(made).__name__}, which is not an iterator of "
                 "batches. Write a function that yields 2-D arrays."
             )
             raise InputError(msg) from error
@@ -208,7 +208,7 @@ class Batches(Pieces):
     def _next(self, iterator: Iterator[Any], p: int) -> Rows | None:
         """Batch p as rows of the kind and width of the first; None at the end."""
         try:
-            batch = next(iterator)
+            batch = held(next(iterator))
         except StopIteration:
             return None
         what = f"{nth('batch', p)} of {self.name}"
@@ -216,8 +216,8 @@ class Batches(Pieces):
         if not self._has_told:
             self._has_told = warn_rounded(batch, what=what, names=columns)
         is_same = isinstance(batch, np.ndarray) and np.may_share_memory(rows, batch)
-        came = 0 if is_same else getattr(batch, "nbytes", _n_bytes(rows))
-        self._heaviest = max(self._heaviest, _n_bytes(rows) + came)
+        given = 0 if is_same else getattr(batch, "nbytes", _n_bytes(rows))
+        self._heaviest = max(self._heaviest, _n_bytes(rows) + given)
         if self._width is None:
             self._width, self.columns = rows.shape[1], columns
             self.is_sparse = sparse.issparse(rows)
@@ -251,7 +251,7 @@ class Batches(Pieces):
     def _hold_to_first_pass(self, p: int, rows: Rows | None) -> None:
         if rows is None and p == 0:
             msg = (
-                f"{self.name}: a second call brought no batch, so the iterator it returns is used up. "
+                f"{self.name}: a second call gave no batch, so the iterator it returns is used up. "
                 "Pass a function that makes a new iterator whenever it is called, not one that returns "
                 "the same generator again."
             )
@@ -260,19 +260,19 @@ class Batches(Pieces):
         if now != self._seen[p]:
             msg = (
                 f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass, and "
-                f"{now or 'did not come'} now. The function has to make the same batches every time: "
+                f"{now or 'is missing'} now. The function has to make the same batches every time: "
                 "shuffle with a fixed seed or not at all, or write the rows to a file once."
             )
             raise InputError(msg)
 
     def resident_bytes(self, height: int) -> int:
-        """The largest batch, as it came and as rows; sparse blocks are copied once more."""
+        """The largest batch, as it is given and as rows; sparse blocks are copied once more."""
         return self._heaviest + self.is_sparse * min(height, self.shape[0]) * self._row_bytes
 
 
-def _refuse(what: str, came: str, expected: str) -> None:
+def _refuse(what: str, got: str, expected: str) -> None:
     msg = (
-        f"{what} has {came}, but {expected} were expected, as in the first batch. All batches need the "
+        f"{what} has {got}, but {expected} were expected, as in the first batch. All batches need the "
         "same columns in the same order, and all are dense or all sparse."
     )
     raise InputError(msg)

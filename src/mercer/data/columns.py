@@ -33,13 +33,13 @@ def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: boo
     places = {name: j for j, name in enumerate(names)}
     id_, label = (
         None if name is None else position(name, places, source=source, named=named, option=option)
-        for name, option in ((reading.id, reading.id_option), (reading.label, "--label"))
+        for name, option in ((reading.id, reading.id_option), (reading.label, "`label`"))
     )
     if reading.columns is None:
         features = tuple(j for j in range(len(names)) if j not in (id_, label))
     else:
         features = tuple(
-            position(name, places, source=source, named=named, option="--columns")
+            position(name, places, source=source, named=named, option="`columns`")
             for name in reading.columns
         )
         _require_once(features, id_, label, names)
@@ -53,10 +53,9 @@ def position(name: str, places: dict[str, int], *, source: str, named: bool, opt
     if not named and name.isdecimal() and int(name) < len(places):
         return int(name)
     why = "" if named else " It has no names of its own: columns are counted from 0."
-    msg = (
-        f"{source} has no column {quoted(name)}, as {option} needs.{why} {hint(name, list(places))}"
-    )
-    raise DataError(msg)
+    msg = f"{source} has no column {quoted(name)}, as {option} needs.{why}"
+    about = {"parameter": option.strip("`-"), "value": name}
+    raise DataError.saying(msg, hint(name, list(places)), **about)
 
 
 def hint(name: str, names: Sequence[str], what: str = "columns") -> str:
@@ -87,10 +86,9 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
     places = [j + 1 for j, name in enumerate(names) if name == twice[0]]
     msg = (
         f"{source} has several columns of one name: {listed(twice)} (columns "
-        f"{', '.join(map(str, places[:9]))} are all {quoted(twice[0])}). Rename them: columns are told apart "
-        "by their names."
+        f"{', '.join(map(str, places[:9]))} are all {quoted(twice[0])})."
     )
-    raise DataError(msg)
+    raise DataError.saying(msg, "Rename them: columns are identified by their names.")
 
 
 def _require_once(
@@ -98,9 +96,9 @@ def _require_once(
 ) -> None:
     counts = Counter(features)
     for j in features:
-        option = "--id" if j == id_ else "--label" if j == label else None
+        option = "`id`" if j == id_ else "`label`" if j == label else None
         if option is None and counts[j] == 1:
             continue
-        where = "twice in --columns" if option is None else f"in --columns and as {option}"
-        msg = f"The column {quoted(names[j])} is named {where}. Name it once."
-        raise DataError(msg)
+        where = "twice in `columns`" if option is None else f"in `columns` and as {option}"
+        msg = f"The column {quoted(names[j])} is named {where}."
+        raise DataError.saying(msg, "Name it once.", parameter="columns", value=names[j])

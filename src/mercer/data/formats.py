@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mercer._core.errors import DataError, nearest
+from mercer._core.errors import DataError, UnknownParameterError, nearest, refuse_data
 from mercer.data.spool import spooled
 from mercer.data.table import Reading
 
 if TYPE_CHECKING:
-    from mercer.data.table import TableFile
+    from mercer.data.table import Table
 
 
 class Format(NamedTuple):
@@ -32,9 +33,13 @@ FORMATS = {
     "parquet": Format("mercer.data.arrow", "open_parquet_table", (".parquet", ".pq")),
     "arrow": Format("mercer.data.arrow", "open_arrow", (".arrow", ".feather", ".ipc")),
     "hdf5": Format("mercer.data.hdf5", "Hdf5Table", (".h5", ".hdf5", ".he5")),
+    "excel": Format("mercer.data.excel", "ExcelTable", (".xlsx", ".xlsm")),
     "h5ad": Format("mercer.data.hdf5", "H5adTable", (".h5ad",)),
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
+
+
+OLD_EXCEL = {".xls", ".xlsb", ".ods"}
 
 
 def format_of(path: Path, asked: str | None) -> str:
@@ -42,43 +47,51 @@ def format_of(path: Path, asked: str | None) -> str:
     shown = str(path)
     if not path.exists():
         msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
-        raise DataError(msg)
+        refuse_data(msg, parameter="X", value=shown)
     if not path.is_file() and not path.is_dir():  # a device has no end
         msg = f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe."
         raise DataError(msg)
     if asked is not None:
         form = asked
     elif path.is_dir():
-        form = "parquet" if any(path.glob("*.parquet")) else "images"
+        form = "parquet" if any(path.rglob("*.parquet")) else "images"
     else:
         form = SUFFIXES.get(path.suffix.lower(), "")
     if path.is_dir() and form not in ("images", "parquet"):
-        msg = f"{shown!r} is a folder, where a {form} file was needed. Name the file in it."
+        msg = f"{shown!r} is a folder; a {form} file is needed. Name the file in it."
         raise DataError(msg)
     if not form:
-        msg = (
-            f"{shown!r} has the ending {path.suffix!r}, which stands for no format that can be read. Give "
-            f"--format: one of {', '.join(FORMATS)}."
+        old = path.suffix.lower() in OLD_EXCEL
+        refuse_data(
+            f"{shown!r} has the ending {path.suffix!r}, which is not that of a format that can be read.",
+            "Save the sheet as .xlsx or CSV."
+            if old
+            else f"Give `format`: one of {', '.join(FORMATS)}.",
+            parameter="format",
         )
-        raise DataError(msg)
     return form
 
 
-def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> TableFile:
-    r"""A file of rows, after a look at its head; ``-`` is the standard input.
+def open_table(
+    path: str | os.PathLike[str], reading: Reading | None = None, **options: Any
+) -> Table:
+    r"""Open a file of rows, after a look at its head; ``-`` is the standard input.
 
     Parameters
     ----------
     path : str or path-like
-        A CSV or TSV file, NPY, NPZ, Parquet, Arrow (Feather), HDF5 or h5ad, or a folder of images or of
-        Parquet files. What comes through a pipe is CSV unless ``reading.format`` says otherwise, and
+        A CSV or TSV file, NPY, NPZ, Parquet, Arrow (Feather), HDF5 or h5ad, an Excel workbook, or a folder
+        of images or of Parquet files. What comes through a pipe is CSV unless `format` says otherwise, and
         is kept in a temporary file, because rows are read more than once.
     reading : Reading, optional
         How to read it.
+    **options : object
+        The same by name: ``id="name"``, ``na_values=["-999"]``, … (see `mercer.data.table.Reading`).
 
     Returns
     -------
-    TableFile
+    Table
+        Its rows are read when they are needed. Estimators take it in the place of an array.
 
     Examples
     --------
@@ -86,7 +99,7 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name, "a.csv")
     >>> _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
-    >>> table = open_table(path, Reading(id="name"))
+    >>> table = open_table(path, id="name")
     >>> [column.name for column in table.columns]
     ['x', 'y']
     >>> next(table.chunks(100)).numbers
@@ -94,7 +107,11 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
            [3. , nan]])
     >>> folder.cleanup()
     """
-    reading = Reading() if reading is None else reading
+    known = {field.name for field in fields(Reading)}
+    if unknown := [name for name in options if name not in known]:
+        msg = f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known)}"
+        raise UnknownParameterError(msg)
+    reading = replace(Reading() if reading is None else reading, **options)
     if os.fspath(path) == "-":
         return _piped(None, reading, shown="standard input")
     found = Path(os.fspath(path)).expanduser()
@@ -103,22 +120,23 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
     return _opened(found, format_of(found, reading.format), reading, shown=repr(os.fspath(path)))
 
 
-def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> TableFile:
+def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> Table:
     form = reading.format or "csv"
     if form == "images":
-        msg = "A folder of images can't come through a pipe. Give its path."
-        raise DataError(msg)
+        refuse_data("A folder of images can't be read from a pipe.", "Give its path.")
     spool = spooled(form, pipe)
     table = _opened(spool.path, form, reading, shown=shown)
     table._spool = spool
     return table
 
 
-def _opened(path: Path, form: str, reading: Reading, *, shown: str) -> TableFile:
+def _opened(path: Path, form: str, reading: Reading, *, shown: str) -> Table:
     if form not in FORMATS:
-        msg = f"format={form!r} came. {nearest(form, FORMATS)}"
-        raise DataError(msg)
+        must_be = f"one of {', '.join(FORMATS)}"
+        raise DataError.about(
+            parameter="format", value=form, must_be=must_be, remedy=nearest(form, FORMATS)
+        )
     # By name: only one of these modules is needed, and some take a while to import.
     module, function, _ = FORMATS[form]
-    table: TableFile = getattr(import_module(module), function)(path, reading, shown=shown)
+    table: Table = getattr(import_module(module), function)(path, reading, shown=shown)
     return table

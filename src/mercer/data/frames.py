@@ -54,7 +54,7 @@ def batch_rows(
 
 
 def frame_package(x: Any) -> str | None:
-    """Whose frame this is; None where it is no frame."""
+    """Whose frame this is; None where it is not a frame."""
     if isinstance(x, np.ndarray):  # asked several times for each array, which may be of ten rows
         return None
     for package, kinds in FRAMES.items():
@@ -110,7 +110,7 @@ def require_names(chosen: Sequence[str], names: Sequence[Any], *, what: str) -> 
     for name in chosen:
         if counts[name] != 1:
             msg = (
-                f"{what} has {counts[name] or 'no'} column(s) named {name!r}; one was needed. It has: "
+                f"{what} must have one column named {name!r}; got {counts[name]}. It has: "
                 f"{', '.join(map(repr, names))}."
             )
             raise InputError(msg)
@@ -185,10 +185,16 @@ def validated(table: Any, *, what: str) -> Any:
 
 
 def held(x: Any) -> Any:
-    """The table of anything that hands out Arrow's C stream; what is no stream, or a frame, as it is.
+    """The table of anything that hands out Arrow's C stream, and what a lazy frame of polars collects to.
 
-    A stream can be read only once, but a fit reads its rows several times: they are held in memory.
+    A stream can be read only once, and a query runs whenever it is read, but a fit reads its rows several
+    times: they are held in memory. Anything else is handed back as it is.
     """
+    if is_a(x, "polars", "LazyFrame"):
+        broken = sys.modules["polars"].exceptions.PolarsError
+        need("pyarrow", extra="parquet")
+        with explained("The polars LazyFrame", broken, remedy="Look at its query."):
+            return x.collect().to_arrow()
     streams = any(hasattr(x, f"__arrow_c_{kind}__") for kind in ("stream", "array"))
     if not streams or isinstance(x, type) or frame_package(x) == "pyarrow":
         return x

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
+from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
 from mercer.data.hdf5_bytes import Bytes
 from mercer.data.intake import is_compressed
 from mercer.data.rows import row_slices
-from mercer.data.table import ArrayTable, objects, only_table, require_entries
+from mercer.data.table import objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
 MADE_OF_OTHERS = "is a virtual data set, made of other files"
-# What h5py raises over bytes that somebody spoilt; it promises nothing.
+# What h5py raises over a damaged file; it promises nothing.
 BROKEN = (OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError)
 
 
@@ -169,7 +170,6 @@ class Hdf5Table(ArrayTable):
     form = "HDF5"
 
     def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        self._h5py = need("h5py", extra="hdf5")
         self._path, self.source, self.stamp = path, f"{self.form} file {shown}", Stamp.of(path)
         notes: list[str] = []
         with self._opened() as file:
@@ -184,7 +184,7 @@ class Hdf5Table(ArrayTable):
 
     @contextmanager
     def _opened(self) -> Iterator[Inside]:
-        remedy = f"It is no {self.form} file, or damaged."
+        remedy = f"It is not a valid {self.form} file: write it again."
         with (
             explained(self.source, BROKEN, remedy=remedy),
             self._h5py.File(self._path, "r") as file,
@@ -194,6 +194,10 @@ class Hdf5Table(ArrayTable):
             yield Inside(self._h5py, file, data, source=self.source)
 
     _is_sparse = False
+
+    @property
+    def _h5py(self) -> Any:  # a module, which does not pickle
+        return need("h5py", extra="hdf5")
 
     def _chosen(self, file: Inside, reading: Reading) -> str:
         """The name of the data set of rows."""
@@ -229,10 +233,10 @@ class Hdf5Table(ArrayTable):
         del file, shape, notes
         return None
 
-    def _blocks(self, height: int) -> Iterator[Array]:
+    def _blocks(self, height: int, start: int) -> Iterator[Array]:
         with self._opened() as file:
             stored = file.at(self._array_name)
-            for i in row_slices(int(self.n_rows or 0), height):
+            for i in row_slices(int(self.n_rows or 0), height, start):
                 yield np.asarray(stored[i])
 
 
@@ -245,8 +249,9 @@ class H5adTable(Hdf5Table):
         name = (reading.array or "X").strip("/")
         if file.at(name) is None:
             near = ", ".join(repr(key) for key in file.at("/"))
-            msg = f"{self.source} has no matrix {name!r}. It has {near}; say one with --array."
-            raise DataError(msg)
+            msg = f"{self.source} has no matrix {name!r}."
+            remedy = f"Name one with `array`; it has {near}."
+            raise DataError.saying(msg, remedy, parameter="array", value=name)
         return name
 
     def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -315,9 +320,9 @@ class H5adTable(Hdf5Table):
             return None
         return texts
 
-    def _blocks(self, height: int) -> Iterator[Array]:
+    def _blocks(self, height: int, start: int) -> Iterator[Array]:
         if not self._is_sparse:
-            yield from super()._blocks(height)
+            yield from super()._blocks(height, start)
             return
         d = len(self.names)
         with self._opened() as file:
@@ -325,7 +330,7 @@ class H5adTable(Hdf5Table):
             data, indices, indptr = (
                 self._part(file, stored, name) for name in ("data", "indices", "indptr")
             )
-            for i in row_slices(int(self.n_rows or 0), height):
+            for i in row_slices(int(self.n_rows or 0), height, start):
                 ends = np.asarray(indptr[i.start : i.stop + 1], dtype=np.int64)
                 some = slice(int(ends[0]), int(ends[-1]))
                 yield _dense(ends, indices[some], data[some], d)

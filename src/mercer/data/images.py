@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import DataError
+from mercer.data.arrays import ArrayTable
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
-from mercer.data.table import ArrayTable, objects
+from mercer.data.table import objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,8 @@ COLOURS = {"RGB", "RGBA", "P", "CMYK", "YCbCr", "LAB", "HSV", "PA"}
 def open_images(path: Path, reading: Reading, *, shown: str) -> ImageTable:
     """A folder, with the images in it and in the folders below it, in the order of their names."""
     if not path.is_dir():
-        msg = f"{shown} is a file; --format images needs a folder of images. Give the folder."
-        raise DataError(msg)
+        msg = f"{shown} is a file; `format='images'` needs a folder of images."
+        raise DataError.saying(msg, "Give the folder.", parameter="format", value="images")
     return ImageTable(path, reading, source=f"image folder {shown}")
 
 
@@ -43,8 +44,7 @@ class ImageTable(ArrayTable):
     """Images of one size. Ids are the names of the files, labels those of the folders below."""
 
     def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
-        self._pillow = need("PIL.Image", extra="images")
-        self._unidentified = need("PIL", extra="images").UnidentifiedImageError
+        need("PIL.Image", extra="images")
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
@@ -58,9 +58,10 @@ class ImageTable(ArrayTable):
         if height * width > MAX_COLUMNS:
             msg = (
                 f"{source} has images of {height}x{width} pixels, {height * width} columns; {MAX_COLUMNS} "
-                "are the most. Bring them to a smaller size, such as --image-size 64x64."
+                "are the most."
             )
-            raise DataError(msg)
+            remedy = "Bring them to a smaller size, such as `image_size=(64, 64)`."
+            raise DataError.saying(msg, remedy, parameter="image_size")
         labels = self._folders(reading)
         super().__init__(
             source,
@@ -79,11 +80,9 @@ class ImageTable(ArrayTable):
         if set(folders) != {"."}:
             return objects(folders)
         if reading.label is not None:
-            msg = (
-                f"--label {reading.label} came, but {self.source} has no folders below it to label images "
-                "by. Leave it out, or put the images of each label into a folder."
-            )
-            raise DataError(msg)
+            msg = f"{self.source} has no folders below it to label images by, as `label` asks for."
+            remedy = "Leave it out, or put the images of each label into a folder."
+            raise DataError.saying(msg, remedy, parameter="label", value=reading.label)
         return None
 
     def _tell(self, sizes: list[tuple[int, int]], colours: int, others: list[str]) -> None:
@@ -123,15 +122,15 @@ class ImageTable(ArrayTable):
             odd, size = next((file, size) for file, size in both if size != common)
             msg = (
                 f"{self.source} has images of {len(counts)} sizes: most are {common[0]}x{common[1]} pixels, "
-                f"but {_name(odd)!r} is {size[0]}x{size[1]}. Bring all to one size with --image-size "
-                f"{common[0]}x{common[1]}."
+                f"but {_name(odd)!r} is {size[0]}x{size[1]}."
             )
-            raise DataError(msg)
+            remedy = f"Bring all to one size with `image_size={common}`."
+            raise DataError.saying(msg, remedy, parameter="image_size", value=size)
         return common
 
     # ── pixels ──────────────────────────────────────────────────────────────
-    def _blocks(self, height: int) -> Iterator[Array]:
-        for i in row_slices(len(self._files), height):
+    def _blocks(self, height: int, start: int) -> Iterator[Array]:
+        for i in row_slices(len(self._files), height, start):
             yield np.stack([self._pixels(file) for file in self._files[i]])
 
     def _pixels(self, file: Path) -> Array:
@@ -143,25 +142,28 @@ class ImageTable(ArrayTable):
             deep = upright.mode.startswith(("I", "F"))
             grey = upright.convert("F") if deep else upright.convert("L").convert("F")
             if grey.size != (width, height):
-                grey = grey.resize((width, height), self._pillow.Resampling.BILINEAR)
+                grey = grey.resize(
+                    (width, height), need("PIL.Image", extra="images").Resampling.BILINEAR
+                )
             return np.asarray(grey, dtype=np.float64).reshape(-1)
 
     @contextmanager
     def _opened(self, file: Path) -> Iterator[Any]:
         """An image; whatever is wrong with it names the file."""
+        pillow = need("PIL.Image", extra="images")
         what, form = f"{self.source}: the image {_name(file)!r}", FORMATS[file.suffix.lower()]
         # Decoders raise what they like.
         explain = explained(what, Exception, remedy="Repair it, or take it out of the folder.")
         with explain, warnings.catch_warnings():
-            warnings.simplefilter("error", self._pillow.DecompressionBombWarning)
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
             warnings.simplefilter("ignore", UserWarning)  # of EXIF data that is damaged
             try:
-                with self._pillow.open(self._folder / file, formats=[form]) as image:
+                with pillow.open(self._folder / file, formats=[form]) as image:
                     if image.size[0] * image.size[1] > MAX_PIXELS:
                         msg = f"{image.size[0]}x{image.size[1]} pixels are more than {MAX_PIXELS}"
                         raise ValueError(msg)
                     yield image
-            except self._unidentified as error:
+            except need("PIL", extra="images").UnidentifiedImageError as error:
                 msg = (
                     f"{what} can't be read as {form}, which its name promises: it is of another format, or "
                     "damaged. Give it its own ending, convert it, or take it out."

@@ -6,11 +6,12 @@ import math
 import mmap
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mercer._core.errors import DataError, InputError
+from mercer.data.arrays import ArrayTable
 from mercer.data.files import Stamp, explained
 from mercer.data.rows import (
     Place,
@@ -20,7 +21,6 @@ from mercer.data.rows import (
     require_rows,
     row_slices,
 )
-from mercer.data.table import ArrayTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,12 +121,6 @@ class MappedRows(RowSource):
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return self.layout.array(mapped)
 
-    def memmap(self) -> np.memmap[Any, Any]:
-        """The array of a file as a memory map, for callers that hold on to it."""
-        at = self.layout
-        order: Literal["C", "F"] = "C" if at.is_by_rows else "F"
-        return np.memmap(str(self._path), at.dtype, "r", at.offset, at.shape, order)
-
     def __getitem__(self, key: slice | Indices) -> Array:
         is_slice = isinstance(key, slice)
         stored = self.stored()[key]
@@ -159,8 +153,8 @@ def _file_offset(x: np.memmap[Any, Any]) -> int:
 def open_npy(path: Path, *, name: str) -> MappedRows:
     """The rows of an NPY file, after a look whether all of it is there."""
     if path.is_dir():
-        msg = f"{name} is a folder, where an npy file was needed. Name the file in it."
-        raise InputError(msg)
+        msg = f"{name} is a folder; an NPY file is needed."
+        raise InputError.saying(msg, "Name the file in it.")
     n_bytes = path.stat().st_size
     # NumPy reads the header as Python text, and an old one through Python's tokenizer.
     broken = (OSError, ValueError, SyntaxError, TokenError)
@@ -180,11 +174,10 @@ class NpyTable(ArrayTable):
         self._rows = open_npy(path, name=source)
         super().__init__(source, self._rows.shape, self._rows.layout.dtype, reading)
 
-    def _blocks(self, height: int) -> Iterator[Array]:
-        for i in row_slices(self._rows.shape[0], height):
+    def _blocks(self, height: int, start: int) -> Iterator[Array]:
+        for i in row_slices(self._rows.shape[0], height, start):
             yield np.array(self._rows.stored()[i])
 
-    def in_place(self) -> Any:
+    def in_place(self) -> RowSource | None:
         every = self._layout.features == tuple(range(self._rows.shape[1]))
-        mapped = self._rows.memmap()
-        return mapped if every and mapped.dtype == self.dtype else None
+        return self._rows if every and self._rows.dtype == self.dtype else None

@@ -14,11 +14,11 @@ import numpy as np
 
 from mercer._core.errors import DataError, quoted
 from mercer._core.memory import available_bytes, format_bytes
+from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint, listed
 from mercer.data.files import Stamp, explained
 from mercer.data.npy import Stored
 from mercer.data.rows import float_dtype, row_slices
-from mercer.data.table import ArrayTable, only_table, require_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # through, because zeros shrink a thousandfold and a file of them does no harm.
 RATIO, HARMLESS_BYTES = 250, 2**28
 MEMORY_SHARE = 0.5  # of what is free, for an array that can't be read in slices
-# What zipfile, its unpackers and NumPy raise over bytes that somebody spoilt; they promise nothing.
+# What zipfile, its unpackers and NumPy raise over a damaged file; they promise nothing.
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error)
 DAMAGED_TOO = (OSError, EOFError, LookupError, ArithmeticError, SyntaxError, TypeError, ValueError)
 PACKED_STRANGELY = (NotImplementedError, RuntimeError)  # a method that is not known; a password
@@ -39,6 +39,8 @@ PACKED_STRANGELY = (NotImplementedError, RuntimeError)  # a method that is not k
 
 class NpzTable(ArrayTable):
     """The rows of one array of an archive; ids, labels and names may be other arrays of it."""
+
+    random_access = False  # what is before a row is unpacked
 
     def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
         self._path, self.source, self.stamp = path, f"NPZ file {shown}", Stamp.of(path)
@@ -102,7 +104,7 @@ class NpzTable(ArrayTable):
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:
         broken = (*DAMAGED, *DAMAGED_TOO, *PACKED_STRANGELY)
-        remedy = "It is no NPZ archive, or damaged. Write it again with np.savez."
+        remedy = "It is not a valid NPZ archive: write it again with np.savez."
         with explained(self.source, broken, remedy=remedy), zipfile.ZipFile(self._path) as archive:
             yield archive
 
@@ -139,17 +141,19 @@ class NpzTable(ArrayTable):
         with self._opened() as archive, archive.open(f"{name}.npy") as file:
             return head.array(_exactly(file, head.offset + head.n_bytes))
 
-    def _blocks(self, height: int) -> Iterator[Array]:
+    def _blocks(self, height: int, start: int) -> Iterator[Array]:
         head = self._arrays[self._name]
         n, d = head.shape
         if not head.is_by_rows:
             whole = self._whole(self._name)
-            for i in row_slices(n, height):
+            for i in row_slices(n, height, start):
                 yield whole[i]
             return
         with self._opened() as archive, archive.open(f"{self._name}.npy") as file:
-            file.read(head.offset)
-            for i in row_slices(n, height):
+            file.seek(
+                head.offset + start * d * head.dtype.itemsize
+            )  # what is packed is read for it
+            for i in row_slices(n, height, start):
                 rows = i.stop - i.start
                 data = _exactly(file, rows * d * head.dtype.itemsize)
                 yield np.ndarray((rows, d), head.dtype, data)

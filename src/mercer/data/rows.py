@@ -21,9 +21,9 @@ from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from mercer._core.types import Indices, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.data.files import Stamp
 
 
@@ -105,10 +105,30 @@ class SomeRows(RowSource):
         self.source.check_unchanged()
 
 
-def row_slices(n_rows: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of at most `width` rows that cover `n_rows`."""
-    for start in range(0, n_rows, width):
+def row_slices(n_rows: int, width: int, first: int = 0) -> Iterator[slice]:
+    """Consecutive slices of at most `width` rows that cover `n_rows`, from the row `first` on."""
+    for start in range(first, n_rows, width):
         yield slice(start, min(start + width, n_rows))
+
+
+def even_blocks(
+    blocks: Iterable[Array], height: int, width: int, dtype: Any = np.float64
+) -> Iterator[Array]:
+    """Blocks of any height, cut anew into blocks of one, which are the caller's."""
+    held, n = np.empty((0, width), dtype), 0
+    for block in blocks:
+        done = 0
+        while done < len(block):
+            if n == 0:
+                held = np.empty((height, width), dtype)
+            some = block[done : done + height - n]
+            held[n : n + len(some)] = some
+            n, done = n + len(some), done + len(some)
+            if n == height:
+                yield held
+                n = 0
+    if n:
+        yield held[:n]
 
 
 def row_blocks(x: Rows, height: int) -> Iterator[tuple[slice, Rows]]:
@@ -131,11 +151,11 @@ def take_rows(x: Rows, indices: Indices) -> Rows:
 # ── what a source promises ──────────────────────────────────────────────────
 FEW_NUMBERS = 10_000  # whose squares BLAS sums on the calling thread
 REASONS = {
-    "c": "complex numbers came; real ones were needed. Store the real part, or both parts as columns",
-    "O": "Python objects came, which are pickled and not opened. Store the rows as float32 or float64",
-    "U": "text came; numbers were needed. Drop those columns, or encode them (OneHotEncoder)",
-    "M": "dates came; numbers were needed. Store them as days or seconds since a start",
-    "V": "records with named fields came; plain rows were needed. Use "
+    "c": "complex numbers, but real ones are needed. Store the real part, or both parts as columns",
+    "O": "Python objects, which are pickled and not opened. Store the rows as float32 or float64",
+    "U": "text, but numbers are needed. Drop those columns, or encode them (OneHotEncoder)",
+    "M": "dates, but numbers are needed. Store them as days or seconds since a start",
+    "V": "records with named fields, but plain rows are needed. Use "
     "numpy.lib.recfunctions.structured_to_unstructured",
 }
 ALIKE = {"S": "U", "T": "U", "m": "M"}
@@ -146,7 +166,7 @@ def float_dtype(dtype: Any, *, what: str) -> np.dtype[Any]:
     kind = dtype.kind
     if kind in "biuf":
         return np.dtype(np.float32 if kind == "f" and dtype.itemsize == 4 else np.float64)
-    reason = REASONS.get(ALIKE.get(kind, kind), "numbers were needed")
+    reason = REASONS.get(ALIKE.get(kind, kind), "numbers are needed")
     msg = f"{what} has dtype {dtype}: {reason}."
     raise InputError(msg)
 
@@ -156,14 +176,14 @@ def require_rows(shape: Sequence[Any], *, what: str, least: int = 1) -> tuple[in
     if len(shape) != 2:
         out = "reshape(-1, 1) for one feature" if len(shape) < 2 else "reshape(len(x), -1)"
         msg = (
-            f"{what} is {len(shape)}-D of shape {tuple(shape)}, but rows of points were needed, a 2-D "
+            f"{what} is {len(shape)}-D of shape {tuple(shape)}, but rows of points are needed, a 2-D "
             f"array. Use {out}."
         )
         raise InputError(msg)
     n, d = shape
     if not (n >= least and d >= 1):  # a length that a lazy array does not know yet is NaN
         msg = (
-            f"{what} has {n} rows and {d} columns; at least one of each was needed. Look at how it "
+            f"{what} has {n} rows and {d} columns; at least one of each is needed. Look at how it "
             "was made."
         )
         raise InputError(msg)
@@ -188,7 +208,7 @@ def as_rows(x: Any, *, what: str) -> Rows:
     except InputError:
         raise
     except (TypeError, ValueError) as error:
-        msg = f"{what}, a {type(x).__name__}, is no 2-D array of numbers: {error}."
+        msg = f"{what}, a {type(x).__name__}, is not a 2-D array of numbers: {error}."
         raise InputError(msg) from error
     require_rows(rows.shape, what=what, least=0)
     dtype = float_dtype(rows.dtype, what=what)
@@ -207,18 +227,21 @@ class Place:
     columns: Sequence[Any] | None = None
     part: str | None = None  # "batch 6 (the 7th)"
     part_rows: Sequence[int] | Indices = range(0)  # positions within the part
+    lines: Any = None  # of a text file, in which the rows begin
 
     def refuse(self, value: str, row: int, column: int, count: int) -> NoReturn:
         """Raise for a value that no kernel can take, in this row and column of the block."""
         where = f"row {int(self.rows[row])}"
-        if self.part is not None:
+        if self.lines is not None:
+            where = f"line {int(self.lines[row])}"
+        elif self.part is not None:
             where += f", which is row {int(self.part_rows[row])} of {self.part}"
         name = "" if self.columns is None else f" ({self.columns[column]!r})"
         msg = (
             f"{value} in {self.source}: first in {where}, column {column}{name}; {many(count, 'such value')} "
-            "in the rows read with it. Kernels need finite numbers: drop those rows, or fill them in."
+            "in the rows read with it. Kernels need finite numbers:"
         )
-        raise InputError(msg)
+        raise InputError.saying(msg, "drop those rows, or fill them in.", parameter="X")
 
 
 def nth(noun: str, p: int) -> str:

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
-from mercer.data.arrow import ParquetFiles, ParquetRows, TableRows, parquet_files, scan
+from mercer._core.errors import InputError, ReadingWarning, users_level
+from mercer._core.memory import available_bytes
+from mercer.data.arrow import ArrowTable, HeldTable, ParquetFiles, scan
 from mercer.data.batches import Batches
 from mercer.data.dask import FRAME, DaskRows, dask_kind
-from mercer.data.frames import frame_package, held, is_a
+from mercer.data.formats import open_table
+from mercer.data.frames import frame_package, held, is_a, need
 from mercer.data.intake import refuse_lazy
 from mercer.data.npy import MappedRows, open_npy
 from mercer.data.rows import RowSource
+from mercer.data.table import Reading, Table
+from mercer.data.view import TableRows
 from mercer.data.zarr import ZARR, ChunkedRows, open_zarr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Rows
+
+
+KEPT_SHARE = 1 / 16  # of the free memory, for rows that were read to count them
 
 
 def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | None:
@@ -33,12 +41,12 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
 
     Parameters
     ----------
-    X : str, path, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
-        A path leads to a ``.npy`` file, a ``.parquet`` file, a folder of those (read in the order of
-        their names) or a ``.zarr`` folder. A callable makes a new iterator of batches whenever it is
-        called (see `Batches`). A stream is whatever has ``__arrow_c_stream__`` (a RecordBatchReader, a
-        relation of DuckDB): it is read into memory, once. Chunked arrays are those of zarr, h5py, dask and
-        whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
+    X : str, path, Table, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
+        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all of its columns are
+        numbers. A `Table` is a file that was opened with options. A callable makes a new iterator of batches
+        whenever it is called (see `Batches`). A stream is whatever has ``__arrow_c_stream__`` (a
+        RecordBatchReader, a relation of DuckDB): it is read into memory, once. Chunked arrays are those of
+        zarr, h5py, dask and whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
     columns : sequence of str, optional
         Which columns to read, in this order, of tables and frames. Without it all are read, except for
         an index that pandas stored beside them.
@@ -55,7 +63,7 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     >>> np.save(f"{folder.name}/big.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
     >>> rows = as_source(f"{folder.name}/big.npy")
     >>> rows
-    npy file '...big.npy', 6 x 2 float32
+    NPY file '...big.npy', 6 x 2 float32
     >>> rows[2:4]
     array([[4., 5.],
            [6., 7.]], dtype=float32)
@@ -69,18 +77,22 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
         return _open(X, columns)
     if (kind := dask_kind(X)) is not None:
         return DaskRows(X, columns if kind == FRAME else None)
+    if isinstance(X, Table):
+        return _rows(X if columns is None else X.named_columns(columns))
     if (table := _arrow_source(X, columns)) is not None:
         return table
     refuse_lazy(X)
     if callable(X) and not hasattr(X, "shape"):
         return Batches(X, columns=columns)
     if hasattr(X, "__next__"):
-        msg = (
-            f"A {type(X).__name__} came, which can be read only once, but a fit reads its rows several "
-            "times. Pass a function that makes a new iterator of batches whenever it is called, or the "
-            "path of a file."
+        raise InputError.about(
+            parameter="X",
+            value=X,
+            must_be="rows that can be read several times, as a fit does",
+            got=f"a {type(X).__name__}",
+            remedy="Pass a function that makes a new iterator of batches whenever it is called, or the path "
+            "of a file.",
         )
-        raise InputError(msg)
     source: RowSource | None = X if isinstance(X, RowSource) else None
     if isinstance(X, np.memmap) and X._mmap is not None:  # type: ignore[attr-defined]
         source = MappedRows.of(X)
@@ -93,14 +105,36 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
 
 def _arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
     """A source for a table, data set, open Parquet file or stream of Arrow; None for anything else."""
-    if frame_package(x) == "pyarrow":
-        return TableRows(x, columns=columns)
-    if is_a(x, "pyarrow.parquet", "ParquetFile"):
-        return ParquetRows(ParquetFiles([x], name="Parquet file"), columns=columns)
     if is_a(x, "pyarrow.dataset", "Dataset"):
         return Batches(partial(scan, x, columns), columns=columns, name="Arrow data set")
+    if is_a(x, "pyarrow.parquet", "ParquetFile"):
+        return _rows(ArrowTable(ParquetFiles([x], name="Parquet file"), _reading(columns)))
     table = held(x)
-    return None if table is x else TableRows(table, columns=columns)
+    if frame_package(table) != "pyarrow":
+        return None
+    if is_a(table, "pyarrow", "RecordBatch"):
+        table = need("pyarrow", extra="parquet").Table.from_batches([table])
+    return _rows(ArrowTable(HeldTable(table), _reading(columns)))
+
+
+def _reading(columns: Sequence[str] | None) -> Reading:
+    return Reading(columns=None if columns is None else tuple(columns))
+
+
+def _rows(table: Table) -> TableRows:
+    """The rows of a table, and a warning of what was guessed.
+
+    Those of a file that has to be read to be counted are kept, where they are few.
+    """
+    if table.n_rows is None:
+        table.keep(int(KEPT_SHARE * available_bytes()))
+    rows = TableRows(table)
+    # That the index of a frame of pandas is not a feature goes without saying.
+    notes = () if isinstance(table, ArrowTable) else table.fresh_notes()
+    if notes:
+        what = "Open it with mercer.open_table and options to decide otherwise."
+        warnings.warn(f"{table.source}: {'; '.join(notes)}. {what}", ReadingWarning, users_level())
+    return rows
 
 
 def in_memory(source: RowSource) -> Rows:
@@ -110,30 +144,21 @@ def in_memory(source: RowSource) -> Rows:
 
 def _no_names(source: RowSource, columns: Sequence[str] | None) -> None:
     if columns is not None and source.columns != tuple(columns):
-        msg = (
-            f"columns={list(columns)} came for {source!r}, whose columns have no such names. Leave "
-            "`columns` out; a kernel can look at some columns with k.on(positions)."
+        raise InputError.about(
+            parameter="columns",
+            value=list(columns),
+            must_be=f"None for {source!r}, whose columns have no such names",
+            remedy="A kernel can look at some columns with k.on(positions).",
         )
-        raise InputError(msg)
 
 
 def _open(given: str | os.PathLike[str], columns: Sequence[str] | None) -> RowSource:
     shown, path = os.fspath(given), Path(given).expanduser().absolute()
-    suffix = path.suffix.lower()
-    if not path.exists():
-        msg = f"There is no file or folder {shown!r} (looked for {str(path)!r})."
-        raise InputError(msg)
-    if suffix == ".npy":
-        source: RowSource = open_npy(path, name=f"npy file {shown!r}")
-    elif path.is_dir() and (suffix == ".zarr" or any((path / f).exists() for f in ZARR)):
-        source = open_zarr(path, shown=shown)
-    elif path.is_dir() or suffix == ".parquet":
-        return ParquetRows(parquet_files(path, shown=repr(shown)), columns=columns)
+    if path.is_dir() and (path.suffix.lower() == ".zarr" or any((path / f).exists() for f in ZARR)):
+        source: RowSource = open_zarr(path, shown=shown)
+    elif path.exists() and path.suffix.lower() == ".npy":
+        source = open_npy(path, name=f"NPY file {shown!r}")
     else:
-        msg = (
-            f"{shown!r} came, but rows are read from .npy files, .parquet files, folders of Parquet "
-            "files and .zarr folders. For any other format pass a function that yields batches of rows."
-        )
-        raise InputError(msg)
+        return _rows(open_table(given, _reading(columns)))
     _no_names(source, columns)
     return source

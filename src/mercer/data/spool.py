@@ -35,14 +35,14 @@ class Spool:
 def spooled(form: str, pipe: Path | None = None) -> Spool:
     """All that comes through a pipe, or through the standard input, in a file."""
     if pipe is None and sys.stdin is None:  # started without one
-        msg = "- came, but there is no standard input: it is closed. Pipe a file into it, or name one."
-        raise DataError(msg)
-    # A pipe that can't be opened is no matter of room.
+        msg = "The path is -, the standard input, but that is closed."
+        raise DataError.saying(msg, "Pipe a file into it, or name one.")
+    # A pipe that can't be opened is not a matter of room.
     with nullcontext(sys.stdin.buffer) if pipe is None else pipe.open("rb") as stream:
         try:
             return Spool(stream, f".{form}")
         except OSError as error:
-            raise no_room(error, "What came through the pipe") from error
+            raise no_room(error, "What was read from the pipe") from error
 
 
 def no_room(error: OSError, what: str) -> TemporaryRoomError:

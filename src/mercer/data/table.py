@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.params import is_whole
 from mercer.data.columns import Layout, layout_of
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import float_dtype, require_rows
+from mercer.data.rows import row_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mercer._core.types import Array
     from mercer.data.files import Stamp
+    from mercer.data.rows import RowSource
     from mercer.data.spool import Spool
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
-ROUNDED = "rounded numbers"  # a subject of `TableFile.told`
+ROUNDED = "rounded numbers"  # a subject of `Table.told`
+NO_ROWS = "At least one row is needed."
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read. Whatever is None is found out, and said where it was a guess.
+    """How a file is read. Whatever is None is guessed from the file, and guesses are noted.
 
     Parameters
     ----------
@@ -36,23 +40,33 @@ class Reading:
         The features, in this order: names, or positions from 0 in files without names. All columns but
         `id` and `label` otherwise.
     label, id : str, optional
-        Columns (of an NPZ or HDF5 file: arrays) that are kept beside the rows and are no features.
+        Columns (of an NPZ or HDF5 file: arrays) that are kept beside the rows and are not features.
     format : str, optional
         A name in `FORMATS`; the ending of the file's name says it otherwise.
     delimiter : str, optional
-        Of a CSV file.
+        What separates the fields of a CSV file.
     decimal : {".", ","}
         The decimal mark of a CSV file.
     header : bool, optional
-        Whether a CSV file begins with names.
+        Whether a CSV file or a sheet begins with names.
+    units_row : bool, optional
+        Whether a line of units follows the names.
+    na_values : sequence of str
+        Texts that stand for a missing value, in addition to the customary ones such as NA.
+    comment : str, optional
+        Lines of a CSV file that begin with this text are skipped.
+    skip_rows : int
+        How many lines to skip at the beginning of a CSV file or a sheet.
+    time_format : str, optional
+        How times are written, as in `datetime.strptime`; common ways are known.
     array : str, optional
-        Which array of an NPZ or HDF5 file.
+        Which array of an NPZ or HDF5 file, or which sheet of a workbook.
     image_size : (height, width), optional
-        To bring all images to.
+        The size to bring all images to.
     dtype : {"float32", "float64"}, optional
         The precision of the numbers; that of the file otherwise.
     id_option : str
-        What the option is called that `id` was given by, for messages.
+        The parameter that named the column of `id`, for messages.
     """
 
     columns: tuple[str, ...] | None = None
@@ -62,10 +76,37 @@ class Reading:
     delimiter: str | None = None
     decimal: str = "."
     header: bool | None = None
+    units_row: bool | None = None
+    na_values: tuple[str, ...] = ()
+    comment: str | None = None
+    skip_rows: int = 0
+    time_format: str | None = None
     array: str | None = None
     image_size: tuple[int, int] | None = None
     dtype: str | None = None
-    id_option: str = "--id"
+    id_option: str = "`id`"
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "na_values"):  # a list will do, and one name
+            value = getattr(self, name)
+            given = (value,) if isinstance(value, str) else value
+            object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
+        if self.na_values is None:
+            object.__setattr__(self, "na_values", ())
+        if not is_whole(self.skip_rows) or self.skip_rows < 0:
+            raise DataError.about(
+                parameter="skip_rows", value=self.skip_rows, must_be="a number of lines"
+            )
+        if self.comment == "":
+            raise DataError.about(
+                parameter="comment", value="", must_be="a text that comments begin with"
+            )
+        if self.decimal not in (".", ","):
+            raise DataError.about(parameter="decimal", value=self.decimal, must_be="'.' or ','")
+        if self.dtype not in (None, "float32", "float64"):
+            raise DataError.about(
+                parameter="dtype", value=self.dtype, must_be="'float32', 'float64' or None"
+            )
 
 
 @dataclass(frozen=True)
@@ -91,6 +132,16 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def __getitem__(self, rows: slice) -> Chunk:
+        first, last, _ = rows.indices(len(self))
+        if last - first == len(self):
+            return self
+        ids, labels, lines = (
+            None if part is None else part[rows] for part in (self.ids, self.labels, self.lines)
+        )
+        words = {name: column[rows] for name, column in self.words.items()}
+        return Chunk(self.start + first, self.numbers[rows], words, ids, labels, lines)
+
     def place(self, row: int) -> str:
         """Where a row of this chunk is, for people: the line of the file, or the position."""
         if self.lines is not None:
@@ -98,8 +149,8 @@ class Chunk:
         return f"row {self.start + row} (counted from 0)"
 
 
-class TableFile(ABC):
-    """Rows in a file, read in chunks as often as needed; never all at once.
+class Table(ABC):
+    """Rows with named columns, in a file or elsewhere, read in chunks as often as needed.
 
     Attributes
     ----------
@@ -108,26 +159,29 @@ class TableFile(ABC):
     columns : tuple of Column
         The features.
     n_rows : int or None
-        None where only reading tells.
+        The number of rows; None where only reading tells.
     dtype : dtype
-        Of the numbers: float32 or float64.
+        The precision of the numbers: float32 or float64.
     named : bool
         Whether the names of the columns are the file's own; x0, x1, … otherwise.
     id_name, label_name : str or None
-        What stands beside the rows.
+        The names of what is kept beside the rows.
     image_shape : (height, width) or None
-        Of rows that are images.
+        The size of rows that are images.
+    random_access : bool
+        Whether chunks can begin at any row for about what it costs to read them.
     notes : list of str
-        What was guessed, left out or passed over.
+        What was guessed, left out or skipped.
     """
 
     source: str
-    stamp: Stamp  # of the files, set by whoever opens them
+    stamp: Stamp | None = None  # of the files, where there are files
     n_rows: int | None = None
     dtype: np.dtype[Any] = np.dtype(np.float64)
     named: bool = True
     image_shape: tuple[int, int] | None = None
-    # What names and what labels the rows, where that is no column of theirs.
+    random_access: bool = False
+    # What names and what labels the rows, where that is not a column of theirs.
     _beside: tuple[Beside, Beside] = ((None, None), (None, None))
 
     def __init__(
@@ -144,9 +198,18 @@ class TableFile(ABC):
         self.notes: list[str] = list(notes)
         self.told: set[str] = set()  # subjects that have been spoken of
         self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
-        self._spool: Spool | None = None  # holds what came through a pipe, as long as this lives
+        self._spool: Spool | None = None  # has what came through a pipe, as long as this lives
+        self._room = 0  # bytes of chunks to keep
+        self._kept: deque[Chunk] | None = None  # all of them, once they were read
         if reading.dtype is not None:
             self.dtype = np.dtype(reading.dtype)
+        if reading.time_format is not None and self.id_name is None:
+            refuse_data(
+                f"{source}: `time_format` says how times are written, but no column of times is named.",
+                "Name it with `id`.",
+                parameter="time_format",
+                value=reading.time_format,
+            )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -179,16 +242,26 @@ class TableFile(ABC):
         *,
         id_name: str | None = None,
         label_name: str | None = None,
-    ) -> TableFile:
+    ) -> Table:
         """The same file with these features, of these kinds and in this order."""
         place = {name: j for j, name in enumerate(self.names)}
-        other = copy(self)  # the notes are shared: who says them, says them for both
-        other._layout = Layout(
+        layout = Layout(
             tuple(place[column.name] for column in columns),
             tuple(column.kind for column in columns),
             self._layout.id if id_name is None else place[id_name],
             self._layout.label if label_name is None else place[label_name],
         )
+        return self._laid_out(layout)
+
+    def named_columns(self, names: Sequence[str]) -> Table:
+        """The same table with the columns of these names as features, whatever they were before."""
+        roles = Reading(columns=tuple(names))
+        found = layout_of(self.names, roles, source=self.source, named=self.named)
+        return self._laid_out(replace(found, id=self._layout.id, label=self._layout.label))
+
+    def _laid_out(self, layout: Layout) -> Table:
+        other = copy(self)  # the notes are shared: those that are handed out are so for both
+        other._layout, other._room, other._kept = layout, 0, None
         return other
 
     def fresh_notes(self) -> tuple[str, ...]:
@@ -197,25 +270,67 @@ class TableFile(ABC):
         self.notes.clear()
         return fresh
 
-    def chunks(self, height: int) -> Iterator[Chunk]:
-        """All rows in order, at most `height` at a time, of a file that has some and stays the same."""
-        self.stamp.check(self.source)
-        n = 0
-        for chunk in self._chunks(height):
-            n += len(chunk)
-            yield chunk
-        self.stamp.check(self.source)
+    def chunks(self, height: int, start: int = 0) -> Iterator[Chunk]:
+        """The rows from `start` on in order, at most `height` at a time; the file has to stay the same."""
+        if self._kept is not None:
+            for chunk in self._again(height):
+                if chunk.start + len(chunk) > start:
+                    yield chunk[max(0, start - chunk.start) :]
+            return
+        self.check_unchanged()
+        n, kept, room = 0, deque[Chunk](), self._room if start == 0 else 0
+        for chunk in self._chunks(height, start):
+            n = chunk.start + len(chunk)
+            if n <= start:
+                continue
+            room -= chunk.numbers.nbytes
+            if room < 0:
+                kept.clear()
+            else:
+                kept.append(chunk)
+            yield chunk[max(0, start - chunk.start) :]
+        self.check_unchanged()
         if n == 0:
-            msg = f"{self.source} has columns and no rows. At least one row was needed."
-            raise DataError(msg)
+            refuse_data(f"{self.source} has columns and no rows.", NO_ROWS)
+        if room > 0:
+            self._kept = kept
+
+    def keep(self, n_bytes: int) -> None:
+        """Keep what the next pass reads, if it takes fewer bytes: passes after it read no file."""
+        self._room = n_bytes
+
+    def let_go(self) -> None:
+        """Keep nothing: the next pass hands chunks over that are not held here any more."""
+        self._room = 0
+
+    def _again(self, height: int) -> Iterator[Chunk]:
+        kept = self._kept or deque()
+        if not self._room:
+            self._kept = None
+        held = iter(kept) if self._room else (kept.popleft() for _ in range(len(kept)))
+        for chunk in held:
+            for rows in row_slices(len(chunk), height):
+                yield chunk[rows]
+
+    def check_unchanged(self) -> None:
+        """Raise when a file behind the rows has changed since it was opened."""
+        if self.stamp is not None:
+            self.stamp.check(self.source)
+
+    def in_place(self) -> RowSource | None:
+        """The features as they lie in the file, where they can be used so."""
+        return None
 
     @abstractmethod
-    def _chunks(self, height: int) -> Iterator[Chunk]:
-        """The chunks as they are read."""
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        """The chunks as they are read: from `start` on, or from somewhere before it."""
 
-    def in_place(self) -> Any:
-        """The features as they lie in the file, as a memory map; None where they can't be used so."""
-        return None
+    def resident_bytes(self) -> int:
+        """What reading holds in memory beside the chunk that it hands out."""
+        return sum(chunk.numbers.nbytes for chunk in self._kept or ())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}  # a pickle holds the way to the rows
 
     def _column(self, j: int) -> Column:
         return Column(self.names[j])
@@ -235,97 +350,17 @@ class TableFile(ABC):
         if bad.any():
             row, j = (int(i) for i in np.argwhere(bad)[0])
             place = Chunk(start, numbers, {}, lines=lines).place(row)
-            what, remedy = "infinity", "Finite numbers were needed: drop the row, or correct it."
+            what, remedy, about = "infinity", "Drop the row, or correct it.", "X"
             if np.isfinite(stored[row, j]):
-                what, remedy = (
-                    f"{stored[row, j]} is too large for {self.dtype}",
-                    "Leave --dtype out.",
-                )
-            msg = f"{self.source}: {what} in {place}, column {quoted(names[j])}. {remedy}"
-            raise DataError(msg)
+                what = f"{stored[row, j]} is too large for {self.dtype}"
+                remedy, about = "Leave `dtype` out.", "dtype"
+            msg = f"{self.source}: {what} in {place}, column {quoted(names[j])}."
+            refuse_data(msg, remedy, parameter=about, value=stored[row, j])
         return numbers
 
     def __repr__(self) -> str:
         n = "?" if self.n_rows is None else self.n_rows
         return f"{self.source}, {n} x {len(self._layout.features)}"
-
-
-# ── rows of one array ───────────────────────────────────────────────────────
-class ArrayTable(TableFile):
-    """Rows of one array. What names and labels them may be a column of it, or an array beside it."""
-
-    def __init__(
-        self,
-        source: str,
-        shape: Sequence[int],
-        stored: Any,  # dtype
-        reading: Reading,
-        *,
-        names: Sequence[str] | None = None,
-        ids: Beside = (None, None),
-        labels: Beside = (None, None),
-        notes: Iterable[str] = (),
-    ) -> None:
-        n, d = require_rows(shape, what=source)
-        self.dtype = float_dtype(stored, what=source)
-        self.n_rows, self.named = n, names is not None
-        self._beside = ids, labels
-        roles = replace(
-            reading,
-            id=reading.id if ids[0] is None else None,
-            label=reading.label if labels[0] is None else None,
-        )
-        names = names or [f"x{j}" for j in range(d)]
-        super().__init__(source, names, reading, roles=roles, notes=notes)
-
-    @abstractmethod
-    def _blocks(self, height: int) -> Iterator[Array]:
-        """Consecutive slices of the array, of at most `height` rows, as they are stored."""
-
-    def _chunks(self, height: int) -> Iterator[Chunk]:
-        start, layout = 0, self._layout
-        features = list(layout.features)
-        columns = self.columns
-        words = [c.name for c in columns if c.kind == "category"]
-        if words:
-            msg = (
-                f"{self.source} holds numbers, but the column {quoted(words[0])} of the model is one of "
-                "words. Give a file that has them as words, such as CSV."
-            )
-            raise DataError(msg)
-        names = [c.name for c in columns]
-        for block in self._blocks(height):
-            rows = slice(start, start + len(block))
-            every = features == list(range(block.shape[1]))
-            chosen = block if every else block[:, features]
-            self._warn_rounded(chosen, names, range(start, rows.stop))
-            numbers = self._cast(chosen, names, start)
-            ids, labels = (
-                block[:, j] if j is not None else None if beside is None else beside[rows]
-                for j, (beside, _) in zip((layout.id, layout.label), self._beside, strict=True)
-            )
-            yield Chunk(start, numbers, {}, ids, labels)
-            start = rows.stop
-
-
-def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) -> str:
-    """The name of the only one of several arrays that has rows and columns."""
-    tables = [name for name, shape in shapes.items() if len(shape) == 2]
-    if len(tables) == 1:
-        return tables[0]
-    there = ", ".join(f"{quoted(name)} {shape}" for name, shape in list(shapes.items())[:20])
-    msg = (
-        f"{source} has {len(tables) or 'no'} {noun} of rows and columns. Say which one with --array; it has "
-        f"{there or 'nothing'}."
-    )
-    raise DataError(msg)
-
-
-def require_entries(shape: Sequence[int], n: int, *, what: str) -> None:
-    """Raise unless there is one entry for each row."""
-    if tuple(shape) != (n,):
-        msg = f"{what} has the shape {shape}, but one entry for each of the {n} rows was needed."
-        raise DataError(msg)
 
 
 def objects(values: Iterable[Any]) -> Any:

@@ -32,7 +32,7 @@ def tensor_array(x: Any, *, what: str = "X") -> Array:
     """The numbers of a tensor in host memory: a view of it where it is there, else a copy made in slices.
 
     bfloat16 and narrower floats become float32, which holds them exactly. What records gradients is read
-    without them. Raises an `InputError` for a tensor that is no plain array.
+    without them. Raises an `InputError` for a tensor that is not a plain array.
     """
     kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
     layout = str(getattr(x, "layout", ""))

@@ -95,7 +95,7 @@ def open_zarr(path: Path, *, shown: str) -> ChunkedRows:
         found = zarr.open(path, mode="r")
     if isinstance(found, zarr.Group):
         names = ", ".join(repr(f"{shown}/{key}") for key in found.array_keys())
-        msg = f"{shown!r} is a zarr group; an array was needed. Give one of: {names or 'none is in it'}."
+        msg = f"{shown!r} is a zarr group; an array is needed. Give one of: {names or 'none is in it'}."
         raise InputError(msg)
     # First of all: a trap may promise more chunks than there is memory to count them in.
     promised = math.prod(map(float, found.shape)) * found.dtype.itemsize

@@ -186,7 +186,8 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         rule = Rule.of(self)
         check_folds(self.folds)
         data, read, engine = learnt_rows(self, X, sample_weight)
-        names = getattr(data.rows, "columns", getattr(X, "columns", None))  # of a table, or a frame
+        of = data.rows if hasattr(data.rows, "columns") else X  # a table, or a frame
+        names = getattr(of, "columns", None)
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)

@@ -105,6 +105,7 @@ def new_rows(
     # Tags take as long as the scores of a row.
     known = None if kernel is None else bool(kernel.is_precomputed)
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise if known is None else known
+    X = held(X)  # names may be looked for twice
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
         return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
@@ -166,11 +167,13 @@ def _source(X: Any, *, pairwise: bool, names: Any = None) -> RowSource | None:
         return None
     if names is None or isinstance(X, np.ndarray):
         return as_source(X)
-    X = held(X)  # names may be looked for twice
     try:
         return as_source(X, columns=list(names))
-    except InputError:
-        source = as_source(X)
+    except InputError as lacking:
+        try:
+            source = as_source(X)
+        except InputError:
+            raise lacking from None
         if source is None or source.columns is None:  # rows without names go by position
             return source
         raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.io.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,18 @@ from mercer.data.columns import listed
 from mercer.data.frames import frame_chunk, frame_package, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
-from mercer.data.table import Chunk
+from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
 from mercer.estimators.pipelines import prepared_parts, steps_of
+from mercer.preprocessing.align import file_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
     from mercer.estimators.parameters import PreimageLike
-    from mercer.io.preparation import Preparation
     from mercer.monitoring.report import Monitoring
+    from mercer.preprocessing.preparation import Preparation
 
 # What a model may be asked about rows.
 ASKED = (
@@ -78,7 +80,7 @@ class Prepared(Saving):
     --------
     >>> import numpy as np
     >>> from mercer import KernelPCA, Prepared
-    >>> from mercer.io.preparation import Preparation
+    >>> from mercer.preprocessing.preparation import Preparation
     >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
     >>> center, spread = X.mean(axis=0), X.std(axis=0)
     >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)
@@ -90,19 +92,21 @@ class Prepared(Saving):
     preparation: Preparation
     model: Any
 
-    def rows(self, X: Any) -> Array:
+    def rows(self, X: Any) -> Rows:
         """Raw rows as the model takes them.
 
         Parameters
         ----------
-        X : array-like of shape (b, p), or a data frame of pandas, polars or Arrow
-            Arrays have the columns of the file in its order and no categories; the columns of a frame are
-            found by name, whatever else it holds.
+        X : array-like of shape (b, p), a data frame of pandas, polars or Arrow, or a file
+            Arrays have the columns of the file in its order and no categories; the columns of a frame or of
+            a file, by its path or as `mercer.open_table` opens it, are found by name, whatever else it holds.
 
         Returns
         -------
-        rows : ndarray of shape (b, d)
+        rows : ndarray of shape (b, d), or a source of rows of a file that does not fit in half of the memory
         """
+        if isinstance(X, (str, os.PathLike, Table)):
+            return file_rows(X, self.preparation)
         return self.preparation(_chunk(X, self.preparation))
 
     def gappy_rows(self, X: Any) -> Array:
@@ -116,9 +120,9 @@ class Prepared(Saving):
         -------
         rows : ndarray of shape (b, d)
         """
-        prepare = self.preparation
-        chunk = _chunk(X, prepare)
-        return prepare.scaled(prepare.filled(prepare.coded(chunk)), chunk)
+        if isinstance(X, (str, os.PathLike, Table)):
+            return file_rows(X, self.preparation, gaps=True)[:]
+        return self.preparation.gappy(_chunk(X, self.preparation))
 
     transform = _of_rows("transform", "Scores of raw rows.", "scores : ndarray of shape (b, k)")
     reconstruct = _of_rows(
@@ -260,7 +264,7 @@ class Prepared(Saving):
         --------
         >>> import numpy as np
         >>> from mercer import PCA, Prepared
-        >>> from mercer.io.preparation import Preparation
+        >>> from mercer.preprocessing.preparation import Preparation
         >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
         >>> center, spread = X.mean(axis=0), X.std(axis=0)
         >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)

@@ -19,9 +19,9 @@ from mercer.onnx.kernels import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
 if TYPE_CHECKING:
-    from mercer.io.preparation import Preparation
     from mercer.kernels import Kernel
     from mercer.onnx.fitted import Fitted
+    from mercer.preprocessing.preparation import Preparation
 
 DTYPES = ("float32", "float64")
 DOUBLE = np.dtype(np.float64)

@@ -25,9 +25,9 @@ from mercer.sklearn import KernelPCA as DropIn
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.io.preparation import Preparation
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
+    from mercer.preprocessing.preparation import Preparation
 
 # What one file of ONNX can hold, less room for all that is not points and coefficients.
 MOST_BYTES = 2**31 - 2**24

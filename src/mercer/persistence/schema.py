@@ -26,7 +26,6 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
-from mercer.io.preparation import Preparation
 from mercer.kernels.base import FORMULAS, Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
@@ -64,6 +63,7 @@ from mercer.preimage.distances import DistancesBack
 from mercer.preimage.exact import ExactBack
 from mercer.preimage.ridge import RidgeBack
 from mercer.preimage.search import Neighbours, Search, SearchBack
+from mercer.preprocessing.preparation import Preparation
 from mercer.solvers import SOLVERS
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.negative_part import NegativePart

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +13,7 @@ from mercer._core.errors import InputError
 from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer.data.rows import take_rows
+from mercer.data.times import as_times
 from mercer.monitoring.alarms import beginning
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views import checks
@@ -205,7 +207,7 @@ def ordered_times(seen: Monitoring) -> Any:
     return None if times is None or np.any(times[1:] < times[:-1]) else times
 
 
-def axis_times(names: Any) -> Any:
+def axis_times(names: Any, form: str | None = None) -> Any:
     """Names of rows as numbers or dates, where all of them are; None otherwise.
 
     Examples
@@ -213,22 +215,18 @@ def axis_times(names: Any) -> Any:
     >>> axis_times(["1", "2.5"])
     array([1. , 2.5])
     >>> axis_times(["2026-01-05T06:00", "2026-01-05T06:01"]).dtype
-    dtype('<M8[m]')
+    dtype('<M8[us]')
     >>> axis_times(["a", "b"]) is None
     True
     """
     values = np.asarray(names)
     if values.dtype.kind in "iufM":
         return values
-    for kind in (np.float64, np.datetime64):
-        try:
-            times = np.array([str(name) for name in values], dtype=kind)
-        except ValueError:
-            continue
-        known = np.isfinite(times) if kind is np.float64 else ~np.isnat(times)
-        if known.all():
-            return times
-    return None
+    with suppress(ValueError):
+        numbers = np.array([str(name) for name in values], dtype=np.float64)
+        if form is None and np.isfinite(numbers).all():
+            return numbers
+    return as_times(values, form)
 
 
 # ── alarms in tables ────────────────────────────────────────────────────────

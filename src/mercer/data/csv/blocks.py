@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, refuse_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,70 +14,94 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4 * 2**20  # read at a time; as Python's strings its fields take ten times as much
 LINE_BYTES = 64 * 2**20  # no line of a table is longer
 
-# What a file begins with that is called .csv and is none: the reason, and the way out.
+# What a file begins with that is called .csv and is something else: the reason, and the way out.
+UTF_16 = ("it is UTF-16", "Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 FOREIGN = {
-    b"\xff\xfe": "it is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
-    b"\xfe\xff": "it is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
-    b"\x1f\x8b": "it is compressed. Unpack it with gunzip",
-    b"PK\x03\x04": "it is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV",
-    b"\xd0\xcf\x11\xe0": "it is an Excel workbook. Save the sheet as CSV",
-    b"\x93NUMPY": "it is an NPY file. Say --format npy",
-    b"PAR1": "it is a Parquet file. Say --format parquet",
-    b"ARROW1": "it is an Arrow file. Say --format arrow",
-    b"\x89HDF": "it is an HDF5 file. Say --format hdf5",
-    b"\x89PNG": "it is an image. Put images into a folder and give the folder",
-    b"%PDF": "it is a PDF document. Export the table from it",
+    b"\xff\xfe": UTF_16,
+    b"\xfe\xff": UTF_16,
+    b"\x1f\x8b": ("it is compressed", "Unpack it with gunzip."),
+    b"PK\x03\x04": (
+        "it is a zip archive or an Excel workbook",
+        "Unpack it, or use `format='excel'` for a workbook.",
+    ),
+    b"\xd0\xcf\x11\xe0": ("it is an old Excel workbook", "Save the sheet as .xlsx or CSV."),
+    b"\x93NUMPY": ("it is an NPY file", "Use `format='npy'`."),
+    b"PAR1": ("it is a Parquet file", "Use `format='parquet'`."),
+    b"ARROW1": ("it is an Arrow file", "Use `format='arrow'`."),
+    b"\x89HDF": ("it is an HDF5 file", "Use `format='hdf5'`."),
+    b"\x89PNG": ("it is an image", "Put images into a folder and give the folder."),
+    b"%PDF": ("it is a PDF document", "Export the table from it."),
 }
 
 
-def text_blocks(path: Path, *, source: str, block_bytes: int = BLOCK_BYTES) -> Iterator[str]:
-    r"""The text of the file, in pieces that end where a line ends.
+class Mark(NamedTuple):
+    """A place in a text file where a line begins: the bytes and the lines before it."""
+
+    offset: int = 0
+    lines: int = 0
+
+
+BEGIN = Mark()
+
+
+def text_blocks(
+    path: Path, *, source: str, begin: Mark = BEGIN, block_bytes: int = BLOCK_BYTES
+) -> Iterator[tuple[str, int]]:
+    r"""The text of the file from a mark on, in pieces that end where a line ends, each with where it ends.
 
     A piece ends after ``\n``; in a file of old that has none, after ``\r``. Memory is bounded by the
     block and by the longest line that is let through, whatever the file is.
     """
-    line = 1  # in which the piece begins
+    line = begin.lines + 1  # in which the piece begins
     with path.open("rb") as file:
-        rest = b""
-        first = True
+        offset, rest = begin.offset, b""
+        file.seek(offset)
         while data := file.read(block_bytes):
-            if first:
-                data = _without_mark(data, source)
-                first = False
+            if offset == 0 and not rest:
+                offset, data = _without_mark(data, source)
             _require_text(data, line, source)
             end = _line_end(data)
             if end == 0:
                 rest += data
                 if len(rest) > LINE_BYTES:
-                    msg = (
-                        f"{source}: line {line} is longer than {LINE_BYTES // 2**20} MB, so this is no "
-                        "table of lines. Look at the file."
+                    long = f"line {line} is longer than {LINE_BYTES // 2**20} MB"
+                    refuse_data(
+                        f"{source}: {long}, so this is not a table of lines.", "Look at the file."
                     )
-                    raise DataError(msg)
                 continue
             text = _decoded(rest + data[:end], line, source)
-            rest = data[end:]
+            offset, rest = offset + len(rest) + end, data[end:]
             line += text.count("\n") or text.count("\r")
-            yield text
+            yield text, offset
         if rest:
-            yield _decoded(rest, line, source)
+            yield _decoded(rest, line, source), offset + len(rest)
 
 
-def _without_mark(data: bytes, source: str) -> bytes:
-    for start, reason in FOREIGN.items():
+def after_lines(path: Path, n_lines: int, *, source: str) -> Mark:
+    """The place after the first lines of a file, which are not looked at."""
+    with path.open("rb") as file:
+        for line in range(n_lines):
+            if not file.readline(LINE_BYTES):
+                raise DataError.about(
+                    parameter="skip_rows",
+                    value=n_lines,
+                    must_be=f"less than the {line} lines of {source}",
+                )
+        return Mark(file.tell(), n_lines)
+
+
+def _without_mark(data: bytes, source: str) -> tuple[int, bytes]:
+    for start, (reason, remedy) in FOREIGN.items():
         if data.startswith(start):
-            msg = f"{source} is no text in UTF-8: {reason}."
-            raise DataError(msg)
-    return data.removeprefix(b"\xef\xbb\xbf")
+            refuse_data(f"{source} is not a text in UTF-8: {reason}.", remedy)
+    found = data.removeprefix(b"\xef\xbb\xbf")
+    return len(data) - len(found), found
 
 
 def _require_text(data: bytes, line: int, source: str) -> None:
     if b"\0" in data:
-        msg = (
-            f"{source} holds NUL bytes (the first in or after line {line}): it is binary, or text in UTF-16. "
-            "Give a text file in UTF-8, or say what it is with --format."
-        )
-        raise DataError(msg)
+        msg = f"{source} has NUL bytes (the first in or after line {line}): it is binary, or text in UTF-16."
+        refuse_data(msg, "Give a text file in UTF-8, or say what it is with `format`.")
 
 
 def _line_end(data: bytes) -> int:
@@ -91,45 +115,64 @@ def _decoded(data: bytes, line: int, source: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        before = data[: error.start]
-        at = line + before.count(b"\n")
-        msg = (
-            f"{source}: line {at} is no UTF-8 (byte 0x{data[error.start]:02X}). If it was written in "
-            "Latin-1, convert it: iconv -f LATIN1 -t UTF-8 FILE > NEW"
-        )
-        raise DataError(msg) from error
+        at = line + data[: error.start].count(b"\n")
+        msg = f"{source}: line {at} is not UTF-8 (byte 0x{data[error.start]:02X})."
+        remedy = "If it was written in Latin-1, convert it: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+        raise DataError.saying(msg, remedy) from error
 
 
 class Feed:
-    """Lines of the blocks of a file, which can also be had as text: the rest of the current block."""
+    """Lines of the blocks of a file, which can also be had as text: the rest of the current block.
 
-    def __init__(self, blocks: Iterator[str]) -> None:
-        self._blocks = blocks
-        self._text, self._lines = "", io.StringIO("")
-        self.n_lines = 0  # handed out so far
+    Lines that begin with the text `comment`, after blanks, are counted and passed over.
+    """
+
+    def __init__(
+        self, blocks: Iterator[tuple[str, int]], begin: Mark = BEGIN, comment: str | None = None
+    ) -> None:
+        self._blocks, self._comment = blocks, comment
+        self._lines: io.StringIO | None  # of the block, once they are asked for one by one
+        self._text, self._lines = "", None
+        self._end = begin.offset  # of the current block
+        self.n_lines = begin.lines  # handed out so far, or passed over
 
     def rest(self) -> str:
         """What is left of the current block, or the next block; empty at the end. Takes nothing."""
         if self.at_end_of_block:
             self._load()
-        return self._text[self._lines.tell() :]
+        return self._text if self._lines is None else self._text[self._lines.tell() :]
 
     def skip(self, n_lines: int) -> None:
         """The rest of the block has been dealt with as text."""
-        self._text, self._lines = "", io.StringIO("")
+        self._text, self._lines = "", None
         self.n_lines += n_lines
 
     @property
     def at_end_of_block(self) -> bool:
         """Whether all lines of the current block are handed out."""
-        return self._lines.tell() >= len(self._text)
+        return (0 if self._lines is None else self._lines.tell()) >= len(self._text)
+
+    @property
+    def mark(self) -> Mark:
+        """Where the next block begins, once all lines of this one are handed out."""
+        return Mark(self._end, self.n_lines)
 
     def __iter__(self) -> Feed:
         return self
 
     def __next__(self) -> str:
+        line = self.next_line()
+        while self._comment is not None and line.lstrip().startswith(self._comment):
+            line = self.next_line()
+        return line
+
+    def next_line(self) -> str:
+        """The next line, a comment or not."""
         if self.at_end_of_block:
             self._load()
+        if self._lines is None:
+            # Lines end as the file ends them, with \\n, \\r\\n or \\r, and keep it: csv wants to see it.
+            self._lines = io.StringIO(self._text, newline="")
         line = self._lines.readline()
         if not line:
             raise StopIteration
@@ -137,6 +180,5 @@ class Feed:
         return line
 
     def _load(self) -> None:
-        self._text = next(self._blocks, "")
-        # Lines end as the file ends them, with \\n, \\r\\n or \\r, and keep it: csv wants to see it.
-        self._lines = io.StringIO(self._text, newline="")
+        self._lines = None
+        self._text, self._end = next(self._blocks, ("", self._end))

@@ -1,4 +1,4 @@
-"""Texts of fields as numbers: what a number is, what stands for a missing one, and all else is a word."""
+"""Texts of fields as numbers: what a number is and what stands for a missing one; all else is a word."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ PLAIN = b"0123456789.eE+- "  # made of these alone, Python's float reads NUMBER 
 
 
 class WordError(Exception):
-    """A text that is no number: its position among those given, and what it is."""
+    """A text that is not a number: its position among those given, and what it is."""
 
     def __init__(self, at: int, text: str) -> None:
         super().__init__(at, text)
         self.at, self.text = at, text
 
 
-def numbers(texts: Sequence[str], decimal: str = ".") -> Array:
-    """Texts as float64, NaN for those that are missing; the first that is no number raises `WordError`.
+def numbers(
+    texts: Sequence[str], decimal: str = ".", na_values: frozenset[str] = frozenset()
+) -> Array:
+    """Texts as float64, NaN for those that are missing; the first that is not a number raises `WordError`.
 
     Examples
     --------
@@ -42,6 +44,8 @@ def numbers(texts: Sequence[str], decimal: str = ".") -> Array:
     >>> numbers(["3,14"], decimal=",")
     array([3.14])
     """
+    if na_values:
+        texts = ["" if text.strip() in na_values else text for text in texts]
     if decimal == ",":
         texts = _pointed(texts)
     # All at once where nothing can be misread: float() would also take 1_000, nan, and digits of any script.
@@ -73,16 +77,17 @@ def _number(at: int, text: str) -> float:
 
 
 def _finite(values: Array, texts: Sequence[str]) -> Array:
-    """The values, none of which is too large for a float64: 1e999 is no number that can be used."""
+    """The values, none of which is too large for a float64: 1e999 can't be computed with."""
     if np.isinf(values).any():
         at = int(np.argmax(np.isinf(values)))
         raise WordError(at, texts[at])
     return values
 
 
-def is_missing(text: str) -> bool:
-    """Whether a field stands for nothing."""
-    return text.strip().lower() in MISSING
+def is_missing(text: str, na_values: frozenset[str] = frozenset()) -> bool:
+    """Whether a field stands for nothing: by what is customary, or by the texts that are given."""
+    stripped = text.strip()
+    return stripped.lower() in MISSING or stripped in na_values
 
 
 def is_number(text: str, decimal: str = ".") -> bool:
@@ -95,14 +100,14 @@ def is_number(text: str, decimal: str = ".") -> bool:
     return bool(NUMBER.fullmatch(stripped) or INFINITE.fullmatch(stripped))
 
 
-def why_no_number(text: str, decimal: str = ".") -> str:
-    """What is wrong with a text where a number was needed."""
+def why_no_number(text: str, decimal: str = ".") -> tuple[str, str]:
+    """What is wrong with a text where a number is needed, and what to do about its kind."""
     shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
     stripped = text.strip()
     if INFINITE.fullmatch(stripped) or (NUMBER.fullmatch(stripped) and math.isinf(float(stripped))):
-        return f"{shown} is infinite as a float64"
+        return f"{shown} is infinite as a float64", ""
     if decimal == "," and "." in stripped:
-        return f"{shown} is no number (where the comma is the decimal mark, no point can stand)"
+        return f"{shown} is not a number, since the comma is the decimal mark", ""
     if decimal != "," and re.fullmatch(r"[+-]?\d+(?:\.\d{3})*,\d+", stripped):
-        return f"{shown} is no number (with a decimal comma, say --decimal ,)"
-    return f"{shown} is no number"
+        return f"{shown} is not a number", "If the comma is the decimal mark, use `decimal=','`."
+    return f"{shown} is not a number", ""

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import DataError, quoted, refuse_data
 from mercer.data.columns import listed
-from mercer.data.csv.blocks import LINE_BYTES, text_blocks
+from mercer.data.csv.blocks import LINE_BYTES, Feed, Mark
 from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.table import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
     from mercer.data.table import Reading
 
@@ -40,6 +38,13 @@ class Dialect:
     columns: tuple[Column, ...]  # all of the file, in order
     notes: tuple[str, ...]
     unnamed: tuple[int, ...]  # columns that the header has no name for: row names, or empty ones
+    units: tuple[str, ...] | None  # of the columns, where a line below the names has them
+    na_values: frozenset[str]
+
+    @property
+    def n_heads(self) -> int:
+        """Records that are not rows."""
+        return int(self.header) + (self.units is not None)
 
 
 def strict_reader(lines: Any, delimiter: str) -> Any:
@@ -64,41 +69,70 @@ def csv_error(error: Exception, line: int, source: str) -> DataError:
     return DataError(f"{source}: the record that begins in line {line} can't be read: {why}.")
 
 
-def sniff(path: Path, reading: Reading, *, source: str, delimiter: str | None) -> Dialect:
-    """Look at the head of the file; what was asked for is taken, the rest is guessed and noted."""
-    text, whole = _first_lines(path, source)
+def sniff(
+    blocks: Callable[[int], Iterator[tuple[str, int]]],
+    reading: Reading,
+    *,
+    source: str,
+    delimiter: str | None,
+) -> Dialect:
+    """Look at the head of the file; what was asked for is taken, the rest is guessed and noted.
+
+    `blocks` gives the text of the file in pieces of about as many bytes as asked for.
+    """
+    text, whole = _first_lines(blocks(HEAD_BYTES))
     if not text.strip():
-        msg = f"{source} is empty. A header and rows were needed."
-        raise DataError(msg)
+        refuse_data(f"{source} is empty.", "A header and rows are needed.")
     notes: list[str] = []
+    head = _Head(text, whole, reading, source)
     given = reading.delimiter or delimiter
-    mark = _checked(given, source) if given else _guess_delimiter(text)
+    mark = _checked(given, source) if given else _guess_delimiter(head)
     if not given and mark != ",":
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
-    records = list(_head(text, mark, whole=whole, source=source))
+    records = list(head.records(mark))
     _require_few(records, source)
     decimal = reading.decimal
-    if decimal == "." and mark != "," and _has_decimal_commas(records):
+    # A line of units hides what the columns below it are.
+    commas = _has_decimal_commas(records) or (len(records) > 3 and _has_decimal_commas(records[1:]))
+    if decimal == "." and mark != "," and commas:
         decimal = ","
         notes.append("numbers are written with a decimal comma (guessed)")
     header = reading.header
     if header is None:
         header = _guess_header(records, decimal, reading, source)
         if not header:
-            notes.append("the file was read as one without a header (guessed; --header if it has)")
+            notes.append("the file is read as one without a header (guessed)")
     names, unnamed = _names(records, header, source)
-    if header and len(records) == 1 and whole:
-        msg = f"{source} has a header and no rows. At least one row was needed."
-        raise DataError(msg)
-    rows = records[1:] if header else records
-    columns = tuple(_column(j, name, rows, decimal) for j, name in enumerate(names))
-    return Dialect(mark, decimal, header, columns, tuple(notes), unnamed)
+    cells = _Cells(decimal, frozenset(reading.na_values))
+    units = _units(records, header, reading.units_row, cells)
+    if units is not None and reading.units_row is None:
+        shown = listed([unit for unit in units if unit])
+        notes.append(f"line {records[1][0]} is left out, since it has units (guessed): {shown}")
+    rows = records[int(header) + (units is not None) :]
+    if not rows and whole:
+        refuse_data(f"{source} has a header and no rows.", "At least one row is needed.")
+    columns = tuple(_column(j, name, rows, cells) for j, name in enumerate(names))
+    return Dialect(mark, decimal, header, columns, tuple(notes), unnamed, units, cells.na_values)
 
 
-def _first_lines(path: Path, source: str) -> tuple[str, bool]:
+@dataclass(frozen=True)
+class _Cells:
+    """What the texts of fields are."""
+
+    decimal: str
+    na_values: frozenset[str]
+
+    def missing(self, text: str) -> bool:
+        return is_missing(text, self.na_values)
+
+    def number(self, text: str) -> bool:
+        return is_number(text, self.decimal)
+
+
+def _first_lines(blocks: Iterator[tuple[str, int]]) -> tuple[str, bool]:
     """The head of the file, more of it where lines are long, and whether that is all of it."""
     text = ""
-    for block in text_blocks(path, source=source, block_bytes=HEAD_BYTES):
+    for block, _ in blocks:
         text += block
         enough = len(text) >= HEAD_BYTES // 2 and text.count("\n") >= HEAD_LINES
         if enough or len(text) > LINE_BYTES:
@@ -109,30 +143,39 @@ def _first_lines(path: Path, source: str) -> tuple[str, bool]:
 def _checked(delimiter: str, source: str) -> str:
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
     if len(mark) != 1 or mark in '"\r\n':
-        msg = (
-            f"delimiter={delimiter!r} came for {source}; one character was needed that is no quote and no "
-            "end of line."
-        )
-        raise DataError(msg)
+        must_be = "one character that is not a quote and does not end a line"
+        raise DataError.about(parameter="delimiter", value=delimiter, must_be=must_be, of=source)
     return mark
 
 
-def _head(text: str, delimiter: str, *, whole: bool, source: str) -> Iterator[Record]:
-    """The first records that are not blank."""
-    reader = strict_reader(io.StringIO(text, newline=""), delimiter)
-    line, found = 1, 0
-    try:
-        for fields in reader:
-            if any(field.strip() for field in fields):
-                yield line, fields
-                found += 1
-                if found == HEAD_ROWS:
-                    return
-            line = reader.line_num + 1
-    except csv.Error as error:
-        # The head may end inside of a quoted field. The next pass reads the whole file and finds the rest.
-        if whole or "end of data" not in str(error):
-            raise csv_error(error, line, source) from error
+@dataclass(frozen=True)
+class _Head:
+    """The first lines of a file."""
+
+    text: str
+    whole: bool  # whether there are no others
+    reading: Reading
+    source: str
+
+    def records(self, delimiter: str) -> Iterator[Record]:
+        """The first records that are not blank, nor comments."""
+        begin = Mark(0, self.reading.skip_rows)
+        feed = Feed(iter([(self.text, 0)]), begin, self.reading.comment)
+        reader = strict_reader(feed, delimiter)
+        found = read = 0
+        try:
+            for fields in reader:
+                if any(field.strip() for field in fields):
+                    yield feed.n_lines - (reader.line_num - read) + 1, fields
+                    found += 1
+                    if found == HEAD_ROWS:
+                        return
+                read = reader.line_num
+        except csv.Error as error:
+            # The head may end inside of a quoted field; the next pass reads the whole file.
+            if self.whole or "end of data" not in str(error):
+                line = feed.n_lines - (reader.line_num - read) + 1
+                raise csv_error(error, line, self.source) from error
 
 
 def _require_few(records: list[Record], source: str) -> None:
@@ -140,18 +183,18 @@ def _require_few(records: list[Record], source: str) -> None:
         msg = f"{source} has {len(records[0][1])} fields in its first line; {MAX_COLUMNS} are the most."
         raise DataError(msg)
     if not records:
-        msg = f"{source} holds no record in its first {HEAD_BYTES} bytes. Look at the file."
-        raise DataError(msg)
+        msg = f"{source} has no record in its first {HEAD_BYTES} bytes."
+        refuse_data(msg, "Look at the file.")
 
 
 # ── guesses ─────────────────────────────────────────────────────────────────
-def _guess_delimiter(text: str) -> str:
+def _guess_delimiter(head: _Head) -> str:
     """That which gives all lines the same number of fields, most of them numbers, and many of them."""
 
     def merit(mark: str) -> tuple[bool, float, int]:
         records = []
         try:
-            for _, fields in _head(text, mark, whole=False, source=""):
+            for _, fields in replace(head, whole=False).records(mark):
                 records.append(fields)
                 if len(records) == TRIAL_ROWS:
                     break
@@ -195,15 +238,16 @@ def _guess_header(records: list[Record], decimal: str, reading: Reading, source:
         return True
     if _is_within(first, words, below, decimal):
         return False
-    msg = (
-        f"{source}: line {line} may be names or the first row: {listed(first)}. Say --header if it holds the "
-        "names of the columns, and --no-header if it does not."
+    msg = f"{source}: line {line} may be names or the first row: {listed(first)}."
+    remedy = (
+        "Use `header=True` if it has the names of the columns, and `header=False` if it has not."
     )
-    raise DataError(msg)
+    raise DataError.saying(msg, remedy, parameter="header")
 
 
-def _filled(j: int, rows: Sequence[Record]) -> list[str]:
-    return [fields[j] for _, fields in rows if j < len(fields) and not is_missing(fields[j])]
+def _filled(j: int, rows: Sequence[Record], cells: _Cells | None = None) -> list[str]:
+    missing = is_missing if cells is None else cells.missing
+    return [fields[j] for _, fields in rows if j < len(fields) and not missing(fields[j])]
 
 
 def _all_numbers(cells: list[str], decimal: str) -> bool:
@@ -240,19 +284,42 @@ def _names(records: list[Record], header: bool, source: str) -> tuple[list[str],
 
 def nameless(j: int, source: str) -> DataError:
     """The error for values that stand below no name."""
-    return DataError(
-        f"{source}: column {j + 1} has values and no name in the header. Give it one, or say --no-header if "
-        "the first line is no header."
+    return DataError.saying(
+        f"{source}: column {j + 1} has values and no name in the header.",
+        "Give it one, or use `header=False` if the first line is not a header.",
+        parameter="header",
     )
 
 
-def _column(j: int, name: str, rows: Sequence[Record], decimal: str) -> Column:
+def _units(
+    records: list[Record], header: bool, asked: bool | None, cells: _Cells
+) -> tuple[str, ...] | None:
+    """The line of units below the names: as asked for, or where words stand above nothing but numbers.
+
+    In every column of numbers it has a word or nothing, and in one at least a word; two rows tell numbers.
+    """
+    if not header or asked is False or len(records) < (2 if asked else 4):
+        return None
+    units = tuple(cell.strip() for cell in records[1][1])
+    if asked or len(units) != len(records[0][1]):
+        return units if asked else None
+    below = [_filled(j, records[2:], cells) for j in range(len(units))]
+    beside = [
+        unit
+        for unit, column in zip(units, below, strict=True)
+        if column and all(map(cells.number, column))
+    ]
+    words = [unit for unit in beside if not cells.missing(unit)]
+    return units if words and not any(map(cells.number, words)) else None
+
+
+def _column(j: int, name: str, rows: Sequence[Record], cells: _Cells) -> Column:
     word, n_words, n_filled = "", 0, 0
     for line, fields in rows:
-        if j >= len(fields) or is_missing(fields[j]):
+        if j >= len(fields) or cells.missing(fields[j]):
             continue
         n_filled += 1
-        if not is_number(fields[j], decimal):
+        if not cells.number(fields[j]):
             n_words += 1
             word = word or f"{quoted(fields[j])} in line {line}"
     if not n_words:

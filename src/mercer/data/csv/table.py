@@ -1,23 +1,28 @@
-"""CSV and TSV files, read in blocks of lines: plain numbers by NumPy's parser, all else by the csv module."""
+"""CSV and TSV files, read in blocks of lines: by Arrow's or NumPy's parser, or by the csv module."""
 
 from __future__ import annotations
 
 import csv
 import io
 import warnings
+from bisect import bisect_right
+from collections import deque
 from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, many, quoted
-from mercer.data.csv.blocks import Feed, text_blocks
+from mercer._core.errors import DataError, many, quoted, refuse_data
+from mercer.data.csv.arrow import NUMERIC, Parsed, parsed
+from mercer.data.csv.blocks import BLOCK_BYTES, Feed, Mark, after_lines, text_blocks
 from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.data.csv.sniff import csv_error, nameless, sniff, strict_reader
 from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
-from mercer.data.table import ROUNDED, Chunk, Column, Reading, TableFile, objects
+from mercer.data.table import ROUNDED, Chunk, Column, Reading, Table, objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +30,11 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
 
-# What an error says after the place of a value that is no number.
-REMEDY = "Correct it, leave the field empty if the value is missing, or leave the column out with --columns."
+# What an error says after the place of a value that is not a number.
+REMEDY = (
+    "Correct it, leave the field empty if the value is missing (or name it in `na_values`), or leave the "
+    "column out with `columns`."
+)
 
 
 def open_csv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
@@ -39,12 +47,16 @@ def open_tsv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
     return CsvTable(path, reading, source=f"TSV file {shown}", delimiter="\t")
 
 
-class CsvTable(TableFile):
+class CsvTable(Table):
     """Lines of fields. Memory is bounded by a block of the file, however long it is."""
 
+    _seeks = True  # whether a pass can begin at a mark
+
     def __init__(self, path: Path, reading: Reading, *, source: str, delimiter: str | None) -> None:
-        self._path, self.stamp = path, Stamp.of(path)
-        self._dialect = sniff(path, reading, source=source, delimiter=delimiter)
+        self._path, self.source, self.stamp = path, source, Stamp.of(path)
+        # Where rows begin that have been met: (row, place in the file).
+        self._marks = [(0, self._first_mark(reading))]
+        self._dialect = sniff(self._texts, reading, source=source, delimiter=delimiter)
         self.named = self._dialect.header
         names = [column.name for column in self._dialect.columns]
         # What is left out here has a note of its own.
@@ -52,56 +64,92 @@ class CsvTable(TableFile):
         super().__init__(source, names, reading, roles=roles, notes=(*self._dialect.notes, *said))
         self._empty = [j for j in self._dialect.unnamed if j > 0]
 
+    def _first_mark(self, reading: Reading) -> Mark:
+        if reading.skip_rows:
+            return after_lines(self._path, reading.skip_rows, source=self.source)
+        return Mark()
+
+    def _texts(self, block_bytes: int | None = None, begin: Mark | None = None) -> Any:
+        """The text of the file from a mark on, in blocks."""
+        sized = {} if block_bytes is None else {"block_bytes": block_bytes}
+        begin = self._marks[0][1] if begin is None else begin
+        return text_blocks(self._path, source=self.source, begin=begin, **sized)
+
     def _column(self, j: int) -> Column:
         return self._dialect.columns[j]
 
-    def _chunks(self, height: int) -> Iterator[Chunk]:
-        feed = Feed(text_blocks(self._path, source=self.source))
-        if self._dialect.header:
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        row, mark = self._marks[bisect_right(self._marks, start, key=itemgetter(0)) - 1]
+        feed = Feed(self._texts(begin=mark), mark, self.reading.comment)
+        if row == 0:
             records = strict_reader(feed, self._dialect.delimiter)
-            next((fields for fields in records if any(field.strip() for field in fields)), None)
-        start = blank = 0
+            heads = (fields for fields in records if any(field.strip() for field in fields))
+            deque(islice(heads, self._dialect.n_heads), maxlen=0)
+        blank = 0
         while text := feed.rest():
-            chunk = self._plain_chunk(text, start, feed)
+            chunk = self._plain_chunk(text, row, feed)
             if chunk is None:
-                chunk, n_blank = self._chunk(start, feed)
+                chunk, n_blank = self._chunk(row, feed)
                 blank += n_blank
+            row += len(chunk)
+            if self._seeks and row > self._marks[-1][0]:
+                self._marks.append((row, feed.mark))
             for rows in row_slices(len(chunk), height):
-                yield _cut(chunk, rows)
-            start += len(chunk)
+                yield chunk[rows]
         if blank and "blank" not in self.told:
             self.told.add("blank")
-            self.notes.append(f"{many(blank, 'blank line')} passed over")
+            self.notes.append(f"{many(blank, 'blank line')} skipped")
 
-    # ── numbers alone ───────────────────────────────────────────────────────
+    def resident_bytes(self) -> int:
+        """A block as bytes, as text, and with four bytes a letter where it is taken line by line."""
+        return super().resident_bytes() + 12 * BLOCK_BYTES
+
+    # ── by Arrow, or by NumPy ───────────────────────────────────────────────
     def _plain_chunk(self, text: str, start: int, feed: Feed) -> Chunk | None:
-        """A block of nothing but numbers, twice as fast; None where there is anything else."""
-        mark, decimal, layout = self._dialect.delimiter, self._dialect.decimal, self._layout
-        special = layout.id is not None or layout.label is not None or bool(self._empty)
-        special = special or any(column.kind == "category" for column in self.columns)
-        if special or mark == decimal or not text.isascii() or not mark.isascii():
+        """A block whose lines a parser reads as the csv module would, many times as fast; None otherwise."""
+        comment = self.reading.comment
+        if comment is not None and comment in text:
             return None
-        data = text.encode()
+        columns = list(zip(self._layout.features, self.columns, strict=True))
+        numbers = [j for j, c in columns if c.kind == "number"]
+        words = [(j, c.name) for j, c in columns if c.kind == "category"]
+        beside = self._layout.id, self._layout.label
+        texts = [j for j in (*(j for j, _ in words), *beside) if j is not None]
+        found = parsed(text, self._dialect, numbers, texts)
+        if found is None and not texts:
+            found = self._parsed_numbers(text, numbers)
+        if found is None or (
+            ROUNDED not in self.told and _is_large(found.numbers).any() and LONG_WHOLE.search(text)
+        ):
+            return None  # where fields are looked at one by one
+        n_lines = len(found.numbers)
+        lines = np.arange(feed.n_lines + 1, feed.n_lines + 1 + n_lines)
+        feed.skip(n_lines)
+        names = [self.names[j] for j in numbers]
+        block = self._cast(found.numbers, names, start, lines)
+        said = {name: self._words(found.texts[j]) for j, name in words}
+        ids, labels = (None if j is None else found.texts[j] for j in beside)
+        return Chunk(start, block, said, ids, labels, lines)
+
+    def _parsed_numbers(self, text: str, numbers: list[int]) -> Parsed | None:
+        """A block of nothing but numbers, by NumPy's parser."""
+        mark, decimal = self._dialect.delimiter, self._dialect.decimal
+        unlike = self._empty or self._dialect.na_values or mark == decimal or mark in NUMERIC
+        if unlike or not text.isascii() or not mark.isascii():
+            return None
         if decimal == ",":
-            if b"." in data:
+            if "." in text:
                 return None
-            data = data.replace(b",", b".")
-        if mark.encode() in PLAIN or data.translate(None, PLAIN + mark.encode() + b"\r\n"):
+            text = text.replace(",", ".")
+        if text.encode().translate(None, PLAIN + mark.encode() + b"\r\n"):
             return None
         n_lines = text.count("\n") + (not text.endswith("\n"))
-        block = _parsed(data.decode(), mark)
+        block = _loaded(text, mark)
         # Other shapes are ragged or have blank lines: the other path knows what to say.
         if block is None or block.shape != (n_lines, len(self.names)) or np.isinf(block).any():
             return None
-        if ROUNDED not in self.told and _is_large(block).any() and LONG_WHOLE.search(data.decode()):
-            return None  # there the fields are looked at one by one
-        lines = np.arange(feed.n_lines + 1, feed.n_lines + 1 + n_lines)
-        feed.skip(n_lines)
-        features = list(layout.features)
-        if features != list(range(block.shape[1])):
-            block = block[:, features]
-        names = [self.names[j] for j in features]
-        return Chunk(start, self._cast(block, names, start, lines), {}, lines=lines)
+        every = numbers == list(range(block.shape[1]))
+        return Parsed(block if every else block[:, numbers], {})
 
     # ── anything ────────────────────────────────────────────────────────────
     def _chunk(self, start: int, feed: Feed) -> tuple[Chunk, int]:
@@ -109,7 +157,7 @@ class CsvTable(TableFile):
         records, lines, blank = self._records(feed)
         cells = list(zip(*records, strict=True)) or [()] * len(self.names)  # by column
         for j in self._empty:
-            if not all(map(is_missing, cells[j])):
+            if not all(is_missing(cell, self._dialect.na_values) for cell in cells[j]):
                 raise nameless(j, self.source)
         columns = self.columns
         pairs = list(zip(self._layout.features, columns, strict=True))
@@ -117,7 +165,7 @@ class CsvTable(TableFile):
         block = np.column_stack(values) if values else np.empty((len(records), 0))
         names = [c.name for c in columns if c.kind == "number"]
         self._warn_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
-        words = {c.name: _words(cells[j]) for j, c in pairs if c.kind == "category"}
+        words = {c.name: self._words(cells[j]) for j, c in pairs if c.kind == "category"}
         ids, labels = (
             None if j is None else objects(cells[j]) for j in (self._layout.id, self._layout.label)
         )
@@ -126,11 +174,13 @@ class CsvTable(TableFile):
         return Chunk(start, numbers, words, ids, labels, places), blank
 
     def _records(self, feed: Feed) -> tuple[list[list[str]], list[int], int]:
-        width, begins, blank = len(self.names), feed.n_lines + 1, 0
+        width, read, blank = len(self.names), 0, 0
         records: list[list[str]] = []
         lines: list[int] = []
+        reader = strict_reader(feed, self._dialect.delimiter)
         try:
-            for fields in strict_reader(feed, self._dialect.delimiter):
+            for fields in reader:
+                begins, read = feed.n_lines - (reader.line_num - read) + 1, reader.line_num
                 if len(fields) == width:
                     records.append(fields)
                     lines.append(begins)
@@ -141,30 +191,36 @@ class CsvTable(TableFile):
                     blank += 1
                 else:
                     raise self._ragged(len(fields), begins)
-                begins = feed.n_lines + 1
                 if feed.at_end_of_block:
                     break
         except csv.Error as error:
-            raise csv_error(error, begins, self.source) from error
+            line = feed.n_lines - (reader.line_num - read) + 1
+            raise csv_error(error, line, self.source) from error
         return records, lines, blank
 
     def _ragged(self, n_fields: int, line: int) -> DataError:
         given = "names in the header" if self._dialect.header else "fields in the first line"
-        return DataError(
+        return DataError.saying(
             f"{self.source}: line {line} has {many(n_fields, 'field')}, but there are {len(self.names)} "
-            f"{given}. Correct the line, or say --delimiter if it is not {self._dialect.delimiter!r}."
+            f"{given}.",
+            f"Correct the line, or give the `delimiter` if it is not {self._dialect.delimiter!r}.",
+            parameter="delimiter",
+            value=self._dialect.delimiter,
         )
 
     def _numbers(self, texts: Sequence[str], lines: list[int], column: Column) -> Array:
         try:
-            return numbers(texts, self._dialect.decimal)
+            return numbers(texts, self._dialect.decimal, self._dialect.na_values)
         except WordError as error:
-            why = why_no_number(error.text, self._dialect.decimal)
-            msg = (
-                f"{self.source}: {why}, in line {lines[error.at]}, column {quoted(column.name)}. "
-                f"{REMEDY}"
-            )
-            raise DataError(msg) from None
+            why, hint = why_no_number(error.text, self._dialect.decimal)
+            place = f"in line {lines[error.at]}, column {quoted(column.name)}"
+            msg = f"{self.source}: {why}, {place}."
+            remedy = f"{hint} {REMEDY}".lstrip()
+            refuse_data(msg, remedy, parameter="X", value=error.text)
+
+    def _words(self, texts: Sequence[str]) -> Any:
+        missing = self._dialect.na_values
+        return objects(None if is_missing(text, missing) else text.strip() for text in texts)
 
     def _warn_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:
         """Warn, once a file, of whole numbers that are written out and that float64 does not hold."""
@@ -190,7 +246,7 @@ def _without_unnamed(
     notes = []
     if 0 in unnamed and reading.id is None:
         reading = replace(reading, id=names[0])
-        notes.append("the first column has no name: kept as the ids of the rows, no feature")
+        notes.append("the first column has no name: kept as the ids of the rows, not a feature")
     elif 0 in unnamed:
         notes.append("the first column has no name: left out")
     if unnamed != (0,):
@@ -201,7 +257,7 @@ def _without_unnamed(
     return replace(reading, columns=columns), notes
 
 
-def _parsed(text: str, delimiter: str) -> Array | None:
+def _loaded(text: str, delimiter: str) -> Array | None:
     """Lines of numbers by NumPy's parser; None where it finds something else."""
     if not text.strip():
         return None
@@ -216,17 +272,3 @@ def _parsed(text: str, delimiter: str) -> Array | None:
 
 def _is_large(block: Array) -> Any:
     return np.abs(block) >= WHOLE
-
-
-def _words(texts: Sequence[str]) -> Any:
-    return objects(None if is_missing(text) else text.strip() for text in texts)
-
-
-def _cut(chunk: Chunk, rows: slice) -> Chunk:
-    if rows.start == 0 and rows.stop >= len(chunk):
-        return chunk
-    ids, labels, lines = (
-        None if part is None else part[rows] for part in (chunk.ids, chunk.labels, chunk.lines)
-    )
-    words = {name: column[rows] for name, column in chunk.words.items()}
-    return Chunk(chunk.start + rows.start, chunk.numbers[rows], words, ids, labels, lines)

@@ -17,12 +17,12 @@ from mercer._core.errors import DataError, MercerError, nearest
 from mercer.data.columns import require_distinct
 from mercer.data.formats import SUFFIXES as READ
 from mercer.data.spool import no_room
-from mercer.io.write_formats import FORMATS
+from mercer.data.writers import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mercer.io.write_formats import TableWriter
+    from mercer.data.writers import TableWriter
 
 # What is read and can be written goes by the same endings.
 SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}
@@ -85,13 +85,15 @@ def _format(shown: str, form: str | None) -> str:
         form = "csv" if shown == "-" else SUFFIXES.get(suffix)
         if form is None:
             msg = (
-                f"{shown!r} has the ending {suffix!r}, which stands for no format that can be written. Use "
-                f"one of {', '.join(SUFFIXES)}."
+                f"{shown!r} has the ending {suffix!r}, which is not that of a format that can be written. "
+                f"Use one of {', '.join(SUFFIXES)}."
             )
             raise DataError(msg)
     if form not in FORMATS:
-        msg = f"format={form!r} came, which can't be written. {nearest(form, FORMATS)}"
-        raise DataError(msg)
+        must_be = f"one that can be written: {', '.join(FORMATS)}"
+        raise DataError.about(
+            parameter="format", value=form, must_be=must_be, remedy=nearest(form, FORMATS)
+        )
     return form
 
 
@@ -115,7 +117,7 @@ def _target(shown: str, form: str) -> Iterator[BinaryIO]:
 
 def _require_place(path: Path, shown: str) -> None:
     if path.is_dir():
-        msg = f"{shown!r} is a folder; a file was needed. Add a name, such as {shown.rstrip('/')}/scores.csv."
+        msg = f"{shown!r} is a folder; a file is needed. Add a name, such as {shown.rstrip('/')}/scores.csv."
         raise DataError(msg)
     if not path.parent.is_dir():
         msg = (

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError, quoted
+from mercer._core.errors import InputError, quoted, refuse_data
 from mercer.data.columns import listed
+from mercer.data.view import require_numbers
 from mercer.engine.moments import Scale
-from mercer.io.learning import Missing, Seen, imputed, require_features, scaling
+from mercer.preprocessing.learn import Missing, Seen, imputed, scaling
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.data.table import Chunk, TableFile
+    from mercer.data.table import Chunk, Table
+
+
+WORDS = (
+    "Keep it beside the rows with `id='{name}'` or `label='{name}'`, name the columns to use with `columns`, "
+    "or make a column of 0 and 1 of each word with `one_hot=True`."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +68,7 @@ class Preparation:
     @classmethod
     def learn(
         cls,
-        table: TableFile,
+        table: Table,
         *,
         scale: str = "standard",
         impute: str | None = None,
@@ -73,12 +80,12 @@ class Preparation:
 
         Parameters
         ----------
-        table : TableFile
+        table : Table
             Read once; twice when medians are asked for.
         scale : {"standard", "none"}
             To mean 0 and population standard deviation 1, or not at all.
         impute : {None, "mean", "median", "zero"}
-            What stands in for a missing number.
+            What replaces a missing number.
         one_hot : bool
             Whether columns of words become columns of 0 and 1; they are refused otherwise.
         memory_bytes : int, optional
@@ -108,7 +115,8 @@ class Preparation:
         """
         _require_known("scale", scale, ("standard", "none"))
         _require_known("impute", impute, (None, "mean", "median", "zero"))
-        require_features(table, one_hot=one_hot)
+        if not one_hot or not table.columns:
+            require_numbers(table, WORDS)
         notes = list(table.fresh_notes())
         if table.left_out and table.reading.columns is not None:
             notes.append(f"left out: {listed(table.left_out)}")
@@ -151,6 +159,10 @@ class Preparation:
             missing = Missing()
             missing.add(chunk, self.numbers)
             missing.refuse()
+        return self.gappy(chunk)
+
+    def gappy(self, chunk: Chunk) -> Array:  # -> (b, d)
+        """The same, with NaN where a value is missing and there is nothing to put in its place."""
         return self.scaled(self.filled(self.coded(chunk)), chunk)
 
     def coded(self, chunk: Chunk) -> Array:  # -> (b, d)
@@ -201,12 +213,14 @@ class Preparation:
             return
         row, column = (int(i) for i in places[0])
         spread = 1.0 if self.spread is None else float(self.spread[column])
-        msg = (
+        refuse_data(
             f"Column {quoted(self.features[column])} has {raw[row, column]:.6g} in {chunk.place(row)}, which "
             f"is too large to be standardised: divided by {spread:.3g}, the spread at the fit, it is beyond "
-            f"{raw.dtype}. Correct the value, or leave the row out."
+            f"{raw.dtype}.",
+            "Correct the value, or leave the row out.",
+            parameter="X",
+            value=raw[row, column],
         )
-        raise DataError(msg)
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""
@@ -222,8 +236,8 @@ class Preparation:
 
 def _require_known(option: str, value: str | None, known: tuple[str | None, ...]) -> None:
     if value not in known:
-        msg = f"{option}={value!r} came. Use one of {', '.join(map(repr, known))}."
-        raise InputError(msg)
+        must_be = f"one of {', '.join(map(repr, known))}"
+        raise InputError.about(parameter=option, value=value, must_be=must_be)
 
 
 def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Array:
@@ -233,13 +247,13 @@ def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Ar
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         what = "a missing value" if words[row] is None else quoted(words[row])
-        known = listed(levels)
-        msg = (
+        refuse_data(
             f"Column {quoted(name)} has {what} in {chunk.place(row)}, which is none of the {len(levels)} "
-            f"categories that the model knows: {known}. Correct the value, leave the row out, or fit "
-            "again with such rows."
+            f"categories that the model knows: {listed(levels)}.",
+            "Correct the value, leave the row out, or fit again with such rows.",
+            parameter="X",
+            value=words[row],
         )
-        raise DataError(msg)
     out = np.zeros((len(codes), len(levels)), dtype)
     out[np.arange(len(codes)), codes] = 1.0
     return out

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.data.frames import need
+from mercer.data.frames import MissingPackageError, need
 from mercer.data.rows import row_slices
 from mercer.data.spool import no_room
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 TEXT_CELLS = 2**18  # written as text at a time
+ARROW_CELLS = 2**14  # fewer are written before Arrow is imported
 
 
 class TableWriter(ABC):
@@ -52,8 +53,8 @@ class TableWriter(ABC):
         """The next rows, (b, k), with what names and labels them, (b,) each."""
         rows = np.asarray(rows)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
-            msg = f"Rows of shape {rows.shape} came for {len(self.names)} columns."
-            raise InputError(msg)
+            must_be = f"of {len(self.names)} columns"
+            raise InputError.about(parameter="rows", value=rows.shape, must_be=must_be)
         beside = [
             None if name is None else _one_each(values, len(rows), what)
             for name, values, what in zip(
@@ -79,8 +80,7 @@ class TableWriter(ABC):
 def _one_each(values: Any, n: int, what: str) -> Any:
     if values is None or len(values) != n:
         count = "none" if values is None else str(len(values))
-        msg = f"{n} rows came with {count} {what}; one for each was needed."
-        raise InputError(msg)
+        raise InputError.about(parameter=what, value=count, must_be=f"one for each of {n} rows")
     return values
 
 
@@ -105,6 +105,10 @@ class Csv(TableWriter):
         # As Python's numbers and as text a batch takes ten times its bytes: a part of it at a time.
         for some in row_slices(len(rows), max(1, TEXT_CELLS // max(1, rows.shape[1]))):
             said = [part[some] for part in words]
+            lines = _lines(rows[some], said, self.delimiter)
+            if lines is not None:
+                self.file.write(lines)
+                continue
             records: Any = _fields(rows[some])
             if said:
                 records = [[*before, *row] for *before, row in zip(*said, records, strict=True)]
@@ -132,6 +136,46 @@ def _fields(rows: Array) -> list[list[Any]]:
         return [list(row) for row in rows]
     values: list[list[Any]] = rows.tolist()
     return values
+
+
+def _lines(rows: Array, words: list[list[Any]], delimiter: str) -> bytes | None:
+    """The same lines by Arrow, several times as fast; None where fields need quotes or Arrow is missing."""
+    if rows.size < ARROW_CELLS or any(not _is_plain(part, delimiter) for part in words):
+        return None
+    try:
+        pyarrow, compute = (
+            need("pyarrow", extra="parquet"),
+            need("pyarrow.compute", extra="parquet"),
+        )
+        columns = [pyarrow.array(map(str, part), pyarrow.string()) for part in words]
+    except (MissingPackageError, UnicodeEncodeError):  # of half a character
+        return None
+    for values in rows.T:
+        size = np.abs(values)
+        # Outside of these Arrow writes 1 for 1.0 and 1e-7 for 1e-07.
+        odd = ~((size >= 1e-3) & (size < 1e6)) | (values == np.floor(values))
+        texts = pyarrow.array(np.ascontiguousarray(values)).cast(pyarrow.string())
+        if odd.any():
+            ours = [
+                str(value)
+                for value in (values[odd] if values.dtype == np.float32 else values[odd].tolist())
+            ]
+            texts = compute.replace_with_mask(texts, pyarrow.array(odd), pyarrow.array(ours))
+        columns.append(texts)
+    lines = compute.binary_join_element_wise(*columns, delimiter)
+    whole = compute.binary_join(pyarrow.ListArray.from_arrays([0, len(lines)], lines), "\n")
+    return whole[0].as_py().encode() + b"\n"
+
+
+def _is_plain(values: list[Any], delimiter: str) -> bool:
+    """Whether these are whole numbers, or texts without anything that asks for quotes."""
+    if all(type(value) is int for value in values):
+        return True
+    if not all(type(value) is str for value in values):
+        return False
+    joined = "\n".join(values)
+    special = any(mark in joined for mark in (delimiter, '"', "\r"))
+    return not special and joined.count("\n") == len(values) - 1 and not _has_special(values)
 
 
 def _plain_values(values: Any) -> list[Any]:
@@ -248,7 +292,7 @@ class Parquet(TableWriter):
         return arrow.array(values, self._types[name])
 
     def close(self) -> None:
-        if self._writer is None:  # no batch came
+        if self._writer is None:  # there was no batch
             none: list[Any] = [None if name is None else [] for name in self.beside]
             self.write(np.empty((0, len(self.names))), *none)
         self._writer.close()

@@ -1,62 +1,72 @@
-"""A file as a model takes it: matched to a preparation by the names of its columns, then all of its rows."""
+"""A table as a model takes it: matched to a preparation by the names of its columns, then all of its rows."""
 
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
-from mercer._core.memory import format_bytes
+from mercer._core.errors import DataError, many, refuse_data
+from mercer._core.memory import format_bytes, parse_bytes
 from mercer.data.columns import hint, listed
-from mercer.data.spool import no_room
-from mercer.data.table import Column, TableFile
-from mercer.io.learning import Missing, chunk_height
-from mercer.model.checkpoint import Digest
+from mercer.data.digest import Digest
+from mercer.data.formats import open_table
+from mercer.data.table import Column, Table
+from mercer.data.times import as_times
+from mercer.data.view import TableRows, chunk_height
+from mercer.preprocessing.learn import Missing
+from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Rows
+    from mercer.data.rows import RowSource
     from mercer.data.table import Chunk
-    from mercer.io.preparation import Preparation
 
 
 # ── columns ─────────────────────────────────────────────────────────────────
-class MatchedTable(TableFile):
-    """A file with the columns that a preparation needs, in its order.
+class MatchedTable(Table):
+    """A table with the columns that a preparation needs, in its order.
 
     Missing values are counted as rows go by. Where the preparation has nothing to put in their place, the
     pass ends in an error that says how many there are; otherwise a note says how many were filled. With
     `gaps` they stay, as NaN, for a caller that can do with incomplete rows.
     """
 
-    def __init__(self, table: TableFile, preparation: Preparation, *, gaps: bool = False) -> None:
+    def __init__(self, table: Table, preparation: Preparation, *, gaps: bool = False) -> None:
         self.__dict__.update(table.__dict__)  # its notes too, which stay one list
         self._table, self.preparation, self._gaps = table, preparation, gaps
+        self._room, self._kept = 0, None  # what is kept is the other's
+        self.random_access = table.random_access
 
-    def in_place(self) -> Any:
+    def in_place(self) -> RowSource | None:
         return self._table.in_place()
 
-    def _chunks(self, height: int) -> Iterator[Chunk]:
-        missing, names = Missing(), self.preparation.numbers
-        for chunk in self._table._chunks(height):
+    def resident_bytes(self) -> int:
+        return self._table.resident_bytes()
+
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        missing, names, filled = (
+            Missing(),
+            self.preparation.numbers,
+            self.preparation.fills is not None,
+        )
+        for chunk in self._table.chunks(height, start):
             missing.add(chunk, names)
-            if self._gaps or not missing.first or self.preparation.fills is not None:
+            if self._gaps or filled or not missing.first:
                 yield chunk
             # Otherwise on to the end, so that the error can say how many there are.
-        if self.preparation.fills is None and not self._gaps:
+        if not filled and not self._gaps:
             missing.refuse(self.source)
-        elif self.preparation.fills is not None and missing.total and "imputed" not in self.told:
+        elif filled and missing.total and "imputed" not in self.told:
             self.told.add("imputed")
-            noun = "value" if missing.total == 1 else "values"
-            self.notes.append(f"{missing.total} missing {noun} imputed in {missing.where}")
+            self.notes.append(f"{many(missing.total, 'missing value')} imputed in {missing.where}")
 
 
-def matched(table: TableFile, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:
+def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:
     """The file with the features of the preparation, in its order; its notes say what was left out.
 
     Columns are found by name; others are left out and said. Where the file or the model has no names,
@@ -90,17 +100,19 @@ def matched(table: TableFile, preparation: Preparation, *, gaps: bool = False) -
     return MatchedTable(table.select(wanted), preparation, gaps=gaps)
 
 
-def _require_size(table: TableFile, preparation: Preparation) -> None:
+def _require_size(table: Table, preparation: Preparation) -> None:
     theirs, ours = table.image_shape, preparation.image_shape
     if theirs is not None and ours is not None and theirs != ours:
-        msg = (
+        refuse_data(
             f"{table.source} has images of {theirs[0]}x{theirs[1]} pixels, but the model was fitted to "
-            f"{ours[0]}x{ours[1]}. Say --image-size {ours[0]}x{ours[1]}."
+            f"{ours[0]}x{ours[1]}.",
+            f"Use `image_size={ours}`.",
+            parameter="image_size",
+            value=theirs,
         )
-        raise DataError(msg)
 
 
-def _beside(table: TableFile, preparation: Preparation) -> tuple[str | None, str | None]:
+def _beside(table: Table, preparation: Preparation) -> tuple[str | None, str | None]:
     """The columns that are ids and labels by the training file, where the file has them free."""
     features = {column.name for column in table.columns} - set(preparation.numbers)
     id_, label = preparation.id, preparation.label
@@ -110,30 +122,29 @@ def _beside(table: TableFile, preparation: Preparation) -> tuple[str | None, str
     )
 
 
-def _require_width(table: TableFile, preparation: Preparation) -> None:
+def _require_width(table: Table, preparation: Preparation) -> None:
     here, there = len(table.columns), len(preparation.numbers) + len(preparation.categories)
     if here != there:
-        msg = (
-            f"{table.source} has {here} columns of features, but the model was fitted to {there}. Without "
-            "names they are matched by position: name the ones to use with --columns, or those to keep "
-            "beside them with --id and --label."
+        refuse_data(
+            f"{table.source} has {here} columns of features, but the model was fitted to {there}; without "
+            "names they are matched by position.",
+            "Name the ones to use with `columns`, or those to keep beside them with `id` and `label`.",
+            parameter="columns",
+            value=here,
         )
-        raise DataError(msg)
 
 
-def _absent(table: TableFile, absent: list[str]) -> DataError:
+def _absent(table: Table, absent: list[str]) -> DataError:
     if not table.named:
         msg = (
             f"{table.source} has no names, but the model needs columns of words, {listed(absent)}, which "
-            "are found by name. Give the file a header."
+            "are found by name."
         )
-        return DataError(msg)
+        return DataError.saying(msg, "Give the file a header.")
     noun = "column" if len(absent) == 1 else "columns"
     names = [*(column.name for column in table.columns), *table.left_out]
-    near = hint(absent[0], names)
-    return DataError(
-        f"{table.source} lacks the {noun} {listed(absent)}, which the model needs. {near}"
-    )
+    msg = f"{table.source} lacks the {noun} {listed(absent)}, which the model needs."
+    return DataError.saying(msg, hint(absent[0], names), parameter="X", value=absent[0])
 
 
 # ── rows ────────────────────────────────────────────────────────────────────
@@ -143,12 +154,12 @@ class Sheet:
 
     Attributes
     ----------
-    rows : (n, d) array or memmap
-        As the model takes them.
+    rows : (n, d) array or RowSource
+        The rows as the model takes them; a source reads them from the file whenever they are used.
     ids, labels : (n,) arrays or None
-        As the file has them.
+        What names and labels the rows, as the file has it.
     names : tuple of str
-        Of the d columns.
+        The names of the d columns.
     notes : tuple of str
         What was guessed, left out, filled or kept elsewhere, for people.
     digest : str
@@ -157,7 +168,7 @@ class Sheet:
         What was done to them.
     """
 
-    rows: Array
+    rows: Rows
     ids: Any
     labels: Any
     names: tuple[str, ...]
@@ -166,25 +177,44 @@ class Sheet:
     preparation: Preparation
     id_name: str | None = None
     label_name: str | None = None
+    time_format: str | None = None
 
     def raw(self, rows: slice = slice(None)) -> Array:
         """The rows, or some of them, in the units of the file."""
         return self.preparation.unscaled(np.asarray(self.rows[rows]))
 
+    @property
+    def times(self) -> Any:
+        """(n,) the ids of the rows as datetime64, where they are times; None otherwise."""
+        return None if self.ids is None else as_times(self.ids, self.time_format)
+
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
 
-def prepared_rows(table: TableFile, preparation: Preparation, *, memory_bytes: int) -> Sheet:
-    r"""Read all rows of a file, and prepare them.
+def learned_rows(
+    table: Table, *, memory_bytes: int, **how: Any
+) -> tuple[Sheet, Preparation, tuple[str, ...]]:
+    """All rows of a table, prepared by what is learned from them, and what there is to say about it.
 
-    Rows that fit in half of the memory are held in it. Others are written to a temporary file, which has
-    no name and is gone when nobody uses it any more; but an NPY file to which nothing has to be done is
-    used where it lies.
+    A file whose rows fit in half of the memory is read once. `how` is as in `Preparation.learn`.
+    """
+    table.keep(memory_bytes // 2)
+    preparation, notes = Preparation.learn(table, memory_bytes=memory_bytes, **how)
+    table.let_go()
+    ours = MatchedTable(table, preparation)  # by whose columns it was learned
+    return prepared_rows(ours, preparation, memory_bytes=memory_bytes), preparation, notes
+
+
+def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) -> Sheet:
+    r"""Read all rows of a table, and prepare them.
+
+    Rows that fit in half of the memory are held in it. Others stay where they are, and are read and prepared
+    anew whenever they are used.
 
     Parameters
     ----------
-    table : TableFile
+    table : Table
         Its columns are matched to those of the preparation by name.
     preparation : Preparation
         What is done to them.
@@ -200,7 +230,7 @@ def prepared_rows(table: TableFile, preparation: Preparation, *, memory_bytes: i
     >>> import tempfile
     >>> from pathlib import Path
     >>> from mercer.data.formats import open_table
-    >>> from mercer.io.preparation import Preparation
+    >>> from mercer.preprocessing.preparation import Preparation
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "a.csv")
     ...     _ = path.write_text("y,x\n1,2\n3,4\n")
@@ -210,81 +240,78 @@ def prepared_rows(table: TableFile, preparation: Preparation, *, memory_bytes: i
            [4., 3.]])
     """
     table = matched(table, preparation)
-    limit = memory_bytes // 2
-    mapped = table.in_place() if preparation.is_plain else None
-    if mapped is not None and mapped.nbytes <= limit:
-        mapped = None
-    store = _Store(len(preparation.features), table.dtype, limit, keep=mapped is None)
+    held = _Held(len(preparation.features), table.dtype, memory_bytes // 2)
     digest = Digest()
     ids: list[Any] = []
     labels: list[Any] = []
     for chunk in table.chunks(chunk_height(table)):
         coded = preparation.coded(chunk)
         digest.add(coded)
-        store.add(preparation.scaled(preparation.filled(coded), chunk))
+        held.add(preparation.scaled(preparation.filled(coded), chunk))
         ids.append(chunk.ids)
         labels.append(chunk.labels)
-    rows = store.rows() if mapped is None else mapped
+    if table.reading.time_format is not None and table.id_name is not None:
+        as_times(_joined(ids), table.reading.time_format)  # refused now, not when they are drawn
+    rows: Rows | None = held.rows()
+    notes = list(table.notes)
+    if rows is None:
+        names = preparation.features
+        lies = table.in_place() if preparation.is_plain and not table._gaps else None
+        rows = lies or TableRows(table, preparation.gappy, columns=names, n_rows=held.n)
+        size = format_bytes(held.n_bytes)
+        notes.append(f"{size} of rows are more than half of the memory: read anew for every pass")
     return Sheet(
         rows,
         _joined(ids),
         _joined(labels),
         preparation.features,
-        (*table.notes, *store.notes),
+        tuple(notes),
         digest.hex(rows.shape, rows.dtype),
         preparation,
         table.id_name,
         table.label_name,
+        table.reading.time_format,
     )
+
+
+def file_rows(file: Any, preparation: Preparation, *, gaps: bool = False) -> Rows:
+    """The prepared rows of a table, or of the file at a path; with `gaps` missing values stay, as NaN."""
+    table = file if isinstance(file, Table) else open_table(file)
+    found = matched(table, preparation, gaps=gaps)
+    return prepared_rows(found, preparation, memory_bytes=parse_bytes("auto")).rows
 
 
 def _joined(parts: list[Any]) -> Any:
     return None if not parts or parts[0] is None else np.concatenate(parts)
 
 
-class _Store:
-    """Blocks of rows, held until they are too many, then in a temporary file without a name."""
+class _Held:
+    """Blocks of rows, held until they are too many, and counted."""
 
-    def __init__(self, d: int, dtype: np.dtype[Any], limit: int, *, keep: bool) -> None:
-        self._d, self._dtype, self._limit, self._keep = d, dtype, limit, keep
+    def __init__(self, d: int, dtype: np.dtype[Any], limit: int) -> None:
+        self._d, self._dtype, self._limit = d, dtype, limit
         self._blocks: list[Array] = []
-        self._file: Any = None
-        self._n = 0
-        self.notes: list[str] = []
+        self.n = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """What all rows take."""
+        return self.n * self._d * self._dtype.itemsize
 
     def add(self, block: Array) -> None:
-        self._n += len(block)
-        if not self._keep:
-            return
+        """The next rows."""
+        self.n += len(block)
         self._blocks.append(block)
-        if self._file is not None or self._n * self._d * self._dtype.itemsize > self._limit:
-            self._spill()
+        if self.n_bytes > self._limit:
+            self._blocks.clear()
 
-    def _spill(self) -> None:
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="mercer-")  # noqa: SIM115
-            for block in self._blocks:
-                self._file.write(np.ascontiguousarray(block).view(np.uint8).data)
-            self._file.flush()
-        except OSError as error:
-            raise no_room(error, "Rows that do not fit in memory") from error
-        self._blocks.clear()
-
-    def rows(self) -> Array:
-        shape = (self._n, self._d)
-        if self._file is not None:
-            size = format_bytes(self._n * self._d * self._dtype.itemsize)
-            self.notes.append(
-                f"{size} of prepared rows are more than half of the memory: kept in a temporary file in "
-                f"{tempfile.gettempdir()}"
-            )
-            with self._file:  # the map holds on to it
-                return np.memmap(self._file, dtype=self._dtype, mode="r", shape=shape)
+    def rows(self) -> Array | None:
+        """All rows; None where they are too many."""
+        if self.n_bytes > self._limit:
+            return None
         if len(self._blocks) == 1:
             return self._blocks[0]
-        out = np.empty(shape, self._dtype)
-        start = 0
+        out, start = np.empty((self.n, self._d), self._dtype), 0
         self._blocks.reverse()
         while self._blocks:  # each is let go when it has its place: never all rows twice
             block = self._blocks.pop()

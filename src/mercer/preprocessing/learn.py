@@ -7,44 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.errors import DataError, MemoryBudgetError, quoted
+from mercer._core.errors import MemoryBudgetError, many, quoted, refuse_data
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer.data.columns import listed
-from mercer.data.rows import row_slices
+from mercer.data.rows import even_blocks, row_slices
+from mercer.data.view import chunk_height
 from mercer.engine.moments import ColumnMoments, weighted_median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from mercer._core.types import Array, Flags
-    from mercer.data.table import Chunk, TableFile
+    from mercer.data.table import Chunk, Table
 
-CHUNK_BYTES = 16 * 2**20
 MAX_LEVELS = 1000  # of a column of words; more are names, not categories
-
-
-def chunk_height(table: TableFile) -> int:
-    """Rows that are read at a time."""
-    return max(1, CHUNK_BYTES // (8 * max(1, len(table.columns))))
-
-
-def _even(blocks: Iterable[Array], height: int, width: int) -> Iterator[Array]:
-    """Blocks of any height, cut anew into blocks of one, each good until the next is asked for.
-
-    A CSV comes in blocks of text and an NPY in blocks of rows; sums over other blocks round otherwise.
-    """
-    held, n = np.empty((height, width)), 0
-    for block in blocks:
-        done = 0
-        while done < len(block):
-            some = block[done : done + height - n]
-            held[n : n + len(some)] = some
-            n, done = n + len(some), done + len(some)
-            if n == height:
-                yield held
-                n = 0
-    if n:
-        yield held[:n]
 
 
 def _a_value(block: Array, missing: Flags | None) -> Array:  # (b, p) -> (p,)
@@ -94,12 +70,12 @@ class Missing:
         if not self.first:
             return
         noun = "value is" if self.total == 1 else "values are"
-        msg = (
-            f"{source}: {self.total} {noun} missing, the first in {self.first}; in {self.where}. Fill them "
-            "when the model is fitted (--impute mean, median or zero), drop those rows, or leave the columns "
-            "out (--columns)."
+        refuse_data(
+            f"{source}: {self.total} {noun} missing, the first in {self.first}; in {self.where}.",
+            "Fill them when the model is fitted with `impute='mean'` (or median, zero), drop those rows, or "
+            "leave the columns out with `columns`.",
+            parameter="impute",
         )
-        raise DataError(msg)
 
 
 @dataclass
@@ -116,14 +92,15 @@ class Seen:
 
     @classmethod
     def of(
-        cls, table: TableFile, names: tuple[str, ...], words: list[str], weights: Array | None
+        cls, table: Table, names: tuple[str, ...], words: list[str], weights: Array | None
     ) -> Seen:
         """One pass over the file."""
         nothing = ColumnMoments.empty(np.zeros(len(names)))
         seen = cls(names, nothing, Missing(), {word: set() for word in words}, weights)
         height = chunk_height(table)
         numbers = map(seen._add, table.chunks(height))
-        for block in _even(numbers, height, len(names)):
+        # A CSV comes in blocks of text and an NPY in blocks of rows; sums over other blocks round otherwise.
+        for block in even_blocks(numbers, height, len(names)):
             seen._sum(block)
         return seen
 
@@ -151,47 +128,52 @@ class Seen:
             levels.update(words := set(chunk.words[name]))
             if None in words:
                 row = int(np.argmax([word is None for word in chunk.words[name]]))
-                msg = (
-                    f"Column {quoted(name)}, of categories, has a missing value in {chunk.place(row)}. No "
-                    "number can stand in for a word: fill it in, or leave the column out (--columns)."
+                refuse_data(
+                    f"Column {quoted(name)}, of categories, has a missing value in {chunk.place(row)}, which "
+                    "no number can replace.",
+                    "Fill it in, or leave the column out with `columns`.",
+                    parameter="columns",
+                    value=name,
                 )
-                raise DataError(msg)
             if len(levels) > MAX_LEVELS:
-                msg = (
+                refuse_data(
                     f"Column {quoted(name)} has more than {MAX_LEVELS} different words by "
-                    f"{chunk.place(len(chunk) - 1)}: these are names, not categories. Use it as --id, or "
-                    "leave it out (--columns)."
+                    f"{chunk.place(len(chunk) - 1)}: these are names, not categories.",
+                    "Use it as the `id`, or leave it out with `columns`.",
+                    parameter="one_hot",
+                    value=name,
                 )
-                raise DataError(msg)
         self.n += len(chunk)
         return chunk.numbers
 
     # ── missing values ──────────────────────────────────────────────────────
-    def fills(self, table: TableFile, impute: str, memory_bytes: int | None) -> Array:  # (p,)
+    def fills(self, table: Table, impute: str, memory_bytes: int | None) -> Array:  # (p,)
         """What stands in for a missing number of each column."""
         if impute == "zero":
             return np.zeros(len(self.names))
         counts = zip(self.names, self.moments.count, strict=True)
         if empty := [name for name, count in counts if count == 0]:
-            msg = (
-                f"{table.source}: column(s) {listed(empty)} have no value at all, so there is no {impute}. "
-                "Leave them out (--columns), or say --impute zero."
+            refuse_data(
+                f"{table.source}: no value is there in {listed(empty)}, so there is no {impute}.",
+                "Leave the columns out with `columns`, or use `impute='zero'`.",
+                parameter="impute",
+                value=impute,
             )
-            raise DataError(msg)
         if impute == "mean":
             return np.array(self.moments.mean)
         return self._medians(table, parse_bytes("auto") if memory_bytes is None else memory_bytes)
 
-    def _medians(self, table: TableFile, budget: int) -> Array:
+    def _medians(self, table: Table, budget: int) -> Array:
         """Of all columns, so that a column that is whole here can have gaps in new rows."""
         # Bytes of a column, and of the copy that is sorted; with weights of their order and sums too.
         p, each = len(self.names), (2 if self.weights is None else 5) * 8 * self.n
         if p > 0 and each > budget:
             msg = (
-                f"The median of a column of {self.n} values takes {format_bytes(each)} of memory, but "
-                f"{format_bytes(budget)} are given. Raise --memory, or say --impute mean."
+                f"The median of a column of {self.n} values takes {format_bytes(each)} of memory; the budget "
+                f"is {format_bytes(budget)}."
             )
-            raise MemoryBudgetError(msg)
+            remedy = "Raise `memory`, or use `impute='mean'`."
+            raise MemoryBudgetError.saying(msg, remedy, parameter="memory", value=budget)
         medians = np.empty(p)
         for some in row_slices(p, max(1, budget // each)):  # as many columns at a time as fit
             held = np.empty((self.n, some.stop - some.start))
@@ -208,33 +190,13 @@ class Seen:
         return self.moments if fills is None else self.moments.filled(fills, self.weight)
 
 
-def require_features(table: TableFile, *, one_hot: bool) -> None:
-    """Raise unless there are columns to learn from, and all hold what can be made numbers of."""
-    if not table.columns:
-        msg = f"{table.source} has no column left for features: id and label are all that it has."
-        raise DataError(msg)
-    words = [column for column in table.columns if column.kind == "category"]
-    if words and not one_hot:
-        first = words[0]
-        why = f" ({first.example})" if first.example else ""
-        rest = [column.name for column in words[1:]]
-        others = f" {listed(rest)} too." if rest else ""
-        msg = (
-            f"{table.source}: column {quoted(first.name)} holds words{why}, and a kernel needs "
-            f"numbers.{others} Say --label or --id with its name to keep it beside the rows, --columns with "
-            "the columns to use, or --one-hot (without a name) to make a column of 0 and 1 of each word."
-        )
-        raise DataError(msg)
-
-
-def imputed(table: TableFile, missing: Missing, impute: str) -> list[str]:
+def imputed(table: Table, missing: Missing, impute: str) -> list[str]:
     """What there is to say about missing values, said once."""
     table.told.add("imputed")
     by = "zero" if impute == "zero" else f"the column {impute}"
     if not missing.total:
-        return [f"no value is missing; in new rows {by} will stand in"]
-    noun = "value" if missing.total == 1 else "values"
-    return [f"{missing.total} {noun} imputed by {by} in {missing.where}"]
+        return [f"no value is missing; in new rows {by} is used"]
+    return [f"{many(missing.total, 'value')} imputed by {by} in {missing.where}"]
 
 
 # ── scaling ─────────────────────────────────────────────────────────────────
@@ -247,11 +209,13 @@ def scaling(
     wild = ~np.isfinite(spread) | ~np.isfinite(moments.mean)
     if wild.any():
         name = names[int(np.argmax(wild))]
-        msg = (
-            f"Column {quoted(name)} has values so large that its variance is no finite number, so it can't "
-            "be standardised. Give it in another unit, or say --scale none."
+        refuse_data(
+            f"Column {quoted(name)} has values so large that its variance is not finite, so it can't be "
+            "standardised.",
+            "Give it in another unit, or use `scale='none'`.",
+            parameter="scale",
+            value=name,
         )
-        raise DataError(msg)
     spread = np.where(constant, 1.0, spread)
     n_scaled = len(names) - int(constant.sum())
     notes = [f"standardised {n_scaled} column{'' if n_scaled == 1 else 's'}"]

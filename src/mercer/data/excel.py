@@ -1,0 +1,100 @@
+"""Excel workbooks (.xlsx): a sheet as the lines of a CSV file, with all that is asked of one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import DataError
+from mercer.data.columns import hint
+from mercer.data.csv.blocks import BLOCK_BYTES, Mark
+from mercer.data.csv.table import CsvTable
+from mercer.data.files import explained, require_promise
+from mercer.data.frames import need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mercer.data.table import Reading
+
+
+class ExcelTable(CsvTable):
+    """The rows of a sheet. Numbers are those of the cells, to the bit; times are texts as in ISO 8601."""
+
+    _seeks = False
+
+    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
+        self._sheet = reading.array
+        super().__init__(path, reading, source=f"Excel file {shown}", delimiter=",")
+
+    def _first_mark(self, reading: Reading) -> Mark:
+        return Mark(0, reading.skip_rows)  # a sheet is read from its beginning, whatever is skipped
+
+    def _texts(
+        self, block_bytes: int | None = None, begin: Mark | None = None
+    ) -> Iterator[tuple[str, int]]:
+        del begin
+        size, lines = block_bytes or BLOCK_BYTES, io.StringIO(newline="")
+        write = csv.writer(lines, lineterminator="\n").writerow
+        width = blank = 0
+        with self._rows() as rows:
+            for row in rows:
+                cells = [_text(cell) for cell in row]
+                while cells and not cells[-1]:
+                    cells.pop()
+                if not cells:  # those at the end of a sheet are none of its rows
+                    blank += 1
+                    continue
+                width = width or len(cells)
+                lines.write("\n" * blank)
+                write(cells + [""] * (width - len(cells)))
+                blank = 0
+                if lines.tell() >= size:
+                    yield lines.getvalue(), 0
+                    lines.seek(0)
+                    lines.truncate()
+        if lines.tell():
+            yield lines.getvalue(), 0
+
+    @contextmanager
+    def _rows(self) -> Iterator[Any]:
+        """The values of the cells, row by row, as deep as the sheet goes."""
+        # Readers of XML and of archives raise what they like over a damaged file.
+        remedy = "It is damaged, or not a workbook. Save the sheet again, or as CSV."
+        with explained(self.source, Exception, remedy=remedy, stamp=self.stamp):
+            with zipfile.ZipFile(self._path) as archive:
+                unpacked = sum(info.file_size for info in archive.infolist())
+            require_promise(unpacked, self._path.stat().st_size, source=self.source)
+            book = need("openpyxl", extra="excel").load_workbook(
+                self._path, read_only=True, data_only=True
+            )
+            try:
+                sheet = self._chosen(book)
+                sheet.reset_dimensions()  # which a program may have written as it liked
+                yield sheet.iter_rows(min_row=self._marks[0][1].lines + 1, values_only=True)
+            finally:
+                book.close()
+
+    def _chosen(self, book: Any) -> Any:
+        sheets = {sheet.title: sheet for sheet in book.worksheets}
+        if self._sheet is None and len(sheets) == 1:
+            return next(iter(sheets.values()))
+        if self._sheet in sheets:
+            return sheets[self._sheet]
+        near = hint(self._sheet or "", list(sheets), "sheets")
+        what = "several sheets" if self._sheet is None else f"no sheet {self._sheet!r}"
+        msg = f"{self.source} has {what}."
+        raise DataError.saying(msg, f"Name one with `array`. {near}", parameter="array")
+
+
+def _text(value: Any) -> str:
+    """A cell as a field: repr of a float is read back to the same bits."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    return value.isoformat(" ") if hasattr(value, "hour") and hasattr(value, "year") else str(value)

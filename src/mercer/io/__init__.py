@@ -1,1 +1,0 @@
-"""Tables of rows prepared and written. Knows nothing of scikit-learn."""

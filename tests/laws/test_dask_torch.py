@@ -245,7 +245,7 @@ def test_a_name_is_the_client_in_force(client):
     assert found is not resolve_engine("dask")
     there = resolve_engine(f"dask:{CPU}@{client.scheduler.address}")
     assert (there.facts().name, there.facts().workers.count) == (f"dask:{CPU}", 2)
-    with pytest.raises(InputError, match="address of a scheduler"):
+    with pytest.raises(InputError, match=r"dask:cuda@tcp://host:8786"):
         resolve_engine("dask:cuda@")
     assert isinstance(pickle.loads(pickle.dumps(found)), NumpyEngine)
 
@@ -261,9 +261,7 @@ def test_a_worker_without_the_device_is_named_before_anything_is_sent(client, mo
     sent = []
     monkeypatch.setattr(Client, "scatter", lambda *args, **_: sent.append(args))
     engine = DaskEngine(client, least=0, device="cuda")
-    with pytest.raises(
-        ClusterError, match=r"^Worker tcp://\S+ has no device 'cuda' \(torch .*\): "
-    ) as e:
+    with pytest.raises(ClusterError, match=r"^Worker tcp://\S+ has no device 'cuda' \(.+\): ") as e:
         KernelPCA(2, kernel=RBF(0.3), engine=engine).fit(X)
     assert str(e.value).count(". ") == 0
     with pytest.raises(ClusterError, match="leave `device` out"):
@@ -419,7 +417,9 @@ def test_rows_of_a_product_of_half_floats(halved, rng, monkeypatch):
             found = halved.gram_times(kernel, loaded, v, rough=rough)
             alone = local.gram_times(kernel, whole, v, rough=rough)
             scale = np.abs(kernel(data)).max() * np.abs(v).sum(axis=0)
-            assert np.all(np.abs(found - alone) <= 1e-6 * scale)
+            # An entry between two half floats is rounded to either, by the last bit of its float32.
+            border = 2.0**-10 * np.abs(kernel(data)).max() * np.abs(v).max(axis=0) if rough else 0.0
+            assert np.all(np.abs(found - alone) <= 1e-6 * scale + border)
             off = np.abs(found - (kernel(data) - 0.1) @ v)
             assert np.all(off <= (6e-3 if rough else 3e-6) * scale)
             assert off.max() > 1e-12 * scale.max()  # no tiles

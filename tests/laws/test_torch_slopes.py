@@ -151,13 +151,15 @@ def test_fixed_points_are_those_of_the_host(name, engine, rng):
 def test_slopes_that_are_not_known_there_are_the_hosts(name, engine, rng):
     step, x, t = step_of(SlopeSums, OTHERS[name], rng)
     x, step = np.abs(x), replace(step, points=np.abs(step.points))
-    np.testing.assert_allclose(engine.map(x, step, t, dtype=np.float64), step(x, t), rtol=1e-12)
+    hosts = engine.here.map(x, step, t, dtype=np.float64)  # by compiled tiles, where there are some
+    np.testing.assert_array_equal(engine.map(x, step, t, dtype=np.float64), hosts)
 
 
 def test_few_pairs_are_the_hosts(engine, rng, monkeypatch):
     monkeypatch.setattr(slopes, "FEW_PAIRS", 90 * 150 + 1)
     step, x, t = step_of(SlopeSums, RBF(0.2), rng)
-    np.testing.assert_array_equal(engine.map(x, step, t, dtype=np.float64), step(x, t))
+    hosts = engine.here.map(x, step, t, dtype=np.float64)
+    np.testing.assert_array_equal(engine.map(x, step, t, dtype=np.float64), hosts)
 
 
 @pytest.mark.parametrize("method", [FixedPoint(), Gradient()], ids=repr)

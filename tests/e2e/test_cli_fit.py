@@ -348,7 +348,7 @@ def test_a_way_back_that_does_not_fit_is_refused():
     good(*FIT, "--kernel", "rbf(gamma=0.1)")
     result = run("reconstruct", "m.mercer", "data.csv", "--memory", "10kB")
     assert result.exit_code == 1
-    assert "need about" in result.stderr
+    assert "needs about" in result.stderr
 
 
 def test_where_none_can_be_learned_the_command_that_makes_a_way_back_is_named():

@@ -78,7 +78,7 @@ def test_values_that_stand_for_nothing(folder):
         (["plain.csv", "--columns", "p,r"], "no column 'r', as --columns needs"),
         (
             ["plain.csv", "--id", "time", "--skip-rows", "99"],
-            "skip_rows must be less than the 13 lines",
+            "--skip-rows must be less than the 13 lines",
         ),
     ],
 )

@@ -208,4 +208,6 @@ def _given(value: str) -> str:
     if sides := re.fullmatch(r"\((\d+), (\d+)\)", text):
         return f"{sides[1]}x{sides[2]}"
     called = re.fullmatch(r"(\w+)(\(.*\))", text)
-    return f'"{called[1].lower()}{called[2]}"' if called else text
+    if called:
+        return f'"{called[1].lower()}{called[2]}"'
+    return f'"{text}"' if " " in text else text

@@ -1,6 +1,7 @@
 """Laws of models made from fitted models, of whitened scores, and of components that are not there."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -133,7 +134,7 @@ def test_rows_that_are_not_kept_are_passed():
 def test_other_rows_than_those_of_the_fit_are_refused():
     matrix = RBF(0.5)(X)
     model = KernelPCA(3, kernel="precomputed").fit(matrix)
-    with pytest.raises(InputError, match="the 120 rows that the model was fitted to"):
+    with pytest.raises(ValueError, match="expecting 120 features"):
         model.with_preimage(Ridge(rows=X[:50]), matrix[:50, :50])
     added = model.with_preimage(Ridge(rows=X), matrix)
     fitted = KernelPCA(3, kernel="precomputed", preimage=Ridge(rows=X)).fit(matrix)
@@ -331,3 +332,64 @@ def test_a_prepared_model_has_the_same_doors():
         assert_allclose(few.reconstruct(raw), own.reconstruct(prepared.rows(raw)) * spread + center)
     with pytest.raises(InputError, match="A KernelPCADetector has no `truncated`"):
         Prepared(scaled, mercer.KernelPCADetector(2, kernel="linear").fit(X)).truncated(1)
+
+
+# ── the rows of the fit, and no others ──────────────────────────────────────
+NAMED = pd.DataFrame(np.asarray(X), columns=list("abc"))
+ROWS_OF_OTHERS = {
+    "columns in another order": NAMED[list("cba")],
+    "too few columns": NAMED[["a", "b"]],
+    "rows moved": NAMED + 5.0,
+    "rows in another order": NAMED[::-1],
+    "too few rows": NAMED[:50],
+}
+
+
+@pytest.mark.parametrize("name", sorted(ROWS_OF_OTHERS))
+@pytest.mark.parametrize("kind", ["exact", "landmarks"])
+def test_rows_that_are_not_those_of_the_fit_are_refused(kind, name):
+    approximation = None if kind == "exact" else RPCholesky(rank=30)
+    model = KernelPCA(5, kernel=RBF(0.5), approximation=approximation, preimage=SMOOTH)
+    model = model.set_params(random_state=0).fit(NAMED)
+    if kind == "landmarks" and "rows" in name:
+        if name != "too few rows":
+            return  # such a model keeps none to compare with
+        with pytest.raises(InputError, match="sample_weight must be the weights of the fit"):
+            model.with_preimage("ridge", ROWS_OF_OTHERS[name])
+        return
+    for ask in (lambda x: model.with_preimage("ridge", x), lambda x: model.truncated(2, x)):
+        with pytest.raises(ValueError, match=r"[Ff]eature|rows that the model was fitted to"):
+            ask(ROWS_OF_OTHERS[name])
+
+
+@pytest.mark.parametrize("name", ["lapack", "landmarks", "explicit map"])
+def test_a_weighted_model_learns_its_pre_image_with_its_weights(name):
+    params = {"preimage": SMOOTH, "random_state": 0}
+    model = clone(MODELS[name][0]).set_params(**params).fit(X, sample_weight=WEIGHTS)
+    scores = model.transform(NEW)[:, :2]
+    expected = model.truncated(2, X, WEIGHTS).inverse_transform(scores)
+    plain = clone(model).fit(X).truncated(2, X)
+    assert np.abs(plain.inverse_transform(scores) - expected).max() > 1e-6  # weights matter here
+    if model.fit_.roots is None:
+        with pytest.raises(InputError, match="sample_weight must be the weights of the fit"):
+            model.truncated(2, X)
+    else:
+        assert_allclose(model.truncated(2, X).inverse_transform(scores), expected, atol=1e-9)
+
+
+def test_a_pre_image_that_is_left_out_leaves_the_plan():
+    left = KernelPCA(5, preimage="ridge").fit(X).with_preimage(None)
+    assert (left.plan_.preimage, left.plan_.preimage_bytes) == (None, 0)
+    assert left.fit_.plan == left.plan_
+
+
+@pytest.mark.parametrize("model", [KernelPCA(2), PCA(2)], ids=repr)
+def test_whiten_is_looked_at_where_it_is_read(model):
+    fitted = clone(model).fit(X).set_params(whiten="no")
+    with pytest.raises(ParameterError, match="whiten must be True or False; got 'no'"):
+        fitted.transform(X)
+
+
+def test_two_columns_of_one_name_are_refused():
+    with pytest.raises(InputError, match="columns have different names; got 'a' twice"):
+        KernelPCA(2).fit(pd.DataFrame(np.asarray(X), columns=list("aab")))

@@ -1,8 +1,10 @@
 """Slopes by compiled tiles, held against the host's derivatives, central differences and mpmath."""
 
+import pickle
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import mpmath
@@ -298,3 +300,21 @@ def test_ctrl_c_ends_a_pass(kernel, rng):
     with pytest.raises(KeyboardInterrupt):
         by_tiles(step, x, t, n_threads=1)
     assert stopped
+
+
+def test_the_first_slopes_of_a_model_are_the_same_on_every_thread(rng):
+    """Packed points are there whole or not at all: no thread falls back to the host meanwhile."""
+    x = rng.standard_normal((1500, 6))
+    model = KernelPCA(4, kernel=RBF(0.1), preimage="gradient", random_state=0).fit(x)
+    scores, stored = model.transform(x[:6]), pickle.dumps(model)
+    expected = pickle.loads(stored).inverse_transform(scores)
+    for _ in range(5):
+        fresh, begin = pickle.loads(stored), threading.Barrier(4)
+
+        def asked(_, fresh=fresh, begin=begin):
+            begin.wait()
+            return fresh.inverse_transform(scores)
+
+        with ThreadPoolExecutor(4) as pool:
+            for found in pool.map(asked, range(4)):
+                np.testing.assert_array_equal(found, expected)

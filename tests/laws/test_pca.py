@@ -1,5 +1,7 @@
 """Laws of linear PCA, on the primal and on the dual side."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse, stats
@@ -260,3 +262,13 @@ def test_rows_of_any_kind_have_the_same_likelihood(rng, tmp_path):
     single = mercer.PCA(2).fit(x.astype(np.float32))
     assert single.score_samples(x).dtype == single.get_covariance().dtype == np.float32
     np.testing.assert_allclose(single.score_samples(x), expected, rtol=1e-3)
+
+
+def test_float32_rows_of_few_columns_are_not_copied_in_float64(rng):
+    x = rng.standard_normal((60_000, 60)).astype(np.float32) + np.float32(3.0)
+    mercer.PCA(3).fit(x[:100])
+    tracemalloc.start()
+    mercer.PCA(3).fit(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60_000 * 60 * 8

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MaxAbsScaler,
@@ -329,3 +329,21 @@ def test_a_file_with_a_pipeline_works_at_the_command_line(tmp_path, monkeypatch)
     refused = run("transform", "o.mercer", "x.csv")
     assert refused.exit_code == 3
     assert "A pipeline is read as a prepared model where" in refused.stderr
+
+
+@pytest.mark.parametrize("first", [None, "passthrough", FunctionTransformer()], ids=repr)
+def test_a_step_that_does_nothing_is_kept_and_passed_over(first, tmp_path):
+    pipeline = Pipeline([("first", first), ("scale", StandardScaler()), ("last", KernelPCA(2))])
+    bare = Pipeline([("first", first), ("last", KernelPCA(2))])
+    for model in (pipeline.fit(X), bare.fit(X)):
+        mercer.save(model, tmp_path / "p.mercer")
+        again = mercer.load(tmp_path / "p.mercer")
+        np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    assert mercer.report(pipeline, X, tmp_path / "r.html").stat().st_size > 10_000
+
+
+def test_a_report_needs_a_folder(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"There is no folder .* to write the report r.html to"
+    ):
+        mercer.report(PCA(2).fit(X), X, tmp_path / "missing" / "r.html")

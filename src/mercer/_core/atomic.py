@@ -26,7 +26,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     is on the disk before it gets its name. A file that is replaced leaves its permissions to the new one.
     """
     if path.exists() and not path.is_file():  # the root user may replace even /dev/null
-        why = "a folder, a device or a pipe stands there, where a file was needed"
+        why = "it is a folder, a device or a pipe; a plain file is needed"
         raise OSError(errno.EEXIST, why, str(path))
     part = part_of(path)
     try:

@@ -58,9 +58,11 @@ class MercerError(Exception):
         """
         whose = f"{of}: " if of else ""
         # One of several in a text such as "a and b" is not a name to be looked up.
-        name = f"{{{parameter}!s}}" if parameter.isidentifier() and not of else parameter
+        named = parameter.isidentifier() and not of
+        name = f"{{{parameter}!s}}" if named else "{parameter_}"
         template = f"{{whose}}{name} must be {{must_be}}; got {{got}}.{{remedy}}"
         told = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
+        told |= {} if named else {"parameter_": parameter}
         error = cls(Message(template, **told, remedy=_spaced(remedy)))
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error

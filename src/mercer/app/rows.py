@@ -193,7 +193,7 @@ def read_training(
 def require_two_rows(path: str, n: int) -> None:
     """Raise where there are too few rows to have a variance."""
     if n < 2:
-        msg = f"{path} must have at least 2 rows, of which the variance is taken; got {n}."
+        msg = f"{path} must have at least 2 rows, since one row has no variance; got {n}."
         raise DataError(msg)
 
 

@@ -40,7 +40,7 @@ def export(call: Call, *, output: str, data: str | None, **options: Any) -> None
     not before; - is stdout.
     """
     if output == "-" and call.as_json:
-        refuse("OUT is -, so stdout has the graph, and --json has no place. Name a file.")
+        refuse("OUT - and --json both write to stdout. Name a file for the graph.")
     target = None if output == "-" else output
     request = call.request(ExportRequest, output=target, data=data or "", **options)
     exported = call.run(request).value

@@ -39,5 +39,5 @@ def transform(call: Call, *, output: str | None, **_paths: str) -> None:
 def file_or_stdout(call: Call, output: str | None) -> str:
     """The file, or - for stdout, unless --json fills that already."""
     if output in (None, "-") and call.as_json:
-        refuse("--json fills stdout, and so would the rows. Name a file for them with -o.")
+        refuse("--json and the rows both write to stdout. Name a file for the rows with -o.")
     return output or "-"

@@ -72,7 +72,7 @@ class Stamp:
         msg = (
             f"{name} changed while it was in use: {file!r} was {_told(self.files.get(file))} when it was "
             f"opened, and is {_told(now.get(file))} now. What was read before does not belong to what "
-            "would be read next. Fit again, on a file that nobody writes to (after flush(), if it was "
+            "would be read next. Fit again, on a file that is not being written to (after flush(), if it was "
             "written through a memmap)."
         )
         raise InputError(msg)

@@ -63,7 +63,7 @@ def format_of(path: Path, asked: str | None) -> str:
     if not form:
         old = path.suffix.lower() in OLD_EXCEL
         refuse_data(
-            f"{shown!r} has the ending {path.suffix!r}, which is not that of a format that can be read.",
+            f"{shown!r} ends in {path.suffix!r}, which is not a format that can be read.",
             "Save the sheet as .xlsx or CSV."
             if old
             else f"Give `format`: one of {', '.join(FORMATS)}.",

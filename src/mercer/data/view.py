@@ -110,7 +110,7 @@ def require_numbers(table: Table, remedy: str = "") -> None:
         return
     first, rest = words[0], [column.name for column in words[1:]]
     why = f" ({first.example})" if first.example else ""
-    too = f" So have {listed(rest)}." if rest else ""
+    too = f" The same holds for {listed(rest)}." if rest else ""
     if not remedy:
         kept = (
             f"Keep it beside the rows, mercer.open_table(path, id={first.name!r}), choose others, "

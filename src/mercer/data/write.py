@@ -85,7 +85,7 @@ def _format(shown: str, form: str | None) -> str:
         form = "csv" if shown == "-" else SUFFIXES.get(suffix)
         if form is None:
             msg = (
-                f"{shown!r} has the ending {suffix!r}, which is not that of a format that can be written. "
+                f"{shown!r} ends in {suffix!r}, which is not a format that can be written. "
                 f"Use one of {', '.join(SUFFIXES)}."
             )
             raise DataError(msg)

@@ -290,7 +290,7 @@ def check_components(n_components: Any, smallest: int) -> list[int]:
     asked = list(n_components) if np.iterable(n_components) else [n_components]
     why = (
         "The smallest training fold holds no more; kernels are compared at the same numbers, so a share "
-        "of the variance will not do."
+        "of the variance is not accepted."
     )
     # What `n_components` has found counts as the number that it is.
     asked = [index(k) if hasattr(k, "__index__") and not isinstance(k, bool) else k for k in asked]

@@ -24,7 +24,7 @@ from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
 from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
-from mercer.estimators.scores import check_out, require_scores, score_spread, whitened
+from mercer.estimators.scores import check_out, is_whitened, require_scores, score_spread, whitened
 from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
@@ -135,14 +135,14 @@ class Projector(
             fit = self._fit(X, sample_weight)
             if fit.is_low_rank or has_light_rows(sample_weight):
                 return self.transform(X)
-            scores = fit.scores / score_spread(fit) if self.whiten else fit.scores
+            scores = fit.scores / score_spread(fit) if is_whitened(self.whiten) else fit.scores
             scores = scores.astype(self._scores_dtype, copy=False)
             return like(scores, X, self) if dask_kind(X) is None else as_collection(scores, X)
 
     @property
     def _scores_dtype(self) -> np.dtype[Any]:
         """The dtype of scores: that of the rows, or float64 where it can't hold scores as small as 1e-200."""
-        if self._dtype == np.float64 or self.whiten:
+        if self._dtype == np.float64 or is_whitened(self.whiten):
             return self._dtype
         spread = np.sqrt(np.max(score_variances(self._current()), initial=0.0))
         return self._dtype if holds(self._dtype, float(spread)) else np.dtype(np.float64)
@@ -273,7 +273,7 @@ class Projector(
             )
             raise InputError(msg)
         scores = self._scores(X)
-        scores = scores * score_spread(self._current()) if self.whiten else scores
+        scores = scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
         points, settled = back.found(scores)
         warn_if_unsettled(back, settled)
         warn_if_far(back, scores, points)
@@ -293,7 +293,7 @@ class Projector(
     def _scoring(self) -> Projection:
         """What `transform` gives: the projection of the fit, or that to scores of unit variance."""
         fit = self._current()
-        return whitened(fit) if self.whiten else fit.projection
+        return whitened(fit) if is_whitened(self.whiten) else fit.projection
 
     @property
     def n_components_(self) -> int:

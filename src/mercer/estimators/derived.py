@@ -13,10 +13,11 @@ from mercer._core.errors import InputError, ParameterError, refuse
 from mercer._core.memory import parse_bytes
 from mercer._core.params import Number, is_whole
 from mercer._core.public import Public
-from mercer.data.dask import DaskRows
-from mercer.data.rows import RowSource
+from mercer.data.dask import DaskRows, dask_kind
+from mercer.data.frames import held
+from mercer.data.rows import RowSource, take_rows
 from mercer.data.training import TrainingData
-from mercer.estimators.input import as_generator, training_rows
+from mercer.estimators.input import as_generator, new_rows, training_rows
 from mercer.estimators.preimages import (
     fit_preimage,
     handed_over,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.model import Fit
     from mercer.preimage import FittedPreimage, Preimage
+
+LOOKED_AT = 16  # rows of X that are compared with those a model keeps
 
 
 def kept_components(n_components: Any, values: Array, total: float) -> int:
@@ -57,7 +60,9 @@ class Derivable(Public):
     n_components: int | float | None
     whiten: bool = False  # of estimators that have no such parameter
 
-    def truncated(self, n_components: int | float, X: Any = None) -> Self:
+    def truncated(
+        self, n_components: int | float, X: Any = None, sample_weight: Any = None
+    ) -> Self:
         """The same model with fewer components: nothing is fitted again, and this one stays as it is.
 
         Parameters
@@ -67,6 +72,8 @@ class Derivable(Public):
         X : array-like or source of rows, optional
             The training rows. They are needed only by a model with a pre-image that does not keep its rows
             (an approximation or an explicit feature map): a pre-image of other scores is learned anew.
+        sample_weight : array-like of shape (n,), optional
+            The weights that X was fitted with, where X is given.
 
         Returns
         -------
@@ -87,7 +94,7 @@ class Derivable(Public):
         k = kept_components(n_components, fit.eigenvalues, fit.total)
         asked = int(n_components) if is_whole(n_components) else float(n_components)
         found = self._copied(n_components=asked)
-        found._become(fit.first(k, asked), X)
+        found._become(fit.first(k, asked), X, sample_weight)
         return found
 
     def _copied(self, **params: Any) -> Self:
@@ -98,10 +105,10 @@ class Derivable(Public):
             vars(found)["engine"] = vars(self)["engine"]
         return found
 
-    def _become(self, fit: Fit, X: Any) -> None:
+    def _become(self, fit: Fit, X: Any, sample_weight: Any) -> None:
         """Take this fit for the one there is."""
         self.fit_ = fit
-        del X
+        del X, sample_weight
 
     def _current(self) -> Fit:
         raise NotImplementedError
@@ -147,17 +154,19 @@ class Returning(Derivable):
         found._learn_preimage(method, X, sample_weight)
         return found
 
-    def _become(self, fit: Fit, X: Any) -> None:
-        super()._become(fit, X)
+    def _become(self, fit: Fit, X: Any, sample_weight: Any) -> None:
+        super()._become(fit, X, sample_weight)
         if "preimage_" in vars(self):
-            self._learn_preimage(named_preimage(self.preimage), X, None)
+            self._learn_preimage(named_preimage(self.preimage), X, sample_weight)
 
     def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
         vars(self).pop("preimage_", None)
+        name, n_bytes = None, 0
         if method is not None:
             self.preimage_, n_bytes = learned_preimage(self, method, X, sample_weight)
-            plan = replace(self.fit_.plan, preimage=repr(method), preimage_bytes=n_bytes)
-            self.plan_, self.fit_ = plan, replace(self.fit_, plan=plan)
+            name = repr(method)
+        plan = replace(self.fit_.plan, preimage=name, preimage_bytes=n_bytes)
+        self.plan_, self.fit_ = plan, replace(self.fit_, plan=plan)
 
 
 def learned_preimage(
@@ -190,12 +199,17 @@ def _rows_of(
     """The training rows, and how many were given: those that the model keeps, or X."""
     sections, exact = fit.projection.sections, not fit.is_low_rank
     if X is not None:
+        X = held(X)
+        if dask_kind(X) is None:
+            new_rows(model, X, model._dtype)  # raises where columns have other names, or are others
         data = training_rows(model, X, sample_weight, pairwise=kernel.is_precomputed)
-        if exact and data.n != len(fit.pairs.vectors):
-            n = len(fit.pairs.vectors)
-            wanted = f"the {n} rows that the model was fitted to, in their order"
-            refuse("X", data.n, wanted, f"{data.n} rows")
-        return data, data.n if sample_weight is None else len(np.asarray(sample_weight))
+        if data.d != model.n_features_in_:
+            refuse("X", data.d, f"rows of {model.n_features_in_} columns", f"{data.d} columns")
+        if exact:
+            _require_same(fit, data)
+        if sample_weight is None:
+            return _weighted(fit, data), data.n
+        return data, len(np.asarray(sample_weight))
     if exact and isinstance(sections, KernelSections):
         if isinstance(sections.points, RowSource):  # still in a file
             sections.points.check_unchanged()
@@ -203,6 +217,31 @@ def _rows_of(
         return TrainingData(sections.points, weights), int(sections.points.shape[0])
     msg = (
         f"A pre-image is learned from the training rows, which this model does not keep: it rests on "
-        f"{sections!r}. Pass them as well: model.with_preimage(…, X) or model.truncated(…, X)."
+        f"{sections!r}. Pass the training rows too: model.with_preimage(…, X), model.truncated(…, X)."
     )
     raise InputError(msg)
+
+
+def _require_same(fit: Fit, data: TrainingData) -> None:
+    """Raise unless these are the rows of an exact fit: as many, and as those it keeps."""
+    n, sections = len(fit.pairs.vectors), fit.projection.sections
+    wanted = f"the {n} rows that the model was fitted to, in their order"
+    if data.n != n:
+        refuse(
+            "X", data.n, wanted, f"{data.n} rows", "Rows of weight zero are told by sample_weight."
+        )
+    if isinstance(sections, KernelSections) and not isinstance(data.rows, DaskRows):
+        some = np.unique(np.linspace(0, n - 1, LOOKED_AT).astype(int))
+        given, kept = (take_rows(rows, some) for rows in (data.rows, sections.points))
+        if abs(given.astype(kept.dtype) - kept).max() > 0:
+            refuse("X", data.n, wanted, "other rows, or another order")
+
+
+def _weighted(fit: Fit, data: TrainingData) -> TrainingData:
+    """The rows with the weights of the fit, which was given some; raises where it does not keep them."""
+    if fit.roots is not None and len(fit.roots) == data.n:
+        return replace(data, weights=fit.roots**2)
+    if not np.isclose(fit.weight, data.n, rtol=1e-9):
+        wanted = f"the weights of the fit, whose sum is {fit.weight:.6g}, where X is given"
+        refuse("sample_weight", None, wanted)
+    return data

@@ -33,7 +33,7 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
-from mercer.estimators.scores import check_whiten
+from mercer.estimators.scores import is_whitened
 from mercer.kernels import as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
@@ -113,7 +113,7 @@ class FitRequest:
 
 def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequest:
     """Check the input, resolve the kernel, and plan for an engine of these facts."""
-    check_whiten(model.whiten)
+    is_whitened(model.whiten)
     kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
     start = rng if method is None else _again(model.random_state, rng)

@@ -188,10 +188,10 @@ class IncrementalKernelPCA(Returning, Projector):
         self.stream_, self._dtype = stream, stream.dtype
         self._cached = fit
 
-    def _become(self, fit: Fit, X: Any) -> None:
+    def _become(self, fit: Fit, X: Any, sample_weight: Any) -> None:
         """The number of components is read off the stream's sums, and the pre-image off its landmarks."""
         self._cached = fit if _is_same(fit.asked, self.n_components) else None
-        del X
+        del X, sample_weight
 
     def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
         if X is not None or sample_weight is not None:

@@ -23,6 +23,7 @@ from mercer.data.tensors import is_tensor
 from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel
+from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,6 +199,7 @@ def check_rows(
             )  # scikit-learn raises or warns
         return X
     X = admitted(X)
+    _refuse_twins(X)
     _refuse_text(X)
     warn_rounded(X)
     x = check_array(
@@ -231,6 +233,14 @@ def _is_ready(X: Any, *, least: int) -> bool:
         and X.shape[0] >= least
         and X.shape[1] >= 1
     )
+
+
+def _refuse_twins(X: Any) -> None:
+    """Raise where two columns of a frame have one name, since columns are known by theirs."""
+    names = column_names(X) or []
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        refuse("X", twins, "a frame whose columns have different names", f"{twins[0]!r} twice")
 
 
 def _refuse_text(X: Any) -> None:
@@ -390,6 +400,6 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    remedy = "A NumPy generator will do as well."
+    remedy = "A NumPy generator is accepted too."
     require("random_state", random_state, SEED, remedy=remedy)
     return seeded(0 if random_state is None else int(random_state))

@@ -25,7 +25,7 @@ from mercer.estimators.input import (
     remember,
     training_rows,
 )
-from mercer.estimators.scores import check_whiten, score_spread
+from mercer.estimators.scores import is_whitened, score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
@@ -112,7 +112,7 @@ class PCA(Projector):
     mean_: Annotated[Array, "d"] = field(init=False)
 
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
-        check_whiten(self.whiten)
+        is_whitened(self.whiten)
         facts = resolve_engine(self.engine).facts()
         with lanes(facts.lanes):
             data = training_rows(self, X, sample_weight)
@@ -170,7 +170,7 @@ class PCA(Projector):
         rows : ndarray of shape (b, d)
         """
         scores = self._scores(X)
-        scores = scores * score_spread(self._current()) if self.whiten else scores
+        scores = scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
         scores = scores.astype(self._dtype, copy=False)
         return like(np.asarray(scores @ self.components_ + self.mean_), X)
 

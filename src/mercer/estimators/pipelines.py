@@ -112,10 +112,10 @@ class _Chain:
 
 def prepared_parts(pipeline: Any) -> tuple[Preparation, Any]:
     """The preparation that the steps of a fitted pipeline are, and the model at its end."""
-    steps = [step for _, step in pipeline.steps]
+    steps = [step for _, step in pipeline.steps if step is not None]
     while steps and type(steps[-1]).__name__ == "Pipeline":
         steps[-1:] = [step for _, step in steps[-1].steps]
-    first = next(step for step in steps if not isinstance(step, str))
+    first = next(step for step in steps if hasattr(step, "n_features_in_"))
     names = getattr(first, "feature_names_in_", None)
     if names is None:
         names = [f"x{j}" for j in range(1, int(first.n_features_in_) + 1)]

@@ -94,8 +94,9 @@ def needed_bytes(
     if needed > allowed:
         msg = Message(
             f"The pre-image of {n} rows needs about {format_bytes(needed)}, but {{memory}} allows "
-            f"{format_bytes(allowed)}. Raise {{memory}}, lower `max_rows` of {method!r}, or use "
-            "{preimage:None}."
+            f"{format_bytes(allowed)}. Raise {{memory}}, lower `max_rows` of {{method_}}, or use "
+            "{preimage:None}.",
+            method_=repr(method),
         )
         raise MemoryBudgetError(msg)
     return needed
@@ -137,13 +138,16 @@ def refuse_preimage(
         why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
             why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
-        msg = Message(f"{{preimage:{method!r}}} needs {why}, or {{preimage:None}}.")
+        template = f"{{preimage:{{method_}}}} needs {why}, or {{preimage:None}}."
+        msg = Message(template, method_=repr(method))
         raise InputError(msg)
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
         msg = Message(
-            f"{method!r} makes a mean of points that the model rests on, but {approximation!r} rests on "
-            "none. Use {preimage:'gradient'} or {preimage:'ridge'}, or {approximation:'rpcholesky'}."
+            "{method_} makes a mean of points that the model rests on, but {approximation_} rests on "
+            "none. Use {preimage:'gradient'} or {preimage:'ridge'}, or {approximation:'rpcholesky'}.",
+            method_=repr(method),
+            approximation_=repr(approximation),
         )
         raise InputError(msg)
 

@@ -26,10 +26,11 @@ def score_spread(fit: Fit) -> Array:  # (k,)
     return np.sqrt(score_variances(fit))
 
 
-def check_whiten(whiten: Any) -> None:
-    """Raise unless it says yes or no."""
+def is_whitened(whiten: Any) -> bool:
+    """Whether scores are to have unit variance; raises unless the parameter says yes or no."""
     if not isinstance(whiten, (bool, np.bool_)):
         raise ParameterError.about(parameter="whiten", value=whiten, must_be="True or False")
+    return bool(whiten)
 
 
 def whitened(fit: Fit) -> Projection:

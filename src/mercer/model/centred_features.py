@@ -214,18 +214,20 @@ def _few_columns(features: Array, largest: float, roots: Array | None) -> Centre
     w = np.ones(n) if roots is None else roots
     weight = float(n) if roots is None else float(roots @ roots)
     with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-        near = np.asarray((w if roots is None else w * w) @ features, dtype=np.float64) / weight
+        # In the precision of the features, of which no copy is made.
+        weights = (w if roots is None else w * w).astype(features.dtype, copy=False)
+        near = (weights @ features).astype(np.float64) / weight
         near = near if np.isfinite(near).all() else features[0].astype(np.float64)
         plain = roots is None and features.dtype == np.float64 and _at_origin(features, near)
         near, steps = (np.zeros(m), ()) if plain else (near, (near,))
-        for _ in range(TRIES):
+        for tries in range(TRIES, 0, -1):
             rows = CentredRows(features, near, largest, roots, steps)
             total, scatter = np.zeros(m), np.zeros((m, m))
             for i, block in rows._slices():
                 total += w[i] @ block
                 scatter += dot(block.T, block.T)
             shift = total / weight
-            if np.all(weight * shift * shift <= NEAR * np.diagonal(scatter)):
+            if tries == 1 or np.all(weight * shift * shift <= NEAR * np.diagonal(scatter)):
                 break
             near = near + shift
             steps = (near,)

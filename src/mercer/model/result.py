@@ -228,7 +228,7 @@ class Fit(Printed):
             return None
         msg = (
             f"All eigenvalues are alike: the largest is {self.eigenvalues[0]:.3g}, the average "
-            f"{self.total / self.rank_bound:.3g}. Ranking components by variance says nothing here. "
+            f"{self.total / self.rank_bound:.3g}. Their order by variance is meaningless here. "
             f"{self._flat_remedy()}"
         )
         average = float(self.total / self.rank_bound)

@@ -14,7 +14,7 @@ from mercer.engine.pairwise import dense
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.prepared import Prepared
-from mercer.estimators.scores import score_spread
+from mercer.estimators.scores import is_whitened, score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
@@ -169,7 +169,7 @@ def _of_projector(model: Projector) -> Fitted:
         model=model,
         projection=model._scoring,
         kernel=kernel_of(model) or Linear(),
-        spread=spread / score_spread(fit) if model.whiten else spread,
+        spread=spread / score_spread(fit) if is_whitened(model.whiten) else spread,
         mean_norm=float(fit.mean.norm),
         variance=fit.total / fit.weight,
         mean=fit.mean.coef if explicit else None,

@@ -117,16 +117,16 @@ STORED = {
 def check_pipeline(model: Pipeline) -> None:
     """Raise unless a row goes through all steps and has as many columns as the model takes."""
     before, inner = model[:-1], model.steps[-1][1]
-    if all(isinstance(step, str) for _, step in before.steps):  # "passthrough"
+    if all(_passes(step) for _, step in before.steps):
         return
-    row: Any = [_example(before)]
+    row: Any = np.array([_example(before)])
     names = getattr(before, "feature_names_in_", None)
     if names is not None and isinstance(before.steps[0][1], ColumnTransformer):
         import pandas as pd  # whose frames such a pipeline takes
 
-        row = pd.DataFrame(row, columns=names)
-    elif any(isinstance(value, str) for value in row[0]):
-        row = np.array(row, dtype=object)
+        row = pd.DataFrame([_example(before)], columns=names)
+    elif row.dtype.kind not in "fiub":
+        row = np.array([_example(before)], dtype=object)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows without names, a category that is new
         found = before.transform(row)
@@ -139,10 +139,15 @@ def check_pipeline(model: Pipeline) -> None:
         raise ModelFileError(msg)
 
 
+def _passes(step: Any) -> bool:
+    """Whether a step leaves rows as they are: None and "passthrough" do, and a transformer of none."""
+    return step is None or isinstance(step, (str, FunctionTransformer))
+
+
 def _example(step: Any) -> list[Any]:
     """A row that a fitted step takes: numbers, and words that it knows."""
     if isinstance(step, Pipeline):
-        return _example(next(inner for _, inner in step.steps if not isinstance(inner, str)))
+        return _example(next(inner for _, inner in step.steps if not _passes(inner)))
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         return [levels[0] for levels in step.categories_]
     if isinstance(step, SimpleImputer):
@@ -150,7 +155,7 @@ def _example(step: Any) -> list[Any]:
     row: list[Any] = [0.0] * step.n_features_in_
     if isinstance(step, ColumnTransformer):
         for name, inner, _ in step.transformers_:
-            if not isinstance(inner, str):
+            if not _passes(inner):
                 places = step._transformer_to_input_indices[name]
                 for place, value in zip(places, _example(inner), strict=True):
                     row[place] = value

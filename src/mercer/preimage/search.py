@@ -15,6 +15,7 @@ from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.slopes import FixedPoints
 from mercer.kernels.slopes import radial_slope
+from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
 
 if TYPE_CHECKING:
@@ -111,15 +112,26 @@ class SearchBack:
         """The best points found, and who settled; rows in `skip` are not started from."""
         d = int(self.near.rows.shape[1])
         points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
-        sections = self.space.projection.sections
-        width = max(sections.width, self.n_rows, d)
-        # An engine whose tiles are far larger than a processor's waits for each step, not for its numbers.
-        numbers = max(SLICE_NUMBERS, sections.engine.tile_bytes // (8 * OF_A_TILE))
-        height = max(1, numbers // (width * (self.method.n_starts + 1)))
+        starts, width = self.method.n_starts + 1, self.space.projection.sections.width
+        # Of points and of their slopes there are several arrays, of values k(x, Z) there may be none.
+        most = SLICE_NUMBERS // (max(self.n_rows, d) * starts)
+        height = max(1, min(self._numbers // (width * starts), most))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]
             points[i], settled[i] = self._slice(scores[i], own)
         return points, settled
+
+    @property
+    def _numbers(self) -> int:
+        """Values k(x, Z) of a slice: far more where an engine has none of them as a whole.
+
+        It waits for each step, not for its numbers.
+        """
+        sections = self.space.projection.sections
+        runs = isinstance(sections, KernelSections) and (
+            sections.engine.facts().runs(sections.kernel) is None
+        )
+        return max(SLICE_NUMBERS, sections.engine.tile_bytes // (8 * OF_A_TILE) if runs else 0)
 
     def _slice(self, t: Array, skip: Indices | None) -> tuple[Array, Flags]:
         nearest = self.near.points(self.near.nearest(t, self.method.n_starts, skip))  # (b, s, d)

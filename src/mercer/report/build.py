@@ -70,8 +70,11 @@ def report(model: Any, X: Any, path: str | os.PathLike[str], **about: Any) -> Pa
     ...     mercer.report(model, X, f"{folder}/r.html", names=["a", "b", "c"]).name
     'r.html'
     """
-    page = build(model, X, **about).encode("utf-8")
     target = Path(path)
+    if not target.parent.is_dir():  # before the page is made
+        msg = f"There is no folder {target.parent} to write the report {target.name} to. Make it first."
+        raise FileNotFoundError(msg)
+    page = build(model, X, **about).encode("utf-8")
     with written_whole(target) as file:
         file.write(page)
     return target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from mercer._core.errors import InputError
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
+from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,11 +54,14 @@ class Fitted:
     def of(cls, model: Any, preparation: Any = None) -> Fitted:
         """Any model; what is not fitted is refused."""
         whole = None
+        if hasattr(model, "steps") and hasattr(model, "named_steps"):  # scikit-learn's Pipeline
+            with suppress(InputError):  # of other steps, or of another library's model: as it is
+                model = Prepared.from_pipeline(model)
         if hasattr(model, "preparation") and hasattr(model, "model"):
             whole, preparation, model = model, model.preparation, model.model
         if not is_model(model) or not hasattr(model, "n_features_in_"):
-            msg = f"A fitted model is needed; got a {type(model).__name__} that is not fitted."
-            msg += " Call `fit` first."
+            got = "None" if model is None else f"a {type(model).__name__} that is not fitted"
+            msg = f"A fitted model is needed; got {got}. Call `fit` first."
             raise InputError(msg)
         return cls(model, preparation, whole)
 

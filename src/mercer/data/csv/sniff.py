@@ -105,9 +105,10 @@ def sniff(
     names, unnamed = _names(records, header, source)
     cells = _Cells(decimal, frozenset(reading.na_values))
     units = _units(records, header, reading.units_row, cells)
-    if units is not None and reading.units_row is None:
-        shown = listed([unit for unit in units if unit])
-        notes.append(f"line {records[1][0]} is left out, since it has units (guessed): {shown}")
+    if units is not None:
+        shown, guessed = listed([unit for unit in units if unit]), reading.units_row is None
+        why = f"since it has units{' (guessed)' if guessed else ''}"
+        notes.append(f"line {records[1][0]} is left out, {why}: {shown}")
     rows = records[int(header) + (units is not None) :]
     if not rows and whole:
         refuse_data(f"{source} has a header and no rows.", "At least one row is needed.")

@@ -159,16 +159,21 @@ _PACKED: WeakKeyDictionary[Pulls, dict[np.dtype[Any], PulledPoints | None]] = We
 
 def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> PulledPoints | None:
     there = _PACKED.setdefault(step, {})
-    if dtype not in there:
-        points, there[dtype] = engine.load(step.points, step.kernel, dtype), None
-        if isinstance(points, NativeRows) and points.n:
-            try:
-                found = PulledPoints(step, points)
-            except NotCompiledError:
-                return None
-            one = len(found.parts) == 1 and found.parts[0].leaf == Leaf("sqdist")
-            there[dtype] = found if one or not isinstance(step, FixedPoints) else None
+    if dtype not in there:  # two threads may both make them: nothing half-made is ever there
+        there[dtype] = _pulled_points(engine.load(step.points, step.kernel, dtype), step)
     return there[dtype]
+
+
+def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
+    """The points of a step, packed; None where the host computes on them."""
+    if not isinstance(points, NativeRows) or not points.n:
+        return None
+    try:
+        found = PulledPoints(step, points)
+    except NotCompiledError:
+        return None
+    one = len(found.parts) == 1 and found.parts[0].leaf == Leaf("sqdist")
+    return found if one or not isinstance(step, FixedPoints) else None
 
 
 def _weights(v: Array, like: NativeRows) -> NativeRows:

@@ -21,7 +21,7 @@ TOO_DEEP = (
 # process where a thread has a small stack.
 MOST_OPERATORS = 500
 TOO_MANY = (
-    f"The expression has more than {MOST_OPERATORS} operators and methods; at most as many are read. "
+    f"The expression has more than {MOST_OPERATORS} operators and methods, the most that are read. "
     "Build such a kernel in Python."
 )
 ONLY_IN_CALLS = "Names stand before = in a call only: rbf(gamma=0.5)."

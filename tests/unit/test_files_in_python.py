@@ -21,7 +21,7 @@ from mercer.data.csv.table import CsvTable
 from mercer.data.formats import FORMATS
 from mercer.data.frames import MissingPackageError
 from mercer.data.sources import as_source
-from mercer.errors import InputError, ReadingWarning, UnknownParameterError
+from mercer.errors import DataError, InputError, ReadingWarning, UnknownParameterError
 from mercer.preprocessing.align import learned_rows
 
 GUESSED = "ignore::mercer._core.errors.ReadingWarning"  # in one of the files
@@ -368,3 +368,32 @@ def test_a_large_csv_takes_little_memory(tmp_path, monkeypatch):
     # A block as bytes, twice where a line spans two, as text, and with four bytes a letter where it is taken
     # line by line, its rest, the bytes for Arrow, and which of them end a line.
     assert peak < 12 * block < (tmp_path / "t.csv").stat().st_size / 3
+
+
+WRONG_OPTIONS = {
+    "columns": 3,
+    "na_values": 3,
+    "id": 3,
+    "label": "",
+    "delimiter": 3,
+    "header": "yes",
+    "units_row": "x",
+    "comment": 3,
+    "skip_rows": -1,
+    "decimal": ";",
+    "array": 3,
+}
+
+
+@pytest.mark.parametrize("name", sorted(WRONG_OPTIONS))
+def test_an_option_of_the_wrong_kind_is_named(name, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(DataError, match=rf"^{name} must be .*; got {WRONG_OPTIONS[name]!r}"):
+        mercer.open_table(path, **{name: WRONG_OPTIONS[name]})
+
+
+@pytest.mark.parametrize("path", [None, 3, b"x", ["a.csv"]], ids=repr)
+def test_a_path_is_a_path(path):
+    with pytest.raises(DataError, match=r"^path must be the path of a file"):
+        mercer.open_table(path)

@@ -194,6 +194,9 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
     >>> outcome.value.facts["valid"]
     True
     """
+    if isinstance(request, type) or not hasattr(request, "fulfil"):
+        must_be = "a request, such as mercer.app.FitRequest(data='rows.csv')"
+        raise ParameterError.about(parameter="request", value=request, must_be=must_be)
     known = {name: getattr(request, name, None) for name in ("reading", "memory")}
     own = Run(observer, **{name: value for name, value in known.items() if value is not None})
     with own.following():

@@ -107,8 +107,13 @@ def open_table(
            [3. , nan]])
     >>> folder.cleanup()
     """
-    known = {field.name for field in fields(Reading)}
-    if unknown := [name for name in options if name not in known]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise DataError.about(parameter="path", value=path, must_be="the path of a file")
+    if not isinstance(reading, Reading | None):
+        must_be = "a `mercer.data.table.Reading` or None"
+        raise DataError.about(parameter="reading", value=reading, must_be=must_be)
+    known = {field.name for field in fields(Reading)} - {"id_option"}
+    if unknown := [name for name in options if name not in known | {"id_option"}]:
         msg = f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known)}"
         raise UnknownParameterError(msg)
     reading = replace(Reading() if reading is None else reading, **options)

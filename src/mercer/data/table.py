@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +18,7 @@ from mercer.data.rounding import warn_rounded
 from mercer.data.rows import row_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mercer._core.types import Array
     from mercer.data.files import Stamp
@@ -90,16 +91,22 @@ class Reading:
         for name in ("columns", "na_values"):  # a list will do, and one name
             value = getattr(self, name)
             given = (value,) if isinstance(value, str) else value
+            if given is not None and not isinstance(given, Iterable):
+                raise DataError.about(name, value, must_be="a text, several of them or None")
             object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
+        for name in ("label", "id", "format", "delimiter", "time_format", "array", "comment"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and value):
+                raise DataError.about(name, value, must_be="a text or None")
+        for name in ("header", "units_row"):
+            if getattr(self, name) not in (True, False, None):
+                must_be = "True, False or None, to have it guessed"
+                raise DataError.about(name, getattr(self, name), must_be=must_be)
         if self.na_values is None:
             object.__setattr__(self, "na_values", ())
         if not is_whole(self.skip_rows) or self.skip_rows < 0:
             raise DataError.about(
                 parameter="skip_rows", value=self.skip_rows, must_be="a number of lines"
-            )
-        if self.comment == "":
-            raise DataError.about(
-                parameter="comment", value="", must_be="a text that comments begin with"
             )
         if self.decimal not in (".", ","):
             raise DataError.about(parameter="decimal", value=self.decimal, must_be="'.' or ','")

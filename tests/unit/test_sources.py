@@ -683,7 +683,7 @@ BAD = {
         written(b"a,b\n" + b"1,2\n" * 1500 + b"3,x\n", "rows.csv"),
         "'x' is not a number, in line 1502, column 'b'",
     ),
-    "zarr file": (written(b"", "rows.zarr"), r"ending '\.zarr'.*`format`: one of csv"),
+    "zarr file": (written(b"", "rows.zarr"), r"ends in '\.zarr'.*`format`: one of csv"),
     # batches
     "generator": (
         lambda _: (b for b in [X]),

@@ -219,8 +219,8 @@ def test_a_device_is_written_to_and_a_link_stays_a_link(scores, tmp_path):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("t.xyz", r"ending '.xyz'.*\.csv, .*\.parquet"),
-        ("t", r"ending ''"),
+        ("t.xyz", r"ends in '.xyz'.*\.csv, .*\.parquet"),
+        ("t", r"ends in ''"),
         ("nowhere/t.csv", "needs the folder .*nowhere.*Make it first"),
         ("folder.csv", "is a folder; a file is needed"),
     ],

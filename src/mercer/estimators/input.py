@@ -23,7 +23,7 @@ from mercer.data.tensors import is_tensor
 from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel
-from mercer.kernels.rows import column_names
+from mercer.kernels.rows import refuse_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +199,7 @@ def check_rows(
             )  # scikit-learn raises or warns
         return X
     X = admitted(X)
-    _refuse_twins(X)
+    refuse_twins(X)
     _refuse_text(X)
     warn_rounded(X)
     x = check_array(
@@ -233,14 +233,6 @@ def _is_ready(X: Any, *, least: int) -> bool:
         and X.shape[0] >= least
         and X.shape[1] >= 1
     )
-
-
-def _refuse_twins(X: Any) -> None:
-    """Raise where two columns of a frame have one name, since columns are known by theirs."""
-    names = column_names(X) or []
-    twins = sorted({name for name in names if names.count(name) > 1})
-    if twins:
-        refuse("X", twins, "a frame whose columns have different names", f"{twins[0]!r} twice")
 
 
 def _refuse_text(X: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, KernelError, nearest
+from mercer._core.errors import InputError, KernelError, nearest, refuse
 from mercer.data.frames import frame_package, frame_rows, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
@@ -74,6 +74,14 @@ def column_names(X: Any, rows: Any = None) -> list[str] | None:
         found = X.column_names if package == "pyarrow" else X.columns
     names = None if found is None else list(found)
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def refuse_twins(X: Any) -> None:
+    """Raise where two columns of a frame have one name, since columns are known by theirs."""
+    names = column_names(X) or []
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        refuse("X", twins, "a frame whose columns have different names", f"{twins[0]!r} twice")
 
 
 def shared_names(X: Any, Y: Any) -> list[str] | None:

@@ -128,10 +128,11 @@ class SearchBack:
         It waits for each step, not for its numbers.
         """
         sections = self.space.projection.sections
-        runs = isinstance(sections, KernelSections) and (
-            sections.engine.facts().runs(sections.kernel) is None
-        )
-        return max(SLICE_NUMBERS, sections.engine.tile_bytes // (8 * OF_A_TILE) if runs else 0)
+        more = sections.engine.tile_bytes // (8 * OF_A_TILE)
+        if more <= SLICE_NUMBERS or not isinstance(sections, KernelSections):
+            return SLICE_NUMBERS
+        runs = sections.engine.facts().runs(sections.kernel) is None
+        return more if runs else SLICE_NUMBERS
 
     def _slice(self, t: Array, skip: Indices | None) -> tuple[Array, Flags]:
         nearest = self.near.points(self.near.nearest(t, self.method.n_starts, skip))  # (b, s, d)

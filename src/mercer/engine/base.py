@@ -79,7 +79,8 @@ class Facts:
 
     name: str
     lanes: int  # tiles that are computed side by side: threads or streams
-    free_bytes: int  # memory that can be taken now, where the tiles live
+    # Memory that can be taken now, where the tiles live; None: that of this machine, asked when it is needed.
+    free_bytes: int | None
     runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
     cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
     locked: bool = True  # tiles that are computed side by side wait for the interpreter's lock
@@ -92,7 +93,7 @@ class Facts:
     # Memory of this process that so many bytes of rows take on their way to where the tiles live; None: none.
     staging: Callable[[int], int] | None = None
     elsewhere: bool = (
-        False  # tiles live on a device or with workers, a place that `memory` calls `name`
+        False  # tiles live on a device or with workers: `memory` calls the place `name`
     )
 
 

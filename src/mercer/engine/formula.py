@@ -52,7 +52,7 @@ class Expr:
         """Whether a leaf of one of these kinds is in it."""
         return not self.kinds.isdisjoint(kinds)
 
-    @property
+    @cached_property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
         return not self.has("dot", "chi2", "opaque")
@@ -67,10 +67,16 @@ class Expr:
         """Whether rows may hold no negative entry."""
         return self.has("chi2")
 
-    @property
+    @cached_property
     def densifies(self) -> bool:
         """Whether tiles of sparse rows are made of dense ones."""
         return self.has("l1", "chi2")
+
+    @cached_property
+    def names_columns(self) -> bool:
+        """Whether a part of it is on columns by their names, which have positions once there are rows."""
+        nodes = (node for node in self.walk() if isinstance(node, On))
+        return any(isinstance(column, str) for node in nodes for column in node.columns)
 
     @property
     def divides(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mercer._core.errors import ParameterError
-from mercer._core.memory import hand_back, lately_available_bytes
+from mercer._core.memory import hand_back
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
 from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
@@ -120,14 +120,9 @@ class NumpyEngine(Engine[HostRows]):
         """Threads for kernels that may run on several."""
         return n_blas_threads(self.n_threads)
 
-    @property
-    def free_bytes(self) -> int:
-        """Memory that can be taken now."""
-        return lately_available_bytes()
-
     def facts(self) -> Facts:
         """What it is, how wide, and that it runs every kernel."""
-        return Facts("numpy", self.lanes, self.free_bytes, _runs_every_kernel)
+        return Facts("numpy", self.lanes, None, _runs_every_kernel)
 
     def load(
         self,

@@ -121,7 +121,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
     data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
-    kernel = placed(kernel, column_names(X, data.rows))
+    if kernel.shape().names_columns:
+        kernel = placed(kernel, column_names(X, data.rows))
     asked = as_many_as_there_are(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)
@@ -142,7 +143,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
         approximation=approximation,
         method=method,
     )
-    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts)
+    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts, room)
     request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
     if is_whole(model.n_components) and model.n_components > data.n:
         request = request.because(
@@ -172,6 +173,7 @@ def asked_for(fit: Fit, n_components: Any) -> Fit:
 def _planned(
     engine: Any,
     facts: Facts,
+    room: Budget | None = None,
     *,
     model: Any,
     kernel: Kernel,
@@ -185,10 +187,11 @@ def _planned(
     full = approximation is None
     # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
     arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
-    facts, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
-    room = Budget.of(model.memory, facts)
+    found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
+    if room is None or found.elsewhere != facts.elsewhere:  # where NumPy stands in for a device
+        room = Budget.of(model.memory, found)
     problem = Problem.of(
-        data, kernel, asked, facts=facts, budget=room, ownership=owner, forms_k=full
+        data, kernel, asked, facts=found, budget=room, ownership=owner, forms_k=full
     )
     if approximation is not None:
         chosen = plan_approximation(problem, approximation)

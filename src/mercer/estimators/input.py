@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
-from mercer._core.quick import seeded
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
@@ -394,4 +393,4 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(2**31))
     remedy = "A NumPy generator is accepted too."
     require("random_state", random_state, SEED, remedy=remedy)
-    return seeded(0 if random_state is None else int(random_state))
+    return np.random.default_rng(0 if random_state is None else int(random_state))

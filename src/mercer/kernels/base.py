@@ -395,6 +395,6 @@ def _made(name: str, *parts: Any, **number: Any) -> Kernel:
 
 def _placed(kernel: Kernel, X: Any, Y: Any = None) -> Kernel:
     """The kernel with positions for names of columns, which X and Y have in one order."""
-    from mercer.kernels.algebra import names_columns, placed
+    from mercer.kernels.algebra import placed
 
-    return placed(kernel, shared_names(X, Y)) if names_columns(kernel) else kernel
+    return placed(kernel, shared_names(X, Y)) if kernel.shape().names_columns else kernel

@@ -210,19 +210,9 @@ def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     size = _size(block)
     if size * np.sqrt(len(block)) <= drop:
         return block[:, :0], np.empty((0, block.shape[1]))
-    if TINY < size < 1.0 / TINY:
-        return _orthonormal_unit(block, drop=drop)
-    # Scaled to one, so that squares neither overflow nor vanish.
-    w, upper = _orthonormal_unit(block / size, drop=drop / size)
-    return w, upper * size
-
-
-def _size(block: Array) -> float:
-    """The largest entry; not finite where one of them is not."""
-    return float(max(block.max(), -block.min())) if block.size else 0.0
-
-
-def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
+    if not TINY < size < 1.0 / TINY:  # scaled to one: squares neither overflow nor vanish
+        w, upper = orthonormal(block / size, drop=drop / size)
+        return w, upper * size
     try:
         upper = np.linalg.cholesky(inner(block, block)).T
         pivots = np.abs(np.diagonal(upper))
@@ -234,11 +224,14 @@ def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
         pass
     q, upper = np.linalg.qr(block)
     left = _left_vectors(upper)
-    upper = (
-        left.T @ upper
-    )  # W R = block whatever the rotation: it only sorts short directions from long
+    upper = left.T @ upper  # W R = block whatever the rotation: it sorts short directions from long
     keep = np.linalg.norm(upper, axis=1) > drop
     return times(q, left[:, keep]), upper[keep]
+
+
+def _size(block: Array) -> float:
+    """The largest entry; not finite where one of them is not."""
+    return float(max(block.max(), -block.min())) if block.size else 0.0
 
 
 def _left_vectors(upper: Array) -> Array:

@@ -90,8 +90,7 @@ class NativeEngine(NumpyEngine):
         """What it is, how wide, and which kernels it runs."""
         native = compiled()
         panel = 1 if native is None else native.panel[FLOAT32]
-        cache = BLOCK * BLOCK * 8
-        return Facts("native", self.lanes, self.free_bytes, _why_not, cache, False, panel)
+        return Facts("native", self.lanes, None, _why_not, BLOCK * BLOCK * 8, False, panel)
 
     @property
     def tile_bytes(self) -> int:

@@ -15,7 +15,7 @@ from mercer._core.observer import SILENT
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.lanczos import CompiledSteps
+from mercer.engine.native.matrices import CompiledSteps
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_residuals
 from mercer.solvers.basis import EPS, ConvergenceSchedule

@@ -7,11 +7,14 @@ import math
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.engine.native.build import NAME
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
 
 # From the widest vectors to what every processor has.
 ISAS = ("avx512", "avx2", "plain")
@@ -21,11 +24,13 @@ ALIGNMENT = 64  # bytes, those of the widest vector
 _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 # Operations, as tiles.cpp counts them.
-PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
-    12
-)
-KEEP, TAKE, SMOOTH = range(12, 15)
+PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP = range(8)
+ADD, MULTIPLY, OUTER, CONSTANT, KEEP, TAKE, SMOOTH = range(8, 15)
 BLOCKS = 3  # of squares that are in memory
+TICKETS = 16  # that the caller draws at a time: between two such draws Python looks at signals
+# What threads may be at work on, with the number of them. Ctrl-C can strike between any two lines of Python;
+# then they finish a job that nobody waits for, in memory that must not be freed before.
+_RUNNING: dict[int, tuple[ctypes.c_int64, Any]] = {}
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3, "weights": 0}
 
 
@@ -275,44 +280,59 @@ class Library:
             found.restype, found.argtypes = result, arguments
             return found
 
+        def both(name: str, *signature: Any) -> dict[np.dtype[Any], Any]:  # by precision
+            wide, narrow = (function(f"{name}{bits}", *signature) for bits in (64, 32))
+            return {np.dtype(np.float64): wide, np.dtype(np.float32): narrow}
+
         if function("job", _int)() != ctypes.sizeof(Job):
             msg = "The library was built from another source."
             raise AttributeError(msg)
         self.vector_bytes = int(function("bytes", _int)())
-        self.panel = {
-            np.dtype(np.float64): int(function("panel64", _int)()),
-            np.dtype(np.float32): int(function("panel32", _int)()),
-        }
-        run = (_int, ctypes.POINTER(Job), _pointer, _int)
-        self.run = {
-            np.dtype(np.float64): function("run64", *run),
-            np.dtype(np.float32): function("run32", *run),
-        }
-        pack = (None, ctypes.POINTER(Rows), _int, _int, _pointer, _pointer)
-        self.pack = {
-            np.dtype(np.float64): function("pack64", *pack),
-            np.dtype(np.float32): function("pack32", *pack),
-        }
-        thin = (_int, ctypes.POINTER(Thin), _pointer, _int)
-        self.thin = {
-            np.dtype(np.float64): function("thin64", *thin),
-            np.dtype(np.float32): function("thin32", *thin),
-        }
+        self.panel = {dtype: int(panel()) for dtype, panel in both("panel", _int).items()}
+        self.run = both("run", _int, ctypes.POINTER(Job), _pointer, _int)
+        self.pack = both("pack", None, ctypes.POINTER(Rows), _int, _int, _pointer, _pointer)
+        self.thin = both("thin", _int, ctypes.POINTER(Thin), _pointer, _int)
+        self.function = both("function", None, _int, _pointer, _pointer, _int, _double)
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))
         self.reduce = function("reduce", None, ctypes.POINTER(Reduction))
         self.turn_back = function("turn_back", None, ctypes.POINTER(Reduction))
         self.lanczos = function("lanczos", _int, ctypes.POINTER(Steps))
         self.targets = int(function("targets", _int)())
-        apply = (None, _int, _pointer, _pointer, _int, _double)
-        self.function = {
-            np.dtype(np.float64): function("function64", *apply),
-            np.dtype(np.float32): function("function32", *apply),
-        }
         self.started, self.ended = library.mercer_started, library.mercer_ended
         self.started.restype = _pointer
         self.started.argtypes = (_pointer, _pointer, _pointer, _int, _int, ctypes.POINTER(_int))
         self.ended.restype, self.ended.argtypes = None, (_pointer,)
+
+    def drawn(
+        self, work: Any, job: Any, scratch: Array, *, holding: Any, tickets: int = TICKETS
+    ) -> None:
+        """All tickets of a job, by the caller and as many threads as `scratch` has rows beside the first.
+
+        The threads are the job's own, and end with it. ``holding`` is whatever the job points into.
+        """
+        n_threads, pointer, own = len(scratch), ctypes.byref(job), address(scratch[0])
+        if n_threads == 1:
+            while work(pointer, own, tickets) == tickets:
+                pass
+            return
+        for key, (at_work, _) in list(_RUNNING.items()):  # what was left behind, and is over
+            if at_work.value == 0:
+                _RUNNING.pop(key, None)
+        running = ctypes.c_int64(1)
+        _RUNNING[id(running)] = running, (job, scratch, holding)
+        function, rest = ctypes.cast(work, _pointer), scratch[1:]
+        where = address(rest), rest.strides[0]
+        team = self.started(function, pointer, *where, n_threads - 1, running)
+        try:
+            while work(pointer, own, tickets) == tickets:
+                pass
+        except BaseException:
+            job.stop = 1
+            raise
+        finally:
+            self.ended(team)
+            _RUNNING.pop(id(running), None)
 
 
 def address(array: Any) -> int:

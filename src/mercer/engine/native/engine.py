@@ -15,14 +15,7 @@ from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
 from mercer.engine.explained import ExplainSections
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.explained import explained
-from mercer.engine.native.passes import (
-    BLOCK,
-    COLUMNS,
-    FEW_ROWS,
-    Rectangle,
-    Symmetric,
-    Written,
-)
+from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.slopes import pulled
@@ -100,9 +93,8 @@ class NativeEngine(NumpyEngine):
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
         """Why NumPy computes on these rows, in words; None where tiles are compiled."""
         if not isinstance(x, np.ndarray):
-            return (
-                f"{'sparse rows' if hasattr(x, 'nnz') else 'rows in a file'} have no compiled tiles"
-            )
+            kind = "sparse rows" if hasattr(x, "nnz") else "rows in a file"
+            return f"{kind} have no compiled tiles"
         program = program_of(kernel)
         return program if isinstance(program, str) else out_of_range(x, program)
 
@@ -150,7 +142,7 @@ class NativeEngine(NumpyEngine):
             if not isinstance(part, NativeRows):
                 return super().times(kernel, x, z, v)
             for j in row_slices(v.shape[1], COLUMNS):
-                product[i, j] = Rectangle(part, z, v[:, j]).run(self._threads(kernel))
+                product[i, j] = Rectangle(part, z).times(v[:, j], self._threads(kernel))
         # Values out of range, which NumPy knows how to reach, or to refuse in words.
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
@@ -164,7 +156,7 @@ class NativeEngine(NumpyEngine):
             part = self.load(rows, kernel, x.dtype)
             if not isinstance(part, NativeRows):
                 return None
-            tile = Written(part, z).run(self._threads(kernel))
+            tile = Rectangle(part, z).matrix(self._threads(kernel))
             if tile is None:
                 return None
             product[i] = wide_times(tile, v, n_threads=self._threads(kernel))
@@ -174,7 +166,7 @@ class NativeEngine(NumpyEngine):
         """k(X, Z) as a new array; in a thread of a pass, on that thread."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if isinstance(rows, NativeRows) and isinstance(points, NativeRows):
-            matrix = Written(rows, points).run(self._threads(kernel))
+            matrix = Rectangle(rows, points).matrix(self._threads(kernel))
             if matrix is not None:
                 return matrix
         return super().tile(kernel, x, z)
@@ -258,10 +250,8 @@ class NativeEngine(NumpyEngine):
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
-        x.tiles, x.host = (
-            None,
-            super().load(x.rows, kernel, x.dtype, width=x.width, sliced=x.sliced, store=x.store),
-        )
+        own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
+        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, **own)
 
 
 def _is_finite(matrix: Array) -> bool:

@@ -7,9 +7,9 @@ every other engine is held against it.
 
 Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, and
 the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
-code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections
-(`engine.squares`), what they explain (`engine.explained`), features (`engine.features`) and slopes, of which
-the pre-images that search make many (`engine.slopes`).
+code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections, what
+they explain, slopes, of which the pre-images that search make many (`engine.steps`), and features
+(`engine.features`).
 """
 
 from __future__ import annotations

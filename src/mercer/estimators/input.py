@@ -193,9 +193,8 @@ def check_rows(
             require_finite(X)
         names = getattr(estimator, "feature_names_in_", None)
         if not reset and (names is not None or X.shape[1] != estimator.n_features_in_):
-            validate_data(
-                estimator, X, reset=False, skip_check_array=True
-            )  # scikit-learn raises or warns
+            # scikit-learn raises or warns.
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         return X
     X = admitted(X)
     refuse_twins(X)

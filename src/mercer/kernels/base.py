@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Constraints, is_number, meant, require
 from mercer._core.public import public
-from mercer.engine.formula import Expr, On, Opaque, Pair
+from mercer.engine.formula import Expr, On, Opaque, Pair, remembered
 from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, same, written
@@ -26,7 +26,6 @@ from mercer.kernels.rows import (
     stacked,
 )
 from mercer.kernels.slopes import slope
-from mercer.kernels.trees import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

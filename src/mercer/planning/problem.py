@@ -149,15 +149,13 @@ class Problem:
     devices: bool = False  # each worker makes its tiles on a device
     elsewhere: bool = False  # tiles live on a device or with workers: the budget is theirs
     here_bytes: int = 2**63  # memory of this process, which has the vectors then
-    # What follows from these, and is asked of them many times.
-    k: int | None = field(init=False)  # components asked for, where that is a number
-    is_share: bool = field(init=False)  # a share of the variance: k is found on the way
-    on_device: bool = field(
-        init=False
-    )  # tiles are on a device, whose budget it is; all else is here
-    by_devices: bool = field(
-        init=False
-    )  # a device makes tiles, one at a time: ours, or each worker's
+    # What follows from these: the number of components, where that is known; whether a share of the variance
+    # leaves it open; whether tiles are on a device, whose budget it is, while all else is here; whether a
+    # device makes tiles, one at a time: ours, or that of each worker.
+    k: int | None = field(init=False)
+    is_share: bool = field(init=False)
+    on_device: bool = field(init=False)
+    by_devices: bool = field(init=False)
 
     def __post_init__(self) -> None:
         k = self.n_components if isinstance(self.n_components, int) else None

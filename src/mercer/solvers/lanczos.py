@@ -175,11 +175,8 @@ class LanczosRun:
     """
 
     def __init__(self, matrix: Array, fixed: Array, *, room: int, rng: np.random.Generator) -> None:
-        self.matrix, self.fixed, self.rng = (
-            np.ascontiguousarray(matrix),
-            fixed,
-            rng,
-        )  # (n, n), (f, n)
+        self.matrix, self.fixed = np.ascontiguousarray(matrix), fixed  # (n, n), (f, n)
+        self.rng = rng
         n, f = len(matrix), len(fixed)
         self.room = min(room, n - f)
         self.basis = np.empty((f + self.room + 1, n))

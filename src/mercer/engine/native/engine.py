@@ -12,7 +12,6 @@ import numpy as np
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
-from mercer.engine.explained import ExplainSections
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.explained import explained
 from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
@@ -22,8 +21,7 @@ from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import squared
 from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
-from mercer.engine.slopes import Pulls
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times

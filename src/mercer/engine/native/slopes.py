@@ -25,13 +25,13 @@ from mercer.engine.native.program import MOST_TILES, Leaf, NotCompiledError, Pro
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.pairwise import lengths
 from mercer.engine.shifted import centre_of
-from mercer.engine.slopes import FixedPoints
+from mercer.engine.steps import FixedPoints
 from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.engine.numpy import NumpyEngine
-    from mercer.engine.slopes import Pulls
+    from mercer.engine.steps import Pulls
 
 WEIGHTS = Leaf("weights")
 # Rows of a run, whose sums are there at once; operations between two looks at signals, a tenth of a second.

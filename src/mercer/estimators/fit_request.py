@@ -37,7 +37,7 @@ from mercer.estimators.scores import is_whitened
 from mercer.kernels import as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
-from mercer.model import Plan, Problem, plan_approximation, plan_linear
+from mercer.model import Plan, Problem, Task, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
@@ -84,6 +84,11 @@ class FitRequest:
         """The number of components; to reckon with, where a share of the variance leaves it open."""
         most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
         return self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
+
+    def task(self, data: TrainingData, observer: Observer) -> Task:
+        """The fit of these data, which may have been read into memory meanwhile."""
+        given = data.weights, observer, self.engine
+        return Task(self.kernel, data.rows, self.n_components, self.plan, self.rng, *given)
 
     def because(self, reason: str) -> FitRequest:
         """The request with one more reason in its plan."""

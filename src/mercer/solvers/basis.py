@@ -207,13 +207,16 @@ class KrylovBasis:
 
 def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
+    gram = inner(block, block)
+    longest = float(np.diagonal(gram).max(initial=0.0))  # squared
+    if max(drop, TINY) ** 2 < longest < TINY**-2:
+        return _orthonormal_unit(block, gram, drop=drop)
     size = _size(block)
     if size * np.sqrt(len(block)) <= drop:
         return block[:, :0], np.empty((0, block.shape[1]))
-    if TINY < size < 1.0 / TINY:
-        return _orthonormal_unit(block, drop=drop)
     # Scaled to one, so that squares neither overflow nor vanish.
-    w, upper = _orthonormal_unit(block / size, drop=drop / size)
+    block = block / size
+    w, upper = _orthonormal_unit(block, inner(block, block), drop=drop / size)
     return w, upper * size
 
 
@@ -222,9 +225,9 @@ def _size(block: Array) -> float:
     return float(max(block.max(), -block.min())) if block.size else 0.0
 
 
-def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
+def _orthonormal_unit(block: Array, gram: Array, *, drop: float) -> tuple[Array, Array]:
     try:
-        upper = np.linalg.cholesky(inner(block, block)).T
+        upper = np.linalg.cholesky(gram).T
         pivots = np.abs(np.diagonal(upper))
         # Cholesky squares the condition number: on a mild block WᵀW = I to 1e-8, which a second
         # call brings to rounding, and the two are still several times faster than QR.

@@ -208,8 +208,8 @@ class KrylovBasis:
 def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
     gram = inner(block, block)
-    longest = float(np.diagonal(gram).max(initial=0.0))  # squared
-    if max(drop, TINY) ** 2 < longest < TINY**-2:
+    longest = math.sqrt(np.diagonal(gram).max(initial=0.0))
+    if max(drop, TINY) < longest < 1.0 / TINY:
         return _orthonormal_unit(block, gram, drop=drop)
     size = _size(block)
     if size * np.sqrt(len(block)) <= drop:

@@ -207,7 +207,8 @@ class KrylovBasis:
 
 def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
-    gram = inner(block, block)
+    with np.errstate(over="ignore", invalid="ignore"):  # such a block is scaled first
+        gram = inner(block, block)
     longest = math.sqrt(np.diagonal(gram).max(initial=0.0))
     if max(drop, TINY) < longest < 1.0 / TINY:
         return _orthonormal_unit(block, gram, drop=drop)

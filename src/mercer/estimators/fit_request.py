@@ -23,6 +23,7 @@ from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
     check_n_components,
+    is_whitened,
     refuse_lopsided,
     training_rows,
 )
@@ -33,7 +34,6 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
-from mercer.estimators.scores import is_whitened
 from mercer.kernels import as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names

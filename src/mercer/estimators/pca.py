@@ -19,8 +19,8 @@ from mercer.estimators.base import Projector, tell
 from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.gaussian import Gaussian
-from mercer.estimators.input import as_generator, loaded, remember, training_rows
-from mercer.estimators.scores import is_whitened, score_spread
+from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
+from mercer.estimators.scores import score_spread
 from mercer.kernels import Linear
 from mercer.model import Fit, Plan, Problem, Task, fit_kernel_pca, plan_linear
 from mercer.planning.problem import Budget, Ownership

@@ -149,19 +149,26 @@ class Problem:
     devices: bool = False  # each worker makes its tiles on a device
     elsewhere: bool = False  # tiles live on a device or with workers: the budget is theirs
     here_bytes: int = 2**63  # memory of this process, which has the vectors then
-    # What follows from these: the number of components, where that is known; whether a share of the variance
-    # leaves it open; whether tiles are on a device, whose budget it is, while all else is here; whether a
-    # device makes tiles, one at a time: ours, or that of each worker.
-    k: int | None = field(init=False)
-    is_share: bool = field(init=False)
-    on_device: bool = field(init=False)
-    by_devices: bool = field(init=False)
+    # What follows from these.
+    k: int | None = field(init=False)  # components asked for, where that is a number
+    is_share: bool = field(init=False)  # a share of the variance: k is found on the way
+    on_device: bool = field(init=False)  # its budget it is; all else is this process's
+    by_devices: bool = field(init=False)  # they make tiles, one at a time: ours, or each worker's
+    # Entries are made in float64, whatever the rows are: where float32 can't hold them, where the engine has
+    # none, and of few rows, which are not multiplied roughly and proved. The eigenvalues of a wide kernel are
+    # far below its entries, and drown in their rounding.
+    is_double: bool = field(init=False)
 
     def __post_init__(self) -> None:
         k = self.n_components if isinstance(self.n_components, int) else None
         on_device = self.elsewhere and not self.workers
-        own = {"k": k, "is_share": k is None and self.n_components is not None}
-        vars(self).update(own, on_device=on_device, by_devices=on_device or self.devices)
+        vars(self).update(
+            k=k,
+            is_share=k is None and self.n_components is not None,
+            on_device=on_device,
+            by_devices=on_device or self.devices,
+            is_double=not self.precomputed and (self.n <= SMALL_ROWS or not self.single),
+        )
 
     @classmethod
     def of(
@@ -242,16 +249,6 @@ class Problem:
             return 3 * columns * max(1, self.workers)
         own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
         return own * max(1, self.workers)
-
-    @property
-    def is_double(self) -> bool:
-        """Whether entries are made in float64, whatever the rows are.
-
-        Where float32 can't hold them, where the engine has none, and of few rows, which are not
-        multiplied roughly and proved: the eigenvalues of a wide kernel are far below its entries, and drown
-        in their rounding.
-        """
-        return not self.precomputed and (self.n <= SMALL_ROWS or not self.single)
 
 
 # ── probes of the kernel on a few rows ──────────────────────────────────────

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import numpy as np
 
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
+from mercer.engine.base import FLOAT32, FLOAT64, Facts, Mergeable
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.explained import explained
 from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.tiles import Part
+    from mercer.engine.base import FoldAdvice, RowStep, Step, TileKernel
+    from mercer.engine.numpy import HostCutting
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -101,19 +101,13 @@ class NativeEngine(NumpyEngine):
         x: Rows,
         kernel: TileKernel,
         dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
-        part: Part = WHOLE,
+        **cutting: Unpack[HostCutting],
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2
         if native is None or isinstance(program, str) or not plain or out_of_range(x, program):
-            return super().load(
-                x, kernel, dtype, width=width, sliced=sliced, store=store, part=part
-            )
+            return super().load(x, kernel, dtype, **cutting)
         # The library reads rows of its own precisions, at whole numbers.
         if not x.flags.aligned or any(step % x.itemsize for step in x.strides):
             x = x.copy()
@@ -123,9 +117,9 @@ class NativeEngine(NumpyEngine):
         # rows, which are in one tile, are packed by it.
         columns = [leaf.columns for leaf in program.leaves]
         packed = sum(x.shape[1] if c is None else len(c) for c in columns)
-        sliced = sliced or packed > x.shape[1] or len(x) <= FEW_ROWS
+        sliced = cutting.pop("sliced", False) or packed > x.shape[1] or len(x) <= FEW_ROWS
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
-        return NativeRows(x, dtype, width, store, part, **own)
+        return NativeRows(x, dtype, **own, **cutting)
 
     def times(self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array) -> Array:
         """k(X, Z) @ V, in slices of X: what is packed and summed of them is a part of memory."""
@@ -174,20 +168,16 @@ class NativeEngine(NumpyEngine):
         x: Rows,
         step: Step[S],
         *,
-        width: int | None = None,
-        height: int | None = None,
-        parallel: bool = True,
         observer: Observer = SILENT,
+        **advice: Unpack[FoldAdvice],
     ) -> S:
         """Steps of low-rank fits by compiled products; all others on threads, as NumPy has them."""
         if (work := COMPILED.get(type(step))) is not None:
-            n_threads = self.lanes if parallel else 1
+            n_threads = self.lanes if advice.get("parallel", True) else 1
             found = work(self, step, x, n_threads=n_threads, observer=observer)
             if found is not None:
                 return cast("S", found)
-        return super().fold(
-            x, step, width=width, height=height, parallel=parallel, observer=observer
-        )
+        return super().fold(x, step, observer=observer, **advice)
 
     def map(
         self,

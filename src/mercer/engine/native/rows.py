@@ -19,11 +19,9 @@ from mercer.engine.shifted import blur_of, centre_of
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.engine.base import TileStore
     from mercer.engine.native.bindings import Library
     from mercer.engine.native.passes import Kept
     from mercer.engine.native.program import Leaf, Program
-    from mercer.engine.tiles import Part
 
 
 # Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept. Where
@@ -41,15 +39,13 @@ class NativeRows(HostRows):
         self,
         rows: Array,
         dtype: Any,
-        width: int | None,
-        store: TileStore,
-        part: Part,
         *,
         sliced: bool,
         program: Program,
         native: Library,
+        **cutting: Any,
     ) -> None:
-        super().__init__(rows, dtype, width, store, part)
+        super().__init__(rows, dtype, **cutting)
         self.program, self.native, self.sliced = program, native, sliced
         self.panel = native.panel[self.dtype]
         self.panels = -(-self.n // self.panel)
@@ -68,13 +64,14 @@ class NativeRows(HostRows):
         centre = centre_of(self.rows)
         # Mostly a bound on the blur is small enough, and the columns need not be looked at.
         eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
-        if self._blurred(eps * math.sqrt(centre @ centre)):
-            blur, _ = blur_of(self.rows, centre, self.dtype)
-            return np.zeros_like(centre) if self._blurred(blur) else centre
-        return centre
-
-    def _blurred(self, blur: float) -> bool:
-        return math.sqrt(self.program.sharpest) * 2.0 * blur > BLUR[self.dtype]
+        sharp, most = 2.0 * math.sqrt(self.program.sharpest), BLUR[self.dtype]
+        if sharp * (eps * math.sqrt(centre @ centre)) <= most:
+            return centre
+        return (
+            np.zeros_like(centre)
+            if sharp * blur_of(self.rows, centre, self.dtype)[0] > most
+            else centre
+        )
 
     def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""

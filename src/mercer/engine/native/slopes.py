@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT
+from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import aligned
 from mercer.engine.native.derived import derivative, length_slopes, of_columns, quantities, spread
@@ -26,7 +26,6 @@ from mercer.engine.native.rows import NativeRows
 from mercer.engine.pairwise import lengths
 from mercer.engine.shifted import centre_of
 from mercer.engine.steps import FixedPoints
-from mercer.engine.tiles import WHOLE
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -179,7 +178,7 @@ def _weights(v: Array, like: NativeRows) -> NativeRows:
     """Numbers of rows whose dot products with others are weights."""
     own: dict[str, Any] = {"sliced": False, "program": like.program, "native": like.native}
     v = np.ascontiguousarray(v, dtype=np.float64)
-    return NativeRows(v, like.dtype, None, NOTHING_KEPT, WHOLE, **own)
+    return NativeRows(v, like.dtype, **own)
 
 
 def _padded(v: Array, points: NativeRows) -> Array:

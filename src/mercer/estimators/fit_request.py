@@ -193,7 +193,8 @@ def _planned(
     # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
     arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
     found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
-    if room is None or found.elsewhere != facts.elsewhere:  # where NumPy stands in for a device
+    # Free memory is looked at once; where NumPy stands in for a device, that of another place.
+    if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
         room = Budget.of(model.memory, found)
     problem = Problem.of(
         data, kernel, asked, facts=found, budget=room, ownership=owner, forms_k=full

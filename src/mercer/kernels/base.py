@@ -176,9 +176,8 @@ class Kernel:
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
         x, kernel = as_rows(X), _placed(self, X)
-        kernel = (
-            kernel.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else kernel
-        )
+        if self.is_data_dependent:
+            kernel = kernel.resolve(x, rng=np.random.default_rng(0))
         kernel.check_parameters()
         kernel.check_rows(x)
         return kernel.tile_diag(x)

@@ -13,8 +13,9 @@ from mercer.data.rows import RowSource, take_rows
 from mercer.engine.pairwise import dense
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
+from mercer.estimators.input import is_whitened
 from mercer.estimators.prepared import Prepared
-from mercer.estimators.scores import is_whitened, score_spread
+from mercer.estimators.scores import score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable

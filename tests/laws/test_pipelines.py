@@ -42,6 +42,7 @@ NUMBERS, WORDS = ["a", "b", "c"], ["colour", "size"]
 NAMED = FRAME[["size"]].assign(a=X[:, 0])
 RANKED = (OrdinalEncoder(), ["colour"])
 COMPLETED = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), ["colour"]
+NAMELESS = make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder())
 FILLED = make_pipeline(SimpleImputer(), StandardScaler())
 
 
@@ -53,6 +54,9 @@ PIPELINES = {
     "scaler": (make_pipeline(StandardScaler(), KernelPCA(2)), X),
     "scaler of float32": (make_pipeline(StandardScaler(), KernelPCA(2)), X.astype(np.float32)),
     "imputer": (make_pipeline(SimpleImputer(), RobustScaler(), KernelPCA(2, preimage="ridge")), GAPPY),
+    "constant": (make_pipeline(SimpleImputer(strategy="constant", fill_value=2), PCA(2)), GAPPY),
+    "words, a constant": (make_pipeline(columns((NAMELESS, ["colour"])), PCA(2)), FRAME),
+    "one word left out": (make_pipeline(columns((OneHotEncoder(drop="first"), ["colour"])), PCA(2)), FRAME),
     "indicator": (make_pipeline(SimpleImputer(add_indicator=True), PCA(2)), GAPPY),
     "drop-in": (make_pipeline(MinMaxScaler(), mercer.sklearn.KernelPCA(2, kernel="rbf")), X),
     "detector": (make_pipeline(MaxAbsScaler(), KernelPCADetector(random_state=0)), X),
@@ -249,6 +253,7 @@ PREPARABLE = {
     "scaler",
     "scaler of float32",
     "imputer",
+    "constant",
     "drop-in",
     "passthrough",
     "pipeline in a pipeline",
@@ -291,6 +296,8 @@ REFUSED = {
     "indicator": "SimpleImputer",
     "ordinal": "OrdinalEncoder",
     "words filled": "SimpleImputer",
+    "words, a constant": "SimpleImputer",
+    "one word left out": "OneHotEncoder.drop=",
     "one-hot": "OneHotEncoder",  # one of its columns holds numbers
 }
 

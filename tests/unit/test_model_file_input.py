@@ -222,6 +222,7 @@ FORGERIES = {
     "status that is none": put("Status", "name", "__class__"),
     "unknown mark": put("KernelPCA", "verbose", {"$pickle": "gASV"}),
     "no mark": put("KernelPCA", "verbose", {"a": 1}),
+    "objects in an array": put("KernelPCA", "verbose", {"$objects": [None, [1]]}),
     "two marks": put("KernelPCA", "verbose", {"$tuple": [], **COEF}),
     "a number and something beside it": put(
         "KernelPCA", "verbose", {"$scalar": "<i8", "value": 1, "more": 2}

@@ -32,18 +32,16 @@ MAX_COLUMNS = 10**6
 COLOURS = {"RGB", "RGBA", "P", "CMYK", "YCbCr", "LAB", "HSV", "PA"}
 
 
-def open_images(path: Path, reading: Reading, *, shown: str) -> ImageTable:
-    """A folder, with the images in it and in the folders below it, in the order of their names."""
-    if not path.is_dir():
-        msg = f"{shown} is a file; `format='images'` needs a folder of images."
-        raise DataError.saying(msg, "Give the folder.", parameter="format", value="images")
-    return ImageTable(path, reading, source=f"image folder {shown}")
-
-
 class ImageTable(ArrayTable):
-    """Images of one size. Ids are the names of the files, labels those of the folders below."""
+    """Images of one size, in a folder and in those below it, in the order of their names.
 
-    def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
+    Ids are the names of the files, labels those of the folders below.
+    """
+
+    def __init__(self, folder: Path, reading: Reading, source: str) -> None:
+        if not folder.is_dir():
+            msg = f"{str(folder)!r} is a file; `format='images'` needs a folder of images."
+            raise DataError.saying(msg, "Give the folder.", parameter="format", value="images")
         need("PIL.Image", extra="images")
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)

@@ -168,8 +168,7 @@ def open_npy(path: Path, *, name: str) -> MappedRows:
 class NpyTable(ArrayTable):
     """The rows of an NPY file as a table: NaN is a missing value."""
 
-    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        source = f"NPY file {shown}"
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self.stamp = Stamp.of(path)
         self._rows = open_npy(path, name=source)
         super().__init__(source, self._rows.shape, self._rows.layout.dtype, reading)

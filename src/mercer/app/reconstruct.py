@@ -65,7 +65,7 @@ def _require_preimage(run: Run, opened: Opened) -> None:
             "{path} was fitted to kernel values: its scores lead back to no rows.",
             path=opened.path,
         )
-    if not opened.has_way_back:
+    if not opened.has_preimage:
         _learn_preimage(run, opened)
 
 

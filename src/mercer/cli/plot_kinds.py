@@ -93,7 +93,7 @@ class Asked:
 
     def need_preimage(self, what: str) -> None:
         """Refuse a model whose scores don't lead back to rows, and say how to get one."""
-        if not self.found.has_way_back:
+        if not self.found.has_preimage:
             refuse(
                 f"{what} needs a pre-image, the way from scores back to rows, and "
                 f"{str(self.found.path)!r} has none. Fit with one: mercer fit DATA --preimage ridge -o MODEL"

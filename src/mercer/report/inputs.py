@@ -128,7 +128,7 @@ def kernel(subject: Subject) -> list[Any]:
     ours, given = subject.fitted.kernel, subject.fitted.given_kernel
     if ours is None and not subject.fitted.is_precomputed:
         if given is not None:  # a drop-in, which keeps what it was given
-            gamma = subject.fitted.given_gamma
+            gamma = vars(subject.fitted.projector).get("gamma_")
             width = "" if gamma is None else f" with gamma={number(gamma)}"
             given = tag("code", str(given))
             return [paragraph("The kernel is ", given, f"{width}, given by hand.")]

@@ -141,7 +141,8 @@ class Subject:
         """What the rows go by: the column of ids where the file had one, or their number."""
         if self.ids is None:
             return "row"
-        return str(getattr(self.fitted.preparation, "id", None) or self.id_name)
+        prepared = self.fitted.preparation
+        return self.id_name if prepared is None else prepared.id or self.id_name
 
     @cached_property
     def called(self) -> Any:  # (N,)
@@ -167,6 +168,9 @@ def subject(
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
     fitted = Fitted.of(model, preparation)
+    assert (
+        fitted.k >= 0
+    )  # a pipeline of steps that can't be read says so before its rows are looked at
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
     named, X = fitted.names(names, X), fitted.rows(X)

@@ -17,6 +17,7 @@ from mercer.app.rows import (
     read_training,
     take_weights,
 )
+from mercer.estimators.anatomy import Anatomy
 from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
@@ -163,18 +164,13 @@ class NamedRows(np.ndarray):
 
 
 # ── evidence ────────────────────────────────────────────────────────────────
-def projector(model: Any) -> Any:
-    """The model that has components: a detector's own, or the model itself."""
-    return getattr(model, "model_", model)
-
-
 def evidence(model: Any) -> dict[str, Any]:
     """The evidence of a fitted model as numbers."""
-    inner = projector(model)
-    fit = inner.fit_
+    body = Anatomy(model)
+    inner, fit = body.projector, body.projector.fit_
     found: dict[str, Any] = {
         "kind": type(model).__name__,
-        "kernel": kernel_of(inner),
+        "kernel": kernel_of(body),
         "components": int(inner.n_components_),
         "eigenvalues": inner.eigenvalues_,
         "explained_variance_ratio": inner.explained_variance_ratio_,
@@ -189,15 +185,15 @@ def evidence(model: Any) -> dict[str, Any]:
         "bounds": fit.bounds,
         "evidence": str(fit).splitlines(),
     }
-    if (back := getattr(inner, "preimage_", None)) is not None:
+    if (back := body.preimage) is not None:
         found["preimage"] = repr(back.method)
         found["preimage_quality"] = None if back.quality is None else str(back.quality)
-    if (limits := getattr(model, "limits_", None)) is not None:
+    if body.detector is not None:
+        limits = body.detector.limits_
         found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
     return found
 
 
-def kernel_of(model: Any) -> str:
+def kernel_of(body: Anatomy) -> str:
     """The kernel as an expression; linear PCA has the linear one."""
-    kernel = getattr(model, "kernel_", None)
-    return "Linear()" if kernel is None else kernel_text(kernel)
+    return "Linear()" if body.kernel is None else kernel_text(body.kernel)

@@ -9,11 +9,12 @@ import numpy as np
 
 from mercer._core.errors import many
 from mercer.app.estimator import TAKES
-from mercer.app.fit import FitRequest, kernel_of, projector
+from mercer.app.fit import FitRequest, kernel_of
 from mercer.cli.ending import refuse
 from mercer.cli.model_options import model_options
 from mercer.cli.options import flagged
 from mercer.cli.verb import Call, under, verb
+from mercer.estimators.anatomy import Anatomy
 
 EXAMPLE = """
 mercer demo --csv circles.csv
@@ -78,16 +79,16 @@ def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
 # ── the evidence for people ─────────────────────────────────────────────────
 def told(model: Any, *, n: int, d: int) -> str:
     """What was fitted, the evidence, and a table of the components."""
-    inner = projector(model)
+    body = Anatomy(model)
     kind = KINDS.get(type(model).__name__, type(model).__name__)
     lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
-    lines += [f"kernel      {kernel_of(inner)}", *str(inner.fit_).splitlines()]
-    if (back := getattr(inner, "preimage_", None)) is not None:
+    lines += [f"kernel      {kernel_of(body)}", *str(body.fit).splitlines()]
+    if (back := body.preimage) is not None:
         quality = "" if back.quality is None else f": {back.quality}"
         lines.append(f"pre-images  {back.method!r}{quality}")
-    if (limits := getattr(model, "limits_", None)) is not None:
-        lines.append(f"limits      {limits}")
-    return "\n".join([*lines, "", *_table(inner)])
+    if body.detector is not None:
+        lines.append(f"limits      {body.detector.limits_}")
+    return "\n".join([*lines, "", *_table(body.projector)])
 
 
 def _table(model: Any) -> list[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.kernels import Kernel
     from mercer.model import Fit
+    from mercer.preimage.base import FittedPreimage
 
 
 def is_model(thing: Any) -> bool:
@@ -94,6 +95,11 @@ class Anatomy:
         return bool(vars(model).get("fit_inverse_transform", hasattr(model, "inverse_transform")))
 
     @property
+    def preimage(self) -> FittedPreimage | None:
+        """What was fitted for it, where that was done with the model; a stream fits its own when asked."""
+        return vars(self.projector).get("preimage_")
+
+    @property
     def measures_distance(self) -> bool:
         """Whether the distance of a row from the components is known."""
         return isinstance(self.projector, Projector) and not self.is_precomputed
@@ -112,6 +118,12 @@ class Anatomy:
         """The share of the whole variance of each component; None where the whole is not known."""
         found = getattr(self.projector, "explained_variance_ratio_", None)
         return None if found is None else np.clip(np.asarray(found, dtype=np.float64), 0.0, 1.0)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the scores."""
+        model = self.projector
+        return model._dtype if isinstance(model, Projector) else np.dtype(np.float64)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ import click
 
 from mercer.app.check import Checked, CheckRequest, asymmetry, rounding_share
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.options import flagged
+from mercer.cli.options import flagged, option
 from mercer.cli.verb import Call, verb
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ mercer check circles.csv --id id --label label --kernel "rbf(gamma=0.5) + 0.1*li
 
 @verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data", required=False)
-@click.option("--kernel", help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()".')
-@click.option("--matrix", is_flag=True, help="DATA is a kernel matrix: judge the matrix itself.")
+@option("--kernel", 'As in Python, such as "rbf(gamma=0.5) + 0.1*linear()".')
+@option("--matrix", "DATA is a kernel matrix: judge the matrix itself.", bool)
 def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> int:
     """Is it a kernel? Look for a witness that it is not.
 

@@ -12,7 +12,7 @@ from mercer.app.estimator import TAKES
 from mercer.app.fit import FitRequest, kernel_of
 from mercer.cli.ending import refuse
 from mercer.cli.model_options import model_options
-from mercer.cli.options import flagged
+from mercer.cli.options import flagged, option
 from mercer.cli.verb import Call, under, verb
 from mercer.estimators.anatomy import Anatomy
 
@@ -39,12 +39,8 @@ def _moved(_ctx: click.Context, _param: click.Parameter, given: bool) -> None:
 @model_options
 @under(
     "Output",
-    click.option(
-        "--output", "-o", metavar="FILE", help="Where to keep the model, such as model.mercer."
-    ),
-    click.option(
-        "--checkpoint", metavar="FILE", help="Where a long fit keeps its state, to resume from."
-    ),
+    option("--output -o", "Where to keep the model, such as model.mercer.", metavar="FILE"),
+    option("--checkpoint", "Where a long fit keeps its state, to resume from.", metavar="FILE"),
 )
 @click.option("--dry-run", is_flag=True, hidden=True, expose_value=False, callback=_moved)
 def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any) -> None:

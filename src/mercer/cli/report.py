@@ -12,6 +12,7 @@ from mercer._core.memory import format_bytes
 from mercer.app.files import check_output, told_file
 from mercer.app.rows import Opened, open_model, read_sheet
 from mercer.cli.ending import refuse
+from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
 LARGE = 10_000_000  # bytes: more is slow to send and to open
@@ -26,22 +27,13 @@ mercer report circles.mercer circles.csv -o report.html"""
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("model", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True))
-@click.option(
-    "-o",
-    "--output",
-    default="report.html",
-    metavar="FILE",
-    help="The HTML file; - is stdout.",
-)
-@click.option(
-    "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
-)
-@click.option("--title", help="The title of the page; what it is about otherwise.")
-@click.option(
-    "--date/--no-date",
-    "dated",
+@option("-o --output", "The HTML file; - is stdout.", default="report.html", metavar="FILE")
+@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
+@option("--title", "The title of the page; what it is about otherwise.")
+@option(
+    "--date/--no-date dated",
+    "Whether the page says when it was made; SOURCE_DATE_EPOCH sets the day.",
     default=True,
-    help="Whether the page says when it was made; SOURCE_DATE_EPOCH sets the day.",
 )
 def report(
     call: Call,

@@ -137,18 +137,6 @@ def refuse_data(
     raise DataError.saying(sentence, remedy, parameter=parameter, value=value) from None
 
 
-def refuse_input(
-    sentence: str, remedy: str = "", *, parameter: str | None = None, value: Any = None
-) -> NoReturn:
-    """Raise an `InputError`: what is wrong with an argument that is not a single value, and what to do."""
-    raise InputError.saying(sentence, remedy, parameter=parameter, value=value) from None
-
-
-def refuse_file(why: str) -> NoReturn:
-    """Raise a `ModelFileError`: what is wrong with a model file, or with a model for one."""
-    raise ModelFileError(why)
-
-
 class StoppedError(MercerError):
     """An observer asked to stop before there was a result."""
 

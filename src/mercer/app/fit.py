@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.app.estimator import TAKES, Asked, asked_for
+from mercer.app.estimator import Asked, asked_for
 from mercer.app.files import check_output
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import (
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from mercer.data.table import Table
     from mercer.kernels import Kernel
     from mercer.preprocessing.align import Sheet
-
-OPTIONS = sorted(set().union(*TAKES.values()))
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,10 @@ class ModelOptions(OfTraining):
     @property
     def asked(self) -> Asked:
         """The estimator to come; raises before a file is opened."""
-        options = {name: getattr(self, name) for name in OPTIONS}
+        own = {each.name for each in fields(ModelOptions)} - {
+            each.name for each in fields(OfTraining)
+        }
+        options = {name: getattr(self, name) for name in own - {"kind"}}
         return asked_for(self.kind, options, seed=self.seed, memory=self.memory)
 
     def prepared(

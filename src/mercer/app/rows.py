@@ -200,7 +200,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
     if column not in table.names:
         msg = f"{table.source} has no column {column!r} of weights. {nearest(column, table.names)}"
         raise DataError(msg)
-    alone = open_table(path, replace(run.reading, columns=(column,), id=None, label=None))
+    alone = table.named_columns([column])
     if alone.columns[0].kind != "number":
         msg = f"{table.source}: column {column!r} has words, and weights are numbers."
         raise DataError(msg)

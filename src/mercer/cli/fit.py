@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from mercer._core.errors import many
-from mercer.app.estimator import TAKES
+from mercer.app.estimator import takes
 from mercer.app.fit import FitRequest, kernel_of
 from mercer.cli.ending import refuse
 from mercer.cli.model_options import model_options
@@ -62,7 +62,7 @@ def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     others = {
         name
         for name, value in options.items()
-        if value is not None and name not in TAKES[kind] and not flagged(name)
+        if value is not None and not takes(kind, name) and not flagged(name)
     }
     if others:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(others))

@@ -13,7 +13,7 @@ from mercer._core.errors import many
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, match_table, open_model
-from mercer.data.write import SUFFIXES, open_writer
+from mercer.data.writers import SUFFIXES, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

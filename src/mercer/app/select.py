@@ -38,12 +38,6 @@ class Selected:
     model: Any = None
     failed: bool = False  # the winner was to be kept, and could not be fitted
 
-    @property
-    def winner(self) -> dict[str, Any]:
-        """The winner as options of a fit."""
-        found = self.selection
-        return {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_}
-
 
 @dataclass(frozen=True, kw_only=True)
 class SelectRequest(OfTraining, Request[Selected]):

@@ -85,9 +85,9 @@ class ArrowFiles(ABC):
     def _reader(self, f: int) -> Any:
         """File f, open, as a context."""
 
-    @abstractmethod
     def _schema(self, file: Any) -> Any:
         """The schema of an open file."""
+        return file.schema
 
     @abstractmethod
     def _batches(
@@ -159,9 +159,6 @@ class IpcFiles(ArrowFiles):
             with (ipc.open_file if is_file else ipc.open_stream)(file) as reader:
                 yield reader
 
-    def _schema(self, file: Any) -> Any:
-        return file.schema
-
     def _batches(
         self, file: Any, names: list[str], height: int, row: int, start: int
     ) -> tuple[int, Iterator[Any]]:
@@ -183,9 +180,6 @@ class HeldTable(ArrowFiles):
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
         yield self._files[f]
-
-    def _schema(self, file: Any) -> Any:
-        return file.schema
 
     def _batches(
         self, file: Any, names: list[str], height: int, row: int, start: int

@@ -132,12 +132,6 @@ class MappedRows(RowSource):
         require_finite(block, Place(self.name, rows))
         return block
 
-    def blocks(self, height: int) -> Iterator[tuple[slice, Array]]:
-        self.check_unchanged()
-        for i in row_slices(self.shape[0], height):
-            yield i, self[i]
-        self.check_unchanged()
-
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_held": self._held if self._path is None else None}
 

@@ -243,6 +243,14 @@ def test_options_read_what_pandas_reads_with_them(case, tmp_path):
     assert [column.name for column in table.columns] == list(frame.columns)
 
 
+def test_guesses_hear_what_stands_for_nothing(tmp_path):
+    (tmp_path / "t.csv").write_text("mm,2010\nn.d.,1\n" + "4,3\n" * 6)
+    with pytest.raises(InputError, match="line 1 may be names or the first row"):
+        mercer.open_table(tmp_path / "t.csv")
+    table = mercer.open_table(tmp_path / "t.csv", na_values="n.d.")
+    assert [column.name for column in table.columns] == ["mm", "2010"]
+
+
 def test_units_are_guessed_where_words_stand_above_numbers_alone(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("t,p\n°C,kPa\n1,2\n3,4\n")

@@ -38,6 +38,12 @@ class Selected:
     model: Any = None
     failed: bool = False  # the winner was to be kept, and could not be fitted
 
+    @property
+    def winner(self) -> dict[str, Any]:
+        """The winner as options of a fit."""
+        found: dict[str, Any] = self.facts["winner"]
+        return found
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelectRequest(OfTraining, Request[Selected]):

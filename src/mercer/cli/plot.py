@@ -130,18 +130,7 @@ def plot(
     dpi: int,
     **chosen: Any,
 ) -> None:
-    """Draw a model or its scores to PNG, SVG or PDF.
-
-    \b
-    scores    two components, coloured by label
-    spectrum  share of the variance of each component; needs no data
-    panels    data, PCA, kernel PCA and points taken back, of two variables
-    levels    components as functions over two variables
-    faces     mean face and eigenfaces of a model of images; needs no data
-    chart     T² and Q of a detector over time
-    reconstruction  rows beside what the components keep of them
-    contributions   variables behind alarms over time
-    """  # noqa: D301  (Click's mark for lines that stay as they are)
+    """Draw a model or its scores to PNG, SVG or PDF."""
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
@@ -163,6 +152,14 @@ def plot(
     call.say(told_file(output, replaced=replaced))
     inches = [float(side) for side in figure.get_size_inches()]
     call.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
+
+
+# The kinds as lines that stay as they are, which Click is told by a \b.
+_LINES = (
+    f"{name:<16}{kind.shows}{'' if kind.needs_data else '; needs no data'}"
+    for name, kind in KINDS.items()
+)
+plot.help = "\n".join([str(plot.help), "", "\b", *_LINES])
 
 
 def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:

@@ -100,7 +100,7 @@ def select(
     options |= {"kernels": (*kernel, *listed), "output": output}
     chosen = call.run(call.request(SelectRequest, **options)).value
     if output is None:
-        winner = '--kernel "{kernel}" --components {components}'.format(**chosen.facts["winner"])
+        winner = '--kernel "{kernel}" --components {components}'.format(**chosen.winner)
         call.say(f"nothing was written: give -o model.mercer to keep the winner, {winner}")
     call.tell(chosen.facts, told(chosen.selection))
     return FAILURE if chosen.failed else OK

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerError, many
 from mercer._core.public import public
+from mercer.data.frames import batch_rows
 from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
 from mercer.estimators import IncrementalKernelPCA, KernelPCA, KernelPCADetector
@@ -20,7 +21,6 @@ from mercer.estimators.anatomy import Anatomy
 from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
 from mercer.kernels.base import Kernel
-from mercer.kernels.rows import as_rows
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import digest as digest_of
 from mercer.operators.sections import KernelSections
@@ -319,15 +319,7 @@ def _data(inner: Any, given: Any, *, digest: bool) -> dict[str, Any]:
 
 def _rows(given: Any) -> Any:
     source = as_source(given)
-    if source is not None:
-        return source
-    if hasattr(given, "to_numpy"):
-        given = given.to_numpy()
-    try:
-        return as_rows(given)
-    except (TypeError, ValueError) as error:
-        msg = f"`data` needs the training rows, numbers in a 2-D array or a file, but: {error}"
-        raise InputError(msg) from error
+    return batch_rows(given, None, what="`data`")[0] if source is None else source
 
 
 def _points(inner: Any) -> Any:

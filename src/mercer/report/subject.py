@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.data.intake import admitted
+from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
 from mercer.monitoring.alarms import Gaps
@@ -235,19 +235,7 @@ def _complete(about: Subject) -> Subject:
 
 def _rows(X: Any) -> Rows:
     source = as_source(X)
-    if source is not None:
-        return source
-    X = admitted(X)
-    if hasattr(X, "indptr"):
-        return X.tocsr()
-    rows = np.asarray(X)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-        msg = (
-            f"Rows must be a 2-D array of numbers; got {rows.ndim}-D of dtype {rows.dtype}. Pass what the "
-            "model was fitted to, or rows like those."
-        )
-        raise InputError(msg)
-    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    return batch_rows(X, None, what="`X`")[0] if source is None else source
 
 
 def _one_each(what: str, values: Any, n: int, of: str) -> Any:

@@ -14,6 +14,7 @@ from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators.anatomy import Anatomy, is_model, is_pipeline
+from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class Fitted(Anatomy):
 
     @property
     def given_kernel(self) -> Any:
-        """The kernel as it was asked for."""
+        """The kernel as it was asked for; scikit-learn's name for one has its gamma beside it."""
+        if isinstance(self.projector, Evidence) and self.kernel is not None:
+            return self.kernel
         return self.projector.get_params(deep=False).get("kernel")
 
     @property

@@ -171,7 +171,7 @@ def evidence(model: Any) -> dict[str, Any]:
     inner, fit = body.projector, body.projector.fit_
     found: dict[str, Any] = {
         "kind": type(model).__name__,
-        "kernel": kernel_of(body),
+        "kernel": "Linear()" if body.kernel is None else kernel_text(body.kernel),
         "components": int(inner.n_components_),
         "eigenvalues": inner.eigenvalues_,
         "explained_variance_ratio": inner.explained_variance_ratio_,
@@ -192,9 +192,5 @@ def evidence(model: Any) -> dict[str, Any]:
     if body.detector is not None:
         limits = body.detector.limits_
         found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
+        found["limits"]["summary"] = str(limits)
     return found
-
-
-def kernel_of(body: Anatomy) -> str:
-    """The kernel as an expression; linear PCA has the linear one."""
-    return "Linear()" if body.kernel is None else kernel_text(body.kernel)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import click
-import numpy as np
 
 from mercer._core.errors import many
 from mercer.app.estimator import takes
-from mercer.app.fit import FitRequest, kernel_of
+from mercer.app.fit import FitRequest
 from mercer.cli.ending import refuse
 from mercer.cli.model_options import model_options
 from mercer.cli.options import flagged, option
 from mercer.cli.verb import Call, under, verb
-from mercer.estimators.anatomy import Anatomy
 
 EXAMPLE = """
 mercer demo --csv circles.csv
@@ -53,8 +52,7 @@ def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any)
     fitted = call.run(call.request(FitRequest, **own(call, kind, options))).value
     if output is None:
         call.say("nothing was written: give -o model.mercer to keep the model")
-    n, d = fitted.sheet.rows.shape
-    call.tell(fitted.facts, told(fitted.model, n=n, d=d))
+    call.tell(fitted.facts, told(fitted.facts))
 
 
 def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -73,29 +71,27 @@ def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 # ── the evidence for people ─────────────────────────────────────────────────
-def told(model: Any, *, n: int, d: int) -> str:
+def told(facts: dict[str, Any]) -> str:
     """What was fitted, the evidence, and a table of the components."""
-    body = Anatomy(model)
-    kind = KINDS.get(type(model).__name__, type(model).__name__)
+    kind, n, d = KINDS.get(facts["kind"], facts["kind"]), facts["n"], facts["d"]
     lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
-    lines += [f"kernel      {kernel_of(body)}", *str(body.fit).splitlines()]
-    if (back := body.preimage) is not None:
-        quality = "" if back.quality is None else f": {back.quality}"
-        lines.append(f"pre-images  {back.method!r}{quality}")
-    if body.detector is not None:
-        lines.append(f"limits      {body.detector.limits_}")
-    return "\n".join([*lines, "", *_table(body.projector)])
+    lines += [f"kernel      {facts['kernel']}", *facts["evidence"]]
+    if "preimage" in facts:
+        quality = "" if facts["preimage_quality"] is None else f": {facts['preimage_quality']}"
+        lines.append(f"pre-images  {facts['preimage']}{quality}")
+    if "limits" in facts:
+        lines.append(f"limits      {facts['limits']['summary']}")
+    return "\n".join([*lines, "", *_table(facts)])
 
 
-def _table(model: Any) -> list[str]:
-    shares, bounds = model.explained_variance_ratio_, model.fit_.bounds
+def _table(facts: dict[str, Any]) -> list[str]:
+    shares = facts["explained_variance_ratio"]
+    columns = (facts["eigenvalues"], facts["bounds"], shares, accumulate(shares))
     lines = [f"{'component':>9}  {'eigenvalue':>12}  {'between':>27}  {'variance':>8}  {'sum':>7}"]
-    for j in range(min(len(shares), SHOWN)):
-        low, high = bounds[j]
-        lines.append(
-            f"{j + 1:>9}  {model.eigenvalues_[j]:>12.6g}  {f'{low:.6g} and {high:.6g}':>27}  "
-            f"{shares[j]:>8.2%}  {np.sum(shares[: j + 1]):>7.2%}"
-        )
-    if len(shares) > SHOWN:
-        lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
+    for j, (value, (low, high), share, total) in enumerate(zip(*columns, strict=False)):
+        if j == SHOWN:
+            lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
+            break
+        between = f"{low:.6g} and {high:.6g}"
+        lines.append(f"{j + 1:>9}  {value:>12.6g}  {between:>27}  {share:>8.2%}  {total:>7.2%}")
     return lines

@@ -331,7 +331,8 @@ def test_what_a_format_can_not_obey_is_not_ignored(form, tmp_path):
         said = f"has no use for `{option}`, which is for the formats '"
         with pytest.raises(InputError, match=said) as caught:
             mercer.open_table(path, **{option: VALUES[option]})
-        assert (caught.value.parameter, caught.value.remedy) == (option, "Leave it out.")
+        assert caught.value.parameter == option
+        assert caught.value.remedy.startswith("Leave it out.")
     if form != "csv":
         table = mercer.open_table(path, delimiter=";", header=True)
         assert table.notes == ["left out, since the file is not text: `delimiter`, `header`"]

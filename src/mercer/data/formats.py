@@ -152,20 +152,25 @@ def _opened(path: Path, name: str, reading: Reading, *, shown: str) -> Table:
     form = FORMATS[name]
     is_folder = path.is_dir() and name != "images"
     source = f"{'folder' if is_folder else form.called} {shown}"
-    usual = Reading()
-    given = [o for o in NAMED | LINES if getattr(reading, o) != getattr(usual, o)]
-    vain = sorted(set(given) - form.takes)
-    for option in vain:
-        if option not in WRITTEN:
-            having = listed([other for other, its in FORMATS.items() if option in its.takes])
-            msg = f"{source} has no use for `{option}`, which is for the formats {having}."
-            refuse_data(msg, "Leave it out.", parameter=option, value=getattr(reading, option))
-    plain = replace(reading, **{option: getattr(usual, option) for option in vain})
+    vain = _unheard(form, reading, source)
+    heard = replace(reading, **{option: getattr(Reading(), option) for option in vain})
     # By name: only one of these modules is needed, and some take a while to import.
-    table: Table = getattr(import_module(f"mercer.data.{form.module}"), form.table)(
-        path, plain, source
-    )
+    kind = getattr(import_module(f"mercer.data.{form.module}"), form.table)
+    table: Table = kind(path, heard, source)
     if vain:
         left = ", ".join(f"`{option}`" for option in vain)
         table.notes.append(f"left out, since the file is not text: {left}")
     return table
+
+
+def _unheard(form: Format, reading: Reading, source: str) -> list[str]:
+    """Options that were given and have no bearing on the format; one that it can't obey is refused."""
+    usual = Reading()
+    given = {o for o in NAMED | LINES if getattr(reading, o) != getattr(usual, o)}
+    for option in sorted(given - form.takes - {*WRITTEN}):
+        having = listed([other for other, its in FORMATS.items() if option in its.takes])
+        msg = f"{source} has no use for `{option}`, which is for the formats {having}."
+        stored = " Missing numbers have to be NaN in it." if option == "na_values" else ""
+        remedy = f"Leave it out.{stored}"
+        refuse_data(msg, remedy, parameter=option, value=getattr(reading, option))
+    return sorted(given - form.takes)

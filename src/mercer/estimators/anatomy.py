@@ -29,6 +29,11 @@ def is_model(thing: Any) -> bool:
     return isinstance(thing, (BaseEstimator, Prepared))
 
 
+def is_fitted(model: Any) -> bool:
+    """Whether a model has seen rows; all of scikit-learn's form say so by the number of their columns."""
+    return hasattr(model, "n_features_in_")
+
+
 def is_pipeline(model: Any) -> bool:
     """Whether this is scikit-learn's `Pipeline`, which is not imported for the question."""
     return is_a(model, "sklearn.pipeline", "Pipeline")

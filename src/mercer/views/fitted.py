@@ -13,7 +13,7 @@ from mercer._core.errors import InputError
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
-from mercer.estimators.anatomy import Anatomy, is_model, is_pipeline
+from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
 
@@ -58,9 +58,7 @@ class Fitted(Anatomy):
                 model = Prepared.from_pipeline(model)
         if isinstance(model, Prepared):
             whole, preparation, model = model, model.preparation, model.model
-        if not is_model(model) or not hasattr(
-            model, "n_features_in_"
-        ):  # scikit-learn's sign of a fit
+        if not is_model(model) or not is_fitted(model):
             got = "None" if model is None else f"a {type(model).__name__} that is not fitted"
             msg = f"A fitted model is needed; got {got}. Call `fit` first."
             raise InputError(msg)

@@ -75,10 +75,9 @@ class ModelOptions(OfTraining):
     @property
     def asked(self) -> Asked:
         """The estimator to come; raises before a file is opened."""
-        own = {each.name for each in fields(ModelOptions)} - {
-            each.name for each in fields(OfTraining)
-        }
-        options = {name: getattr(self, name) for name in own - {"kind"}}
+        of_rows = {"kind", *(each.name for each in fields(OfTraining))}
+        names = sorted(each.name for each in fields(ModelOptions) if each.name not in of_rows)
+        options = {name: getattr(self, name) for name in names}
         return asked_for(self.kind, options, seed=self.seed, memory=self.memory)
 
     def prepared(

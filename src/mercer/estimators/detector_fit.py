@@ -162,6 +162,7 @@ class Normal:
     names: Any
     scaled: Rows  # all rows, as the model of all rows takes them
     engine: Engine[Any]  # that passes over rows
+    overlap: int = 0  # rows on either side of a stretch that are in its lagged rows
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -267,7 +268,8 @@ def _parts(
     pace = Slowness.of(scaled, rule.rate, normal.engine, normal.moved) if in_time else none
     # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
     room = n - -(-n // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k) if in_time else 0
-    return pace, _splits(folds, normal, min(pace.gap, max(room, 0) // 2))
+    gap = max(pace.gap, normal.overlap)
+    return pace, _splits(folds, normal, min(gap, max(room, 0) // 2))
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:

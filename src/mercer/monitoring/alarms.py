@@ -45,6 +45,7 @@ class Gaps:
 
     judged: Flags  # (n,)
     missing: Indices  # (d,)
+    short: int = 0  # complete rows that a detector with lags finds too few rows before
 
     @classmethod
     def of(cls, rows: Any) -> Gaps:  # (n, d)
@@ -56,7 +57,8 @@ class Gaps:
     def joined(cls, parts: Sequence[Gaps]) -> Gaps:
         """The gaps of consecutive blocks of rows."""
         judged = np.concatenate([part.judged for part in parts])
-        return cls(judged, np.sum([part.missing for part in parts], axis=0))
+        short = sum(part.short for part in parts)
+        return cls(judged, np.sum([part.missing for part in parts], axis=0), short)
 
     @property
     def count(self) -> int:
@@ -69,23 +71,26 @@ class Gaps:
         out[self.judged] = values
         return out
 
-    def complete(self, rows: Array, names: Sequence[str]) -> Array:  # (n, d) -> (m, d)
-        """The rows without a missing cell; an infinite reading is the largest number there is."""
+    def require_some(self, names: Sequence[str]) -> None:
+        """Raise where no row can be judged."""
         if not self.judged.any():
             msg = (
-                f"None of {len(rows)} rows can be judged: cells are missing in {self.where(names)}. Give "
+                f"None of {len(self.judged)} rows can be judged: {self._why(names)}. Give "
                 "rows that are complete, fill the cells in (SimpleImputer), or fit without those columns."
             )
             raise InputError(msg)
-        kept = rows[self.judged] if self.count else rows
-        return np.asarray(kept if np.isfinite(kept).all() else np.nan_to_num(kept))
 
     def in_words(self, names: Sequence[str]) -> str:
         """'2 of 9 rows could not be judged: cells are missing in flow (2).'; nothing where all could be."""
         if self.count == 0:
             return ""
-        n = len(self.judged)
-        return f"{self.count} of {n} rows could not be judged: cells are missing in {self.where(names)}."
+        return f"{self.count} of {len(self.judged)} rows could not be judged: {self._why(names)}."
+
+    def _why(self, names: Sequence[str]) -> str:
+        cells = f"cells are missing in {self.where(names)}" if self.missing.any() else ""
+        have = "has too few rows before it" if self.short == 1 else "have too few rows before them"
+        short = f"{self.short} {have}" if self.short else ""
+        return "; ".join(filter(None, [cells, short]))
 
     def where(self, names: Sequence[str]) -> str:
         """The columns that lack cells, those that lack most first, and how many."""
@@ -174,17 +179,19 @@ def with_onsets(
     baselines: Baselines,
     index: Callable[[Array], Array],
     take: Callable[[Indices], Array],
+    groups: Indices | None = None,
 ) -> Monitoring:
     """The report with what its longest runs began with.
 
-    ``index`` is that of scaled rows, (b, d) -> (b,), which ``take`` gives by their positions.
+    ``index`` is that of scaled rows, (b, D) -> (b,), which ``take`` gives by their positions; ``groups`` has
+    the columns of each variable, (d, g), where a row holds its past too.
     """
     longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
     alarms = np.flatnonzero(report.table["alarm"])
     found: dict[int, Array] = {}
     for run in longest:
         first = alarms[np.searchsorted(alarms, run.first) :][: min(run.alarms, FIRST_ALARMS)]
-        gain = gains(index, baselines, take(first)).mean(axis=0)  # (d,)
+        gain = gains(index, baselines, take(first), groups).mean(axis=0)  # (d,)
         if gain.max() < LEAST_GAIN and report.contributions is not None:
             explained = report.table["alarm"][report.explained]
             gain = beginning(run, report.contributions[explained], report.explained[explained])
@@ -193,20 +200,26 @@ def with_onsets(
 
 
 def gains(
-    index: Callable[[Array], Array], baselines: Baselines, x: Array
-) -> Array:  # (b, d) -> (b, d)
-    """The share of each row's index that goes when one variable takes its best normal value."""
+    index: Callable[[Array], Array], baselines: Baselines, x: Array, groups: Indices | None = None
+) -> Array:  # (b, D) -> (b, d)
+    """The share of each row's index that goes when one variable takes its best normal value.
+
+    A variable whose past is in the row takes it there too: all its columns are put right together.
+    """
+    groups = np.arange(x.shape[1])[:, None] if groups is None else groups  # (d, g)
     x = baselines.within(x, REACH)
     unit = np.ones(x.shape[1]) if baselines.unit is None else baselines.unit
     middle, every = baselines.rows.mean(axis=0), np.arange(len(x))
     h = TRIED[1] - TRIED[0]
 
-    own, lowest = index(x), np.empty(x.shape)
-    for j in range(x.shape[1]):
+    own, lowest = index(x), np.empty((len(x), len(groups)))
+    for j, columns in enumerate(groups):
 
-        def tried(values: Array, j: int = j) -> Array:  # (m, b) in spreads -> (m, b)
-            rows = np.repeat(x[None], len(values), axis=0)  # (m, b, d)
-            rows[:, :, j] = middle[j] + unit[j] * values
+        def tried(
+            values: Array, columns: Indices = columns
+        ) -> Array:  # (m, b) in spreads -> (m, b)
+            rows = np.repeat(x[None], len(values), axis=0)  # (m, b, D)
+            rows[:, :, columns] = middle[columns] + unit[columns] * values[:, :, None]
             return index(rows.reshape(-1, x.shape[1])).reshape(values.shape)
 
         seen = tried(np.repeat(TRIED[:, None], len(x), axis=1))  # (m, b)

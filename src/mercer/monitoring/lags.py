@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer.data.times import as_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +45,8 @@ class Dynamics:
         The usual time between rows, in seconds or in the unit of the times; None where times are not known.
     centre : ndarray of shape (d,), or None
         Where the weighted mean starts, anew after each gap.
+    reach : ndarray of shape (d,), or None
+        How far from there a reading counts in the mean as it is; one farther out counts as that far.
     note : str
         How the number of lags was chosen, in words.
     """
@@ -53,6 +56,7 @@ class Dynamics:
     smoothing: float | None = None
     step: float | None = None
     centre: Annotated[Array, "d"] | None = None
+    reach: Annotated[Array, "d"] | None = None
     note: str = ""
 
     @property
@@ -96,7 +100,7 @@ class Dynamics:
 
     def links(self, n: int, time: Any = None) -> Flags:  # (n,)
         """Which rows follow the one before; the first follows none."""
-        clock = None if time is None or self.step is None else clock_of(time)
+        clock = None if time is None or self.step is None else clock_of(of_rows(time, n))
         linked = np.ones(n, dtype=bool)
         if clock is not None and self.step is not None:
             linked[1:] = _follow(np.diff(clock), self.step)
@@ -114,15 +118,18 @@ class Dynamics:
         return out
 
     def _mean(self, mean: Array | None, row: Array) -> Array:  # (d,), (d,) -> (d,)
-        """The weighted mean with one row more. It starts at the centre, which obeys the sensors' relations."""
+        """The weighted mean with one row more, from the centre on, which obeys the sensors' relations."""
         assert self.smoothing is not None
+        if self.centre is not None and self.reach is not None:
+            row = np.clip(row, self.centre - self.reach, self.centre + self.reach).astype(row.dtype)
         if mean is None:
             mean = row if self.centre is None else self.centre.astype(row.dtype, copy=False)
         return mean + row.dtype.type(self.smoothing) * (row - mean)
 
     def _joined(self, past: Sequence[Array]) -> Array:  # l + 1 of (…, d) -> (…, d(l + 1))
         if self.differences:
-            steps = [late - early for late, early in pairwise(past)]
+            with np.errstate(over="ignore"):  # infinitely far apart: an alarm
+                steps = [late - early for late, early in pairwise(past)]
             past = [past[0], *steps]
         return np.concatenate(past, axis=-1)
 
@@ -247,6 +254,9 @@ def _follow(steps: Any, usual: float) -> Any:
 def clock_of(time: Any) -> Array | None:  # (n,)
     """Times as numbers, dates in seconds; None of what is neither."""
     times = np.asarray(time)
+    if times.dtype.kind == "U" or (len(times) and isinstance(times[0], str)):
+        times = np.asarray(as_times(times))
+        return None if times.dtype.kind != "M" else clock_of(times)
     for kind in ("float64", "datetime64[ns]"):
         if times.dtype.kind == "O":  # numbers or dates of Python's or pandas'
             with suppress(TypeError, ValueError):
@@ -257,14 +267,19 @@ def clock_of(time: Any) -> Array | None:  # (n,)
     return times.astype(np.float64) if times.dtype.kind in "iuf" else None
 
 
+def of_rows(time: Any, n: int) -> Array:  # (n,)
+    """Times, one for each row."""
+    if np.shape(time) != (n,):
+        msg = f"time must have one entry for each of the {n} rows; got shape {np.shape(time)}."
+        raise InputError(msg)
+    return np.asarray(time)
+
+
 def usual_step(time: Any, n: int) -> float | None:
     """The median time between rows; None where times are not known, or don't go on."""
     if time is None:
         return None
-    if np.shape(time) != (n,):
-        msg = f"time must have one entry for each of the {n} rows; got shape {np.shape(time)}."
-        raise InputError(msg)
-    clock = clock_of(time)
+    clock = clock_of(of_rows(time, n))
     if clock is None or n < 2:
         return None
     step = float(np.median(np.diff(clock)))

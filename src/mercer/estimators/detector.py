@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.params import OneOf, require
 from mercer.data.dask import refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
+from mercer.estimators.detector_blame import Blame
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.detector_lags import Remembered, check_past
 from mercer.estimators.detector_rows import (
@@ -22,24 +22,24 @@ from mercer.estimators.detector_rows import (
     Fitted,
     learnt_rows,
     refuse_sparse,
-    spread_out,
 )
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import new_rows, remember
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
-from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
+from mercer.monitoring.blocks import with_confidence
+from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
 from mercer.monitoring.limits import Calibration, Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
-from mercer.monitoring.statistics import STATISTICS, Gauge
+from mercer.monitoring.statistics import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.memory import Memory
-    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
     from mercer.kernels import Kernel
     from mercer.monitoring.limits import LimitsFrom, Wild
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -85,6 +85,9 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         ``contamination`` is given, which then sets the limits alone.
     contamination : float, optional
         In (0, 0.5): share of the *training* rows that are not normal, and that lie above the limits.
+    confidence : float, optional
+        In (0.5, 1): how sure the rate of false alarms is to hold. Limits are raised to where they would be
+        in that share of held-out rows drawn again in blocks, which keep the spells of a slow process whole.
     folds : int or splitter, default=5
         For the limits. A number makes that many stretches of neighbouring rows: rows of a process resemble
         those just before and after, which tell too much about them and are left out, as many on either side
@@ -154,6 +157,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         limits: LimitsFrom = "cross-validation",
         false_alarm: float | None = None,
         contamination: float | None = None,
+        confidence: float | None = None,
         folds: Any = 5,
         wild: Wild = "aside",
         lags: int | Literal["auto"] = 0,
@@ -172,7 +176,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         self.limits = limits
         self.false_alarm = false_alarm
         self.contamination = contamination
-        self.folds = folds
+        self.confidence, self.folds = confidence, folds
         self.wild = wild
         self.lags, self.differences, self.smoothing = lags, differences, smoothing
         self.memory, self.engine = memory, engine
@@ -224,6 +228,8 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         told = bool(self.scale), columns, scaled, engine, past.overlap
         normal = Normal(rows, weights, scale, *told)
         limits, held = found_limits(rule, model, normal, self.folds)
+        if held is not None:
+            limits = with_confidence(limits, rule, held, self.confidence)
         limits = noted(limits, aside, read.n, past.how.in_words())
         warn_still(past.sensors(scale.still), names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
@@ -243,58 +249,6 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         return self
 
     # ── an engineer's questions ─────────────────────────────────────────────
-    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
-        """What each variable adds to a statistic: integrated gradients from a normal row to the row.
-
-        That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
-        statistic of the row less that of its baseline, and don't depend on the units of the variables. For
-        linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be negative; those of
-        a row with infinite statistics are NaN.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-        statistic : "T2", "Q" or "combined", optional
-            ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
-            these units. By default the one that the detector goes by.
-
-        Returns
-        -------
-        contributions : ndarray of shape (b, d)
-        """
-        found, whole = self._contributions(X, statistic)
-        return spread_out(self._past.folded(found).sum(axis=1), whole, np.nan)
-
-    def lag_contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
-        """What each variable adds to a statistic now, and did a row before, and so on.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-            In the order of time.
-        statistic : "T2", "Q" or "combined", optional
-            As in `contributions`.
-
-        Returns
-        -------
-        contributions : ndarray of shape (b, l + 1, d)
-            By row, lag and variable; their sum over lags is `contributions`. Rows that have too few before
-            them have NaN.
-        """
-        found, whole = self._contributions(X, statistic)
-        return spread_out(self._past.folded(found), whole, np.nan)
-
-    def _contributions(self, X: Any, statistic: Statistic | None) -> tuple[Array, Flags]:
-        """Contributions of the columns of lagged rows, and which rows have them."""
-        rows, whole = self._with_past(self._read(X))
-        rows = self._judge.scaled(rows)
-        which = self._rule.statistic if statistic is None else statistic
-        require("statistic", which, OneOf(STATISTICS))
-        need_slopes(self._kernel)
-        found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
-        warn_incomplete(gap)
-        return self._judge.own(found), whole
-
     def monitor(
         self,
         X: Any,

@@ -226,7 +226,7 @@ def found_limits(
         if not many:  # or else it is told already
             _check_once(rule, model, normal, folds, limits)
         return limits, None
-    pace, splits = _parts(rule, k, normal, folds)
+    pace, splits = folds_in_time(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
     found, rows_left, stopped = [], len(normal), np.zeros(len(normal.moving), dtype=bool)
@@ -258,7 +258,7 @@ def require_room(n: int, n_sizes: int = 0) -> None:
         raise MemoryBudgetError(msg)
 
 
-def _parts(
+def folds_in_time(
     rule: Rule, k: int, normal: Normal, folds: Any
 ) -> tuple[Slowness, Iterator[tuple[Indices, Indices]]]:
     """How slow the rows are, and the folds that this asks for."""
@@ -278,7 +278,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
     These limits don't need it: where the other rows can't make such a model, nothing is said.
     """
     try:
-        pace, splits = _parts(rule, model.n_components_, normal, folds)
+        pace, splits = folds_in_time(rule, model.n_components_, normal, folds)
         every = list(splits)
         train, test = every[len(every) // 2]
         part = normal.part(train, model.n_components_)
@@ -306,14 +306,14 @@ def _held_out(
     stretched, strayed = (
         gauge.nested(made(normal.rows, farther, test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
-        for farther in [partial(_second_run, normal.scale, own, pace, factors)]
+        for farther in [partial(second_run, normal.scale, own, pace, factors)]
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
     return HeldOut(sizes, stretched, strayed)
 
 
-def _second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
+def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
     """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
     return own(usual.back(pace.moved(usual(rows), factors)))
 

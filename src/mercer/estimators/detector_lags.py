@@ -56,6 +56,7 @@ class Remembered:
     names: Any  # of the sensors
     columns: Any  # names of the columns of lagged rows
     overlap: int  # rows on either side of a stretch that are in its lagged rows
+    linked: Flags  # (n,), which of the rows that were kept follow the one before
 
     def sensors(self, columns: Indices) -> Indices:
         """The sensors that columns of lagged rows are of."""
@@ -68,13 +69,13 @@ class Remembered:
         """The rows that were kept, in the order of time; a row that was set aside ends a history."""
         step = usual_step(time, read.n)
         if detector.lags == 0 and detector.smoothing is None:
-            return cls(STATIC, rows, names, names, 0)
+            return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
         kept = np.ones(read.n, dtype=bool)
         kept[aside[:, 0].astype(np.intp)] = False
-        linked = Dynamics(step=step).links(read.n, time) & np.append(False, kept[:-1])
-        how = _learned(detector, rows, linked[kept], step)
-        lagged, _ = how.rows(rows, follows=linked[kept])
+        linked = (Dynamics(step=step).links(read.n, time) & np.append(False, kept[:-1]))[kept]
+        how = _learned(detector, rows, linked, step)
+        lagged, _ = how.rows(rows, follows=linked)
         if len(lagged) < 2:
             msg = (
                 f"Rows with {how.lags} rows before them must be at least 2; got {len(lagged)} of "
@@ -83,7 +84,7 @@ class Remembered:
             raise InputError(msg)
         memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
         columns = how.names(names, int(rows.shape[1]))
-        return cls(how, lagged, names, columns, how.lags + memory)
+        return cls(how, lagged, names, columns, how.lags + memory, linked)
 
 
 def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:

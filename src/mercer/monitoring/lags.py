@@ -139,7 +139,7 @@ class Dynamics:
 
         A difference x_{t-i+1} - x_{t-i} stands at lag i, where it begins.
         """
-        return values.reshape(len(values), self.lags + 1, -1)
+        return values.reshape(len(values), self.lags + 1, values.shape[1] // (self.lags + 1))
 
     def groups(self, width: int) -> Indices:  # -> (d, l + 1)
         """The columns of each sensor in lagged rows of this width, the newest first."""

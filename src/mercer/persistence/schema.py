@@ -125,7 +125,7 @@ ESTIMATORS = (IncrementalKernelPCA, KernelPCA, KernelPCADetector, PCA)
 LATER = {
     Baselines: {"unit"},
     EigenPairs: {"rounding", "unseen"},
-    Limits: {"note"},
+    Limits: {"note", "low", "high"},
     Plan: {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},
     Quality: {"noisy"},
 }

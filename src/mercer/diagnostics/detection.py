@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -279,7 +279,7 @@ def _unpaid(bent: Sequence[Trial], linear: Trial) -> str:
 
 
 def _words(trial: Trial) -> str:
-    past = trial.how.in_words().partition(" (")[0]
+    past = replace(trial.how, note="").in_words()
     return ", ".join(
         filter(None, [repr(trial.kernel), f"{trial.components} components", past, trial.statistic])
     )

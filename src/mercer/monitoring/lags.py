@@ -156,12 +156,13 @@ class Dynamics:
     def in_words(self) -> str:
         """'2 lags (chosen by …), smoothed with weight 0.2'; nothing of rows as they are."""
         parts = []
-        if self.lags:
-            kind = "differences over" if self.differences else ""
-            parts.append(" ".join(filter(None, [kind, f"{self.lags} lag{'s' * (self.lags > 1)}"])))
+        if self.lags or self.note:
+            count = f"{self.lags} lag{'s' * (self.lags != 1)}"
+            kind = "differences over " if self.differences else ""
+            parts.append(kind + count + (f" ({self.note})" if self.note else ""))
         if self.smoothing is not None:
             parts.append(f"rows smoothed with weight {self.smoothing:g}")
-        return ", ".join(parts) + (f" ({self.note})" if self.note else "")
+        return ", ".join(parts)
 
 
 STATIC = Dynamics()

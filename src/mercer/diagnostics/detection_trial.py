@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mercer.monitoring.lags import Dynamics
     from mercer.monitoring.slowness import Slowness
 
+SETTLED = 3  # times what is remembered
 LOOKED_AT = 25  # rows of a stretch, for each deviation: neighbours say the same
 TRAINED = 0.8  # of the rows are left when one of five stretches is held out
 
@@ -86,11 +87,12 @@ class Stage:
         if key not in self._made:
             first, last = int(self.ends[test[0]]), int(self.ends[test[-1]]) + 1
             ends = self.ends[test[:: max(len(test) // LOOKED_AT, 1)]]
-            parts = []
+            # Before it, as many rows as are remembered: a weighted mean of them has settled.
+            begin, parts = max(first - SETTLED * self.normal.overlap, 0), []
             for deviation in self.deviations:
-                rows = deviation(self.x, first, last)[:last]
-                lagged, whole = self.how.rows(rows, follows=self.linked[:last])
-                parts.append(lagged[(np.cumsum(whole) - 1)[ends]])
+                rows = deviation(self.x, first, last)[begin:last]
+                lagged, whole = self.how.rows(rows, follows=self.linked[begin:last])
+                parts.append(lagged[(np.cumsum(whole) - 1)[ends - begin]])
             self._made[key] = np.concatenate(parts)
         return self._made[key]
 

@@ -110,18 +110,22 @@ class Dynamics:
     def _smoothed(self, x: Array, complete: Flags, linked: Flags) -> Array:  # (n, d) -> (n, d)
         if self.smoothing is None:
             return x
-        out, mean = np.array(x, dtype=np.result_type(x, np.float32)), None
-        for i in range(len(x)):
-            mean = mean if linked[i] else None
-            if complete[i]:
-                out[i] = mean = self._mean(mean, x[i])
+        out, mean = self._within(x), None
+        for i, (known, link) in enumerate(zip(complete.tolist(), linked.tolist(), strict=True)):
+            mean = mean if link else None
+            if known:
+                out[i] = mean = self._mean(mean, out[i])
         return out
+
+    def _within(self, x: Array) -> Array:  # (…, d) -> (…, d)
+        """Readings as they count in the mean: none farther out than it reaches."""
+        if self.centre is None or self.reach is None:
+            return x.copy()
+        return np.clip(x, self.centre - self.reach, self.centre + self.reach).astype(x.dtype)
 
     def _mean(self, mean: Array | None, row: Array) -> Array:  # (d,), (d,) -> (d,)
         """The weighted mean with one row more, from the centre on, which obeys the sensors' relations."""
         assert self.smoothing is not None
-        if self.centre is not None and self.reach is not None:
-            row = np.clip(row, self.centre - self.reach, self.centre + self.reach).astype(row.dtype)
         if mean is None:
             mean = row if self.centre is None else self.centre.astype(row.dtype, copy=False)
         return mean + row.dtype.type(self.smoothing) * (row - mean)
@@ -202,7 +206,7 @@ class Lagger:
             self.past.clear()  # the mean goes on: one cell says little of it
             return None
         if how.smoothing is not None:
-            row = self.mean = how._mean(self.mean, row)
+            row = self.mean = how._mean(self.mean, how._within(row))
         past = [row, *self.past]
         if how.lags:
             self.past.appendleft(row)

@@ -84,6 +84,7 @@ def select_detector(
     lags: Sequence[Any] = (0, "auto"),
     smoothing: Sequence[float | None] = (None, 0.3),
     false_alarm: float | None = None,
+    confidence: float | None = 0.9,
     folds: int = 5,
     time: Any = None,
     max_rows: int = 1000,
@@ -114,6 +115,9 @@ def select_detector(
         As in `KernelPCADetector`.
     false_alarm : float, optional
         The rate that limits hold; 0.01 otherwise.
+    confidence : float or None, default=0.9
+        As in `KernelPCADetector`, of the one that is chosen: of many candidates, one whose limits happen to
+        be low sees most.
     folds : int, default=5
         Stretches that are held out in turn.
     time : array-like of shape (n,), optional
@@ -165,6 +169,7 @@ def select_detector(
         lags=best.how.lags,
         smoothing=best.how.smoothing,
         false_alarm=false_alarm,
+        confidence=confidence,
         folds=folds,
         random_state=random_state,
     )

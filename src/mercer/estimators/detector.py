@@ -342,5 +342,5 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, Base
 
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         index = self._judge.index
-        groups = self._past.groups(self.baselines_.shape[1])
-        return with_onsets(told, self._baselines, lambda x: index(self._gauge(x)), take, groups)
+        ways = self._past.ways(self._scale.unit)
+        return with_onsets(told, self._baselines, lambda x: index(self._gauge(x)), take, ways)

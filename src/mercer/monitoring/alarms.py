@@ -179,19 +179,19 @@ def with_onsets(
     baselines: Baselines,
     index: Callable[[Array], Array],
     take: Callable[[Indices], Array],
-    groups: Indices | None = None,
+    ways: Array | None = None,
 ) -> Monitoring:
     """The report with what its longest runs began with.
 
-    ``index`` is that of scaled rows, (b, D) -> (b,), which ``take`` gives by their positions; ``groups`` has
-    the columns of each variable, (d, g), where a row holds its past too.
+    ``index`` is that of scaled rows, (b, D) -> (b,), which ``take`` gives by their positions; ``ways``
+    are those of `gains`.
     """
     longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
     alarms = np.flatnonzero(report.table["alarm"])
     found: dict[int, Array] = {}
     for run in longest:
         first = alarms[np.searchsorted(alarms, run.first) :][: min(run.alarms, FIRST_ALARMS)]
-        gain = gains(index, baselines, take(first), groups).mean(axis=0)  # (d,)
+        gain = gains(index, baselines, take(first), ways).mean(axis=0)  # (d,)
         if gain.max() < LEAST_GAIN and report.contributions is not None:
             explained = report.table["alarm"][report.explained]
             gain = beginning(run, report.contributions[explained], report.explained[explained])
@@ -200,35 +200,42 @@ def with_onsets(
 
 
 def gains(
-    index: Callable[[Array], Array], baselines: Baselines, x: Array, groups: Indices | None = None
+    index: Callable[[Array], Array], baselines: Baselines, x: Array, ways: Array | None = None
 ) -> Array:  # (b, D) -> (b, d)
     """The share of each row's index that goes when one variable takes its best normal value.
 
-    A variable whose past is in the row takes it there too: all its columns are put right together.
+    ``ways``, (d, p, D), are those in which a variable may be put right, with 1 in its own column: where a row
+    holds its past too, that of a deviation which began with it, one that began a row before, and so on.
     """
-    groups = np.arange(x.shape[1])[:, None] if groups is None else groups  # (d, g)
     x = baselines.within(x, REACH)
-    unit = np.ones(x.shape[1]) if baselines.unit is None else baselines.unit
-    middle, every = baselines.rows.mean(axis=0), np.arange(len(x))
-    h = TRIED[1] - TRIED[0]
-
-    own, lowest = index(x), np.empty((len(x), len(groups)))
-    for j, columns in enumerate(groups):
-
-        def tried(
-            values: Array, columns: Indices = columns
-        ) -> Array:  # (m, b) in spreads -> (m, b)
-            rows = np.repeat(x[None], len(values), axis=0)  # (m, b, D)
-            rows[:, :, columns] = middle[columns] + unit[columns] * values[:, :, None]
-            return index(rows.reshape(-1, x.shape[1])).reshape(values.shape)
-
-        seen = tried(np.repeat(TRIED[:, None], len(x), axis=1))  # (m, b)
-        best = np.clip(seen.argmin(axis=0), 1, len(TRIED) - 2)
-        left, here, right = (seen[best + side, every] for side in (-1, 0, 1))
-        with np.errstate(invalid="ignore"):  # ∞ - ∞
-            bend = left - 2.0 * here + right
-            step = np.where(bend > 0.0, 0.5 * h * (left - right) / np.where(bend > 0, bend, 1), 0.0)
-        between = tried((TRIED[best] + np.clip(np.nan_to_num(step), -h, h))[None])
-        lowest[:, j] = np.minimum(np.minimum(seen.min(axis=0), between[0]), own)
+    ways = np.eye(x.shape[1])[:, None, :] if ways is None else ways
+    own, lowest = index(x), np.empty((len(x), len(ways)))
+    for j, way in enumerate(ways):
+        lowest[:, j] = np.minimum(
+            own, np.min([_lowest(index, baselines, x, j, w) for w in way], axis=0)
+        )
     with np.errstate(invalid="ignore"):
         return np.nan_to_num((own[:, None] - lowest) / own[:, None], nan=0.0)
+
+
+def _lowest(
+    index: Callable[[Array], Array], baselines: Baselines, x: Array, j: int, way: Array
+) -> Array:  # (b, D) -> (b,)
+    """The lowest index of each row with column j at any normal value, the others moved along the way."""
+    unit = 1.0 if baselines.unit is None else baselines.unit[j]
+    middle, every, h = baselines.rows[:, j].mean(), np.arange(len(x)), TRIED[1] - TRIED[0]
+
+    def tried(values: Array) -> Array:  # (m, b) in spreads -> (m, b)
+        by = middle + unit * values - x[:, j]  # (m, b)
+        rows = x + by[:, :, None] * way  # (m, b, D)
+        rows[:, :, j] = middle + unit * values
+        return index(rows.reshape(-1, x.shape[1])).reshape(values.shape)
+
+    seen = tried(np.repeat(TRIED[:, None], len(x), axis=1))  # (m, b)
+    best = np.clip(seen.argmin(axis=0), 1, len(TRIED) - 2)
+    left, here, right = (seen[best + side, every] for side in (-1, 0, 1))
+    with np.errstate(invalid="ignore"):  # ∞ - ∞
+        bend = left - 2.0 * here + right
+        step = np.where(bend > 0.0, 0.5 * h * (left - right) / np.where(bend > 0, bend, 1), 0.0)
+    between = tried((TRIED[best] + np.clip(np.nan_to_num(step), -h, h))[None])
+    return np.minimum(seen.min(axis=0), between[0])

@@ -23,10 +23,12 @@ from mercer.data.times import as_times
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mercer._core.types import Array, Flags, Indices
+    from mercer._core.types import Array, Flags
 
 # A row follows the one before when the time between them is that of sampling, give or take this share of it.
 SLACK = 0.5
+# A deviation in a weighted mean is also looked for as one that began so many rows before the oldest.
+SETTLING = (2, 5, 15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +147,27 @@ class Dynamics:
         """
         return values.reshape(len(values), self.lags + 1, values.shape[1] // (self.lags + 1))
 
-    def groups(self, width: int) -> Indices:  # -> (d, l + 1)
-        """The columns of each sensor in lagged rows of this width, the newest first."""
-        return np.arange(width).reshape(self.lags + 1, -1).T
+    def ways(self, unit: Array) -> Array | None:  # (D,) -> (d, p, D)
+        """How a deviation of each sensor shows in scaled lagged rows, by when it began; None where static.
+
+        ``unit`` are the spreads that columns are divided by. A deviation of 1 that began i rows ago is 1 at
+        lags 0 to i, in a weighted mean 1 - (1 - w)^(i - j + 1) at lag j. Each is brought to 1 at lag 0.
+        """
+        if self.static:
+            return None
+        ages = [
+            *range(self.lags + 1),
+            *((self.lags + n for n in SETTLING) if self.smoothing else ()),
+        ]
+        since = np.maximum(np.array(ages)[:, None] - np.arange(self.lags + 1) + 1, 0)  # (p, l + 1)
+        keeps = 0.0 if self.smoothing is None else 1.0 - self.smoothing
+        shown = self._joined(list((1.0 - keeps**since).T[:, :, None]))  # (p, l + 1)
+        d = len(unit) // (self.lags + 1)
+        out = np.zeros((d, len(ages), len(unit)))
+        for j in range(d):
+            out[j][:, j::d] = shown / unit[j::d]
+            out[j] /= out[j][:, [j]]
+        return out
 
     def names(self, names: Sequence[Any] | None, d: int) -> list[str] | None:
         """Names of the columns of lagged rows: "flow", "flow (1 row before)", …"""

@@ -273,3 +273,18 @@ def test_words_say_what_is_remembered():
         == "2 lags (chosen), rows smoothed with weight 0.5"
     )
     assert Dynamics(1).names(["flow"], 1) == ["flow", "flow (1 row before)"]
+
+
+@pytest.mark.parametrize("name", [name for name in PASTS if name != "none"])
+def test_ways_are_how_a_deviation_shows(rows, name):
+    """What a step in one sensor changes in the scaled lagged rows, seen from rows with it and without."""
+    how, unit = PASTS[name], np.linspace(0.5, 2.0, PASTS[name].width(D))
+    quiet = 0.1 * rows  # within reach, so that the mean is linear
+    step = quiet.copy()
+    step[20:, 1] += 0.7
+    change = (how.rows(step)[0] - how.rows(quiet)[0])[20 - how.lags :] / unit  # (rows since, D)
+    ways = how.ways(unit)
+    assert ways.shape == (D, len(ways[0]), len(unit))
+    for age in range(how.lags + 1):
+        np.testing.assert_allclose(ways[1, age], change[age] / change[age, 1], atol=1e-10)
+    assert Dynamics().ways(unit) is None

@@ -67,10 +67,10 @@ class Remembered:
         cls, detector: Any, read: TrainingData, rows: Rows, *, aside: Array, names: Any, time: Any
     ) -> Remembered:
         """The rows that were kept, in the order of time; a row that was set aside ends a history."""
-        step = usual_step(time, read.n)
         if detector.lags == 0 and detector.smoothing is None:
             return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
+        step = usual_step(time, read.n)
         kept = np.ones(read.n, dtype=bool)
         kept[aside[:, 0].astype(np.intp)] = False
         linked = (Dynamics(step=step).links(read.n, time) & np.append(False, kept[:-1]))[kept]

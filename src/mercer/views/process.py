@@ -193,10 +193,6 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
     if isinstance(detector, Monitoring):
         return detector
     fitted = Fitted.of(detector)
-    if fitted.detector is None:
-        msg = f"Monitoring needs a detector; got a {type(fitted.model).__name__}. Fit a "
-        msg += "`KernelPCADetector` to rows of normal operation."
-        raise InputError(msg)
     time = index_times(X) if time is None else time
     return fitted.monitor(fitted.rows(X), time=time, names=fitted.names(names, X))
 
@@ -271,7 +267,7 @@ def watched(
 
     `rows` are those without a missing cell, of which `gaps` says where they lie among all.
     """
-    detector = fitted.detector
+    detector = fitted.judge
     if not detector._past.static:  # rows are judged by those before them, missing ones included
         every = np.full((len(gaps.judged), int(rows.shape[1])), np.nan)
         every[gaps.judged] = np.asarray(rows[:])

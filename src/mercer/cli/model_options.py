@@ -98,11 +98,11 @@ DETECTOR = (
         "Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
         ["aside", "keep"],
     ),
-    click.option(
+    option(
         "--lags",
-        type=LAGS,
+        "Earlier rows that a detector judges beside each; auto: by prediction of held-out rows.",
+        LAGS,
         metavar="NUMBER|auto",
-        help="Earlier rows that a detector judges beside each; auto: by prediction of held-out rows.",
     ),
     click.option(
         "--differences",
@@ -110,17 +110,17 @@ DETECTOR = (
         default=None,
         help="Write earlier rows as differences from row to row.",
     ),
-    click.option(
+    option(
         "--smoothing",
-        type=SHARE,
+        "Weight of the newest row in a moving mean that a detector judges in its place.",
+        SHARE,
         metavar="WEIGHT",
-        help="Weight of the newest row in a moving mean that a detector judges in its place.",
     ),
-    click.option(
+    option(
         "--confidence",
-        type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        "How sure the rate of false alarms is to hold, by blocks of held-out rows.",
+        click.FloatRange(0.5, 1, min_open=True, max_open=True),
         metavar="SHARE",
-        help="How sure the rate of false alarms is to hold, by blocks of held-out rows.",
     ),
 )
 

@@ -15,6 +15,7 @@ from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
+from mercer.estimators.detector_live import Watching
 from mercer.estimators.detector_rows import Answers, Fitted, learnt_rows, refuse_sparse
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import new_rows, remember
@@ -24,6 +25,7 @@ from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, 
 from mercer.monitoring.limits import Calibration, Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
 from mercer.monitoring.statistics import STATISTICS, Gauge
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Fitted, Form, Saving, Answers, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -201,6 +203,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         warn_blind(rule, limits, far, listed(stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
         baselines = Baselines.of(gauge, limits, scaled, weights)
+        sensors = Sensors.of(engine, rows)
         # Only now, with everything done, does the estimator change.
         remember(self, X, data.rows)
         self.model_, self.limits_, self._scale, self._rule = model, limits, scale, rule
@@ -208,6 +211,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
         self.set_aside_, self.offset_ = aside, -rule.limit(limits)
+        self._sensors, self._known = sensors, None
         self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 
@@ -276,7 +280,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         every = self._read(X, gaps=True)  # (b, d)
         gaps = Gaps.of(every)
         rows = self._judge.scaled(gaps.complete(every, named))  # those that can be judged, (m, d)
-        found = self._gauge(rows)
+        found = self._gauge.steady(rows)  # to the bit as `stream` judges them
         wanted = check_top(top, explain, int(rows.shape[1]))
         alarm = ~(self._judge.index(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
     from mercer.monitoring.contributions import Baselines
+    from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.limits import Calibration, Limits, Rule
+    from mercer.monitoring.sensors import Sensors
     from mercer.monitoring.statistics import Gauge, Statistics
 
 
@@ -46,6 +48,8 @@ class Fitted:
     _gauge: Gauge
     _baselines: Baselines
     _calibration: Calibration | None
+    _sensors: Sensors | None
+    _known: KnownEvents | None
     _dtype: np.dtype[Any]
 
 

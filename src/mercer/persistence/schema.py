@@ -43,7 +43,9 @@ from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean, FeatureSpace
 from mercer.monitoring.contributions import Baselines
+from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.limits import Calibration, Limits, Rule
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.annotations import check_of
@@ -106,10 +108,12 @@ BEYOND = (
     Dictionary,
     FittedPreimage,
     Gauge,
+    KnownEvents,
     Limits,
     Neighbours,
     Quality,
     Rule,
+    Sensors,
     Stream,
 )
 OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, StreamCertificate, TileCache)
@@ -186,7 +190,7 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "_back", "_calibration", "preimage_", "set_aside_"}
+SOMETIMES = {*COMMON, "_back", "_calibration", "_known", "_sensors", "preimage_", "set_aside_"}
 
 
 def of_estimator(kind: Any) -> Stored:

@@ -1,0 +1,164 @@
+"""A detector that watches: streams of rows, events, and the faults that it knows by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._core.errors import InputError, refuse
+from mercer._core.params import Whole, require
+from mercer._core.public import Public
+from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.report import named_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer.monitoring.contributions import Baselines
+    from mercer.monitoring.events import Event
+
+BLOCK = 4096  # rows at a time
+
+
+class Watching(Public):
+    """What a fitted detector does with rows that arrive."""
+
+    n_features_in_: int
+    _baselines: Baselines
+    _known: KnownEvents | None
+
+    def stream(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        rule: AlarmRule | None = None,
+        top: int = 3,
+        state: dict[str, Any] | None = None,
+    ) -> LiveStream:
+        """Judge rows when they arrive, one by one or in blocks, to the bit as `monitor` does.
+
+        Parameters
+        ----------
+        names : sequence of d strings, optional
+            Names of the variables, as in `monitor`.
+        rule : AlarmRule, optional
+            What makes an event of alarms; 3 of 5 rows by default.
+        top : int, default=3
+            How many variables to name for an alarm; 0 names none, and is quicker.
+        state : dict, optional
+            What `LiveStream.state` gave, to go on from there.
+
+        Returns
+        -------
+        stream : LiveStream
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelPCADetector
+        >>> detector = KernelPCADetector().fit(np.random.default_rng(0).standard_normal((300, 2)))
+        >>> stream = detector.stream(names=["flow", "heat"])
+        >>> print(stream.push([0.1, -0.2], time="10:00"))
+        10:00: normal, index 0.00559 (normal)
+        >>> print(stream.push([9.0, None], time="10:01"))
+        10:01: alarm, index 9.69 (pending); missing: heat
+        """
+        check_is_fitted(self)
+        own: Any = self
+        named = named_columns(names, getattr(self, "feature_names_in_", None), self._sensors_count)
+        found = LiveStream(
+            own._judge,
+            self._baselines,
+            names=named,
+            rule=AlarmRule() if rule is None else rule,
+            top=int(require("top", top, Whole(0))),
+            sensors=vars(self).get("_sensors"),
+            known=self.known_events_,
+            lagger=self._new_lagger(),
+        )
+        if state is not None:
+            found.restore(state)
+        return found
+
+    def events(
+        self,
+        X: Any,
+        time: Any = None,
+        names: Sequence[str] | None = None,
+        rule: AlarmRule | None = None,
+    ) -> list[Event]:
+        """The events in rows of a process: alarms that belong together, and what led them.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+            In the order of time. Cells may be missing.
+        time : array-like of shape (b,), optional
+        names : sequence of d strings, optional
+        rule : AlarmRule, optional
+            What makes an event of alarms; 3 of 5 rows by default.
+
+        Returns
+        -------
+        events : list of Event
+            One that lasts to the last row ends there.
+        """
+        stream, found = self.stream(names, rule=rule), []
+        rows = np.asarray(X)
+        for start in range(0, len(rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            times = None if time is None else list(np.asarray(time)[part])
+            for verdict in stream.push_many(rows[part], times):
+                found += [] if verdict.ended is None else [verdict.ended]
+        return [*found, *stream.close()]
+
+    def learn_event(self, name: str, X: Any) -> Any:
+        """Remember what a fault looks like, so that another like it is named.
+
+        `save` keeps it in the model file. An event of the same name is learned anew.
+
+        Parameters
+        ----------
+        name : str
+            Such as "cooling water".
+        X : array-like of shape (b, d)
+            Rows of the fault; those that are no alarms don't count.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(name, str) or not name.strip():
+            refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
+        found = self.events(X, rule=AlarmRule(1, 1))
+        alarms = sum(event.alarms for event in found)
+        total = sum(
+            (event.alarms * event.signature for event in found), np.zeros(self._sensors_count)
+        )
+        if not np.any(total):
+            msg = (
+                f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. Give "
+                "rows in which the fault shows, to a detector whose kernel has a derivative."
+            )
+            raise InputError(msg)
+        self._known = self.known_events_.learned(name.strip(), total / alarms)
+        return self
+
+    @property
+    def known_events_(self) -> KnownEvents:
+        """The faults that it knows by name."""
+        found: KnownEvents | None = vars(self).get("_known")
+        return KnownEvents.none(self._sensors_count) if found is None else found
+
+    @property
+    def _sensors_count(self) -> int:
+        return int(self.n_features_in_)
+
+    def _new_lagger(self) -> Any:
+        """What keeps the last rows for lagged ones; None where a row is judged by itself."""
+        dynamics = vars(self).get("_dynamics")
+        return None if dynamics is None or dynamics.static else dynamics.lagger()

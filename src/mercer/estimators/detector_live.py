@@ -141,8 +141,8 @@ class Watching(Public):
         )
         if not np.any(total):
             msg = (
-                f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. Give "
-                "rows in which the fault shows, to a detector whose kernel has a derivative."
+                f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. "
+                "Give rows in which the fault shows, to a detector whose kernel has a derivative."
             )
             raise InputError(msg)
         self._known = self.known_events_.learned(name.strip(), total / alarms)

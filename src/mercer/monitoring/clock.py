@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.data.times import as_times
 
-# Rows in a row that are late and in order among themselves: then the clock was put back, and they are not late.
+# So many rows that are late and in order among themselves mean that the clock was put back.
 PUT_BACK = 3
 
 

@@ -1,4 +1,4 @@
-"""Slow change told from fault: how the level of the index, and of each variable, moves while no event lasts."""
+"""Slow change told from fault: how the levels of the index and of variables move while no event lasts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Rows over which levels are averaged, with weights that fall exponentially.
 MEMORY = 500
 # The level of the index, in units of that of rows held out at the fit, above which a process has drifted.
-# A mean over 500 rows of a process whose rows resemble each other for 30 is that of about 16 independent ones,
+# A mean over 500 rows of a process whose rows resemble each other for 30 is that of some 16 independent ones,
 # and within a quarter of the level at the fit in all but one of a hundred.
 DRIFTED = 1.5
 

@@ -110,7 +110,7 @@ class Event:
 
     @property
     def severity(self) -> str:
-        """ "low" up to twice the limit, "medium" up to five times, "high" above."""
+        """Of the peak: "low" up to twice the limit, "medium" up to five times, "high" above."""
         return "high" if self.peak > 5.0 else "medium" if self.peak > 2.0 else "low"
 
     @property
@@ -162,7 +162,8 @@ class Event:
     def __str__(self) -> str:
         span = f"since {self.begin}" if self.end is None else f"from {self.begin} to {self.end}"
         whole = "all" if self.alarms == self.rows else f"{self.alarms}"
-        told = f"event {self.number}, {self.kind}: {span} ({self.rows} row{'s' * (self.rows > 1)}, {whole} alarms)"
+        rows = f"{self.rows} row{'s' * (self.rows > 1)}, {whole} alarms"
+        told = f"event {self.number}, {self.kind}: {span} ({rows})"
         told += f", severity {self.severity}"
         if self.onset:
             told += f", began with {', '.join(name for name, _ in self.onset)}"
@@ -213,7 +214,7 @@ def compare_events(a: Event, b: Event) -> Comparison:
 
     one, other = a.mean_shares, b.mean_shares
     order = np.argsort(-np.abs(one - other), kind="stable")
-    columns = {
+    columns: dict[str, Any] = {
         "variable": [a.names[j] for j in order],
         "first": one[order],
         "second": other[order],
@@ -227,7 +228,7 @@ def compare_events(a: Event, b: Event) -> Comparison:
 # ── blame, in bounded memory ────────────────────────────────────────────────
 @dataclass
 class BlamePath:
-    """Shares of variables over an event of any length: stretches that grow twice as long when they are many."""
+    """Shares of variables over an event of any length: when stretches are too many, they double in length."""
 
     stretches: list[Stretch]
     height: int = 1  # alarms of a stretch

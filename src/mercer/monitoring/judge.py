@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,8 +14,9 @@ from mercer.monitoring.contributions import has_slopes
 from mercer.monitoring.drift import Drift
 from mercer.monitoring.events import as_told
 from mercer.monitoring.partial import least_index
-from mercer.monitoring.sensors import Watch, in_words
+from mercer.monitoring.sensors import Watch
 from mercer.monitoring.tracker import Judged, Tracker
+from mercer.monitoring.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,62 +30,6 @@ if TYPE_CHECKING:
     from mercer.monitoring.sensors import Sensors
 
 STATE_VERSION = 1
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Verdict:
-    """What a stream says of one row.
-
-    Attributes
-    ----------
-    row : int
-        Counted from 0.
-    time : as it was given; the count where none was
-    t2, q, index : float
-        NaN for a row that lacks cells.
-    limit : float
-        Of the index.
-    alarm : bool
-        Whether the index is above its limit.
-    judged : bool
-        Whether all cells are there.
-    at_least : float
-        The index; of a row that lacks cells the one that it has at least, whatever they would hold.
-    top : tuple of (name, share)
-        The variables behind an alarm.
-    marks : tuple of (kind, name)
-        What is wrong with the row: "missing", "frozen", "range" with the sensor; "late", "repeated",
-        "clock put back" with "".
-    state : "normal", "pending" or "raised"
-        By the alarm rule.
-    began, ended : Event or None
-        An event that was raised at this row, or that is over with it.
-    """
-
-    row: int
-    time: Any
-    t2: float
-    q: float
-    index: float
-    limit: float
-    alarm: bool
-    judged: bool
-    at_least: float
-    top: tuple[tuple[str, float], ...]
-    marks: tuple[tuple[str, str], ...]
-    state: str
-    began: Event | None = None
-    ended: Event | None = None
-
-    @property
-    def exceeds(self) -> bool:
-        """Whether the row is above the limit for certain, missing cells or not."""
-        return self.alarm or self.at_least > self.limit
-
-    def __str__(self) -> str:
-        what = "alarm" if self.exceeds else "normal" if self.judged else "not judged"
-        told = f"{self.time}: {what}, index {self.at_least:.3g} ({self.state})"
-        return f"{told}; {in_words(self.marks)}" if self.marks else told
 
 
 class Lagging(Protocol):
@@ -122,8 +66,8 @@ class LiveStream:
     rows : int
         Rows so far.
     counts : dict of str to int
-        Rows that were alarms, not judged, late, repeated; events; readings that were missing, frozen or out of
-        range.
+        Rows that were alarms, not judged, late or repeated; events; readings that were missing, frozen or
+        out of range.
     """
 
     def __init__(
@@ -270,13 +214,7 @@ class LiveStream:
         -------
         state : dict
         """
-        parts = {
-            "watch": self._watch,
-            "clock": self._clock,
-            "tracker": self._tracker,
-            "drift": self._drift,
-        }
-        own = {name: part.state() for name, part in parts.items()}
+        own = {name: part.state() for name, part in self._parts.items()}
         past = None if self._lagger is None else lagger_state(self._lagger)
         told = {"version": STATE_VERSION, "names": list(self.names), "limit": self.limit}
         return told | {"rows": self.rows, "counts": dict(self._counts), "past": past} | own
@@ -296,17 +234,17 @@ class LiveStream:
                 "Begin a new state, or use the model that wrote it."
             )
             raise InputError(msg)
-        parts = {
-            "watch": self._watch,
-            "clock": self._clock,
-            "tracker": self._tracker,
-            "drift": self._drift,
-        }
-        for name, part in parts.items():
+        for name, part in self._parts.items():
             part.restore(state[name])
         self.rows, self._counts = state["rows"], Counter(state["counts"])
         if self._lagger is not None:
             restore_lagger(self._lagger, state["past"])
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """What has a memory of its own."""
+        names = ("watch", "clock", "tracker", "drift")
+        return {name: getattr(self, f"_{name}") for name in names}
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _read(self, rows: Any) -> Array:  # (b, d), NaN where cells are missing
@@ -326,7 +264,8 @@ class LiveStream:
         if self._lagger is None:
             judged = ~np.isnan(x).any(axis=1)
             return x[judged], np.where(judged, np.cumsum(judged) - 1, -1)
-        found, place = [], np.full(len(x), -1)
+        found: list[Array] = []
+        place = np.full(len(x), -1)
         for i, (row, time) in enumerate(zip(x, stamps, strict=True)):
             if clocks[i] in ("late", "repeated"):
                 continue
@@ -340,45 +279,34 @@ class LiveStream:
     def _verdict(
         self, row: Array, time: Any, told: Any, marks: tuple[tuple[str, str], ...]
     ) -> Verdict:
-        nan = float("nan")
-        t2, q, index, scaled = told if told is not None else (nan, nan, nan, None)
-        judged = told is not None
-        alarm = judged and not index <= self.limit
+        judged, nan = told is not None, float("nan")
+        t2, q, index, scaled = told or (nan, nan, nan, None)
+        alarm = judged and not index <= self.limit  # what is no number is not normal
         at_least = index if judged else self._at_least(row)
-        exceeds = alarm or at_least > self.limit
-        shown = self._explained(scaled) if alarm and self._top else None
-        top = () if shown is None else tuple(leading(shares(shown[0]), self.names, self._top))
-        ratio = at_least / self.limit
-        state, news = self._tracked(time, exceeds, judged, ratio, scaled, shown, marks)
+        exceeds, ratio = alarm or at_least > self.limit, at_least / self.limit
+        shown = self._explained(scaled) if alarm and self._top else (None, None)
+        top = () if shown[0] is None else leading(shares(shown[0]), self.names, self._top)
+        kept = scaled if exceeds else None
+        seen = Judged(self.rows, as_told(time), exceeds, judged, ratio, kept, *shown)
+        state, began, ended = self._tracked(seen, marks)
         if judged and state == "normal":
-            self._drift.add(ratio, scaled)
+            self._drift.add(ratio, scaled)  # type: ignore[arg-type]  # judged rows have one
         self._counts["alarms"] += int(exceeds)
         self._counts["unjudged"] += int(not judged)
         self.rows += 1
-        began = next((event for event in news if event.end is None), None)
-        ended = next((event for event in news if event.end is not None), None)
         own = (self.rows - 1, time, t2, q, index, self.limit, alarm, judged, at_least)
-        return Verdict(*own, top, marks, state, began, ended)
+        return Verdict(*own, tuple(top), marks, state, began, ended)
 
     def _tracked(
-        self,
-        time: Any,
-        exceeds: bool,
-        judged: bool,
-        ratio: float,
-        scaled: Any,
-        shown: Any,
-        marks: Any,
-    ) -> tuple[str, list[Event]]:
-        """The alarm logic, which rows outside of their turn don't reach."""
+        self, seen: Judged, marks: tuple[tuple[str, str], ...]
+    ) -> tuple[str, Event | None, Event | None]:
+        """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
         if any(kind in ("late", "repeated") for kind, _ in marks):
-            return ("raised" if self._tracker.raised else "normal"), []
-        kept = scaled if exceeds else None
-        contributions, deviation = shown if shown is not None else (None, None)
-        row = Judged(
-            self.rows, as_told(time), exceeds, judged, ratio, kept, contributions, deviation
-        )
-        return self._tracker(row, "drift" if self._drift.drifted else "fault")
+            return "raised" if self._tracker.raised else "normal", None, None
+        state, event = self._tracker(seen, "drift" if self._drift.drifted else "fault")
+        if event is None:
+            return state, None, None
+        return (state, event, None) if event.end is None else (state, None, event)
 
     def _at_least(self, row: Array) -> float:
         """What a row with missing cells has at least; nothing is known of lagged rows."""
@@ -395,7 +323,7 @@ class LiveStream:
         judge = self._judge
         return self._of_sensors(gains(lambda y: judge.index(judge.gauge(y)), self._baselines, x))
 
-    def _explained(self, scaled: Array) -> tuple[Array, Array]:  # (D,) -> (d,), (d,)
+    def _explained(self, scaled: Any) -> tuple[Array, Array]:  # (D,) -> (d,), (d,)
         """Contributions to the index of a row, and how far each variable lies from normal."""
         judge, one = self._judge, scaled[None]
         found, _ = self._baselines.explain_within_reach(

@@ -20,7 +20,7 @@ LIKE = 0.35
 
 @dataclass(frozen=True)
 class Nearest:
-    """The known event that is nearest, and how far it is: 0 for the same blame, 1 for no variable in common."""
+    """The known event that is nearest, and how far: 0 for the same blame, 1 for no variable in common."""
 
     name: str
     distance: float

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mercer.engine.base import Engine
 
 # A sensor is frozen when it repeats itself for longer than this many times the longest such stretch of the
-# training rows, and no less than FEWEST rows. An analyser that reports every tenth row is not frozen in between.
+# training rows, and no less than FEWEST rows. An analyser that reports every tenth row is not frozen between.
 TIMES, FEWEST = 3.0, 10
 KINDS = ("missing", "frozen", "range")
 

@@ -103,8 +103,8 @@ class Tracker:
         self._shelved: dict[str, int] = {}  # variable, "" for all, to the row until which
         self.count = 0
 
-    def __call__(self, row: Judged, kind: str) -> tuple[str, list[Event]]:
-        """The state after the next row, and events that began or ended with it.
+    def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None]:
+        """The state after the next row, and the event that began or ended with it.
 
         ``kind`` is what an event that begins here is called.
         """
@@ -117,10 +117,10 @@ class Tracker:
         else:
             self._open.add(row)
         if self._switch.raised and not was:
-            return state, [self._begin(row.row, kind)]
+            return state, self._begin(row.row, kind)
         if was and not self._switch.raised:
-            return state, [self._end()]
-        return state, []
+            return state, self._end()
+        return state, None
 
     def close(self) -> list[Event]:
         """The event that still lasts, ended: there are no more rows."""
@@ -194,12 +194,14 @@ class Tracker:
         """What led in the first alarms: variables with at least half of the largest gain."""
         own = self._open
         assert own is not None
-        gain = np.zeros(len(self._names))
+        gain: Any = np.zeros(len(self._names))
         if own.onset_rows:
             gain = self._gains(np.stack(own.onset_rows)).mean(axis=0)
         if gain.max() < LEAST_GAIN and own.onset_contributions:
             told = np.stack(own.onset_contributions)
-            gain = beginning(Run(0, len(told) - 1, len(told), 0), told, np.arange(len(told)))
+            gain = beginning(
+                Run(0, len(told) - 1, len(told), 0), told, np.arange(len(told), dtype=np.float64)
+            )
         named = leading(gain, self._names, TOP)
         return tuple((name, share) for name, share in named if share >= 0.5 * named[0][1])
 

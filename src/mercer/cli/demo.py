@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer import plots
-from mercer.app.demo import CASES, FAULT_AT, DemoRequest
+from mercer.app.demo import CASES, FAULT_AT, MINUTES, WARM_AT, DemoRequest
 from mercer.cli.ending import refuse
 from mercer.cli.plot_file import new_figure, save
 from mercer.cli.verb import Call, verb
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     nargs=2,
     metavar="NORMAL FAULTY",
     help="Write two CSV files of a made process with five sensors, one in order and one whose "
-    f"flow sensor drifts from minute {FAULT_AT} on.",
+    f"flow sensor drifts from minute {FAULT_AT} to {MINUTES}, which Q sees, and whose cooling "
+    f"water gets warm from minute {WARM_AT} on, which T² sees.",
 )
 def demo(call: Call, out: Path | None, csv: str | None, process: tuple[str, str] | None) -> None:
     """Fit two circles and two moons; print what was found, draw it.

@@ -54,7 +54,7 @@ def test_the_table_is_pythons_to_the_last_bit(plant, seen):
     assert [row["top"] for row in rows] == list(seen.table["top"])
     assert rows[0]["time"] == "2026-01-05T06:00"
     assert "began: flow" in result.stderr
-    assert "about 3 would be alarms by chance (1 %)" in result.stderr
+    assert "about 4 would be alarms by chance (1 %)" in result.stderr
 
 
 def test_json_is_the_table_with_the_variables_taken_apart(plant, seen):

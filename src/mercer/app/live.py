@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from mercer._core.errors import DataError, InputError
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.monitor import named_by_time, require_detector
-from mercer.app.outcome import Request, Run
+from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, open_model
 from mercer.data.lines import Lines
 from mercer.monitoring.alarm_rule import AlarmRule
@@ -81,8 +82,8 @@ class LiveRequest(OfModel, Request["Watched"]):
         named_by_time(run, self.time)
         found = open_model(self.model)
         require_detector(found)
-        before = _loaded(self.state)
         self._check_outputs()
+        before = _loaded(self.state)
         paths = (self.data, *self.more)
         sinks = Sinks.of(self, found, before, several=len(paths) > 1)
         units = [Unit.of(self, run, found, path, before) for path in paths]
@@ -102,8 +103,10 @@ class LiveRequest(OfModel, Request["Watched"]):
             named["metrics"] = self.metrics
         given = {option: path for option, path in named.items() if path is not None}
         for option, path in given.items():
-            others = [other for name, other in given.items() if name != option]
-            check_output(path, (*inputs, *others), option=option)
+            check_output(path, inputs, option=option)
+        if len({os.path.realpath(path) for path in given.values()}) < len(given):
+            paths = ", ".join(given.values())
+            refuse("{paths}: two of these are one file. Give each its own name.", paths=paths)
 
 
 # ── one unit ────────────────────────────────────────────────────────────────

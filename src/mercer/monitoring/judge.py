@@ -216,7 +216,11 @@ class LiveStream:
         """
         own = {name: part.state() for name, part in self._parts.items()}
         past = None if self._lagger is None else lagger_state(self._lagger)
-        told = {"version": STATE_VERSION, "names": list(self.names), "limit": self.limit}
+        told = {
+            "version": STATE_VERSION,
+            "names": list(self.names),
+            "limits": self._marks_of_model(),
+        }
         return told | {"rows": self.rows, "counts": dict(self._counts), "past": past} | own
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -227,10 +231,10 @@ class LiveStream:
         state : dict
             Of a stream of the same model.
         """
-        same = (STATE_VERSION, list(self.names), self.limit)
-        if (state.get("version"), state.get("names"), state.get("limit")) != same:
+        same = (STATE_VERSION, list(self.names), self._marks_of_model())
+        if (state.get("version"), state.get("names"), state.get("limits")) != same:
             msg = (
-                "state must be that of a stream of the same model; its version, variables or limit differ. "
+                "state must be that of a stream of the same model; its version, variables or limits differ. "
                 "Begin a new state, or use the model that wrote it."
             )
             raise InputError(msg)
@@ -239,6 +243,11 @@ class LiveStream:
         self.rows, self._counts = state["rows"], Counter(state["counts"])
         if self._lagger is not None:
             restore_lagger(self._lagger, state["past"])
+
+    def _marks_of_model(self) -> list[float]:
+        """What tells one model from another: its limits, which no two fits share."""
+        limits = self._judge.limits
+        return [float(limits.t2), float(limits.q), self.limit]
 
     @property
     def _parts(self) -> dict[str, Any]:

@@ -25,6 +25,9 @@ ROUNDING = 1e-12
 # Rows that are judged together. BLAS sums in an order that depends on the shapes of its matrices: in groups
 # of one height a row has the same bits alone, in a block and in a file.
 GROUP = 32
+# Engines take another way for numbers beyond a range of theirs, and with one such row all beside it. Scaled
+# rows whose largest reading is out of this range, within all of theirs, are judged by themselves.
+ORDINARY = (1e-6, 1e6)
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,15 +97,16 @@ class Gauge:
 
         A row that arrives by itself is judged as it is in a file of a million.
         """
-        n = len(x)
-        full = n - n % GROUP
-        parts = [x[i : i + GROUP] for i in range(0, full, GROUP)]
-        if full < n:  # the last group is filled up with copies of its last row
-            parts.append(x[np.minimum(np.arange(full, full + GROUP), n - 1)])
-        if not parts:
-            return self(x)
-        found = Statistics.joined([self(part) for part in parts])
-        return Statistics(found.t2[:n], found.q[:n])
+        largest = np.abs(x).max(axis=1, initial=0.0)  # (b,)
+        usual = (ORDINARY[0] < largest) & (largest < ORDINARY[1])
+        at = np.flatnonzero(usual)
+        groups = [at[i : i + GROUP] for i in range(0, len(at), GROUP)]
+        groups += [np.array([i]) for i in np.flatnonzero(~usual)]
+        t2, q = np.empty(len(x)), np.empty(len(x))
+        for own in groups:  # each is filled up with copies of its last row
+            found = self(x[own[np.minimum(np.arange(GROUP), len(own) - 1)]])
+            t2[own], q[own] = found.t2[: len(own)], found.q[: len(own)]
+        return Statistics(t2, q)
 
     def nested(self, x: Rows, sizes: list[int], weights: Array | None = None) -> list[Statistics]:
         """T² and Q by the first k components alone, for each k; what they leave out is part of Q."""

@@ -29,7 +29,7 @@ class Verdict:
     judged : bool
         Whether all cells are there.
     at_least : float
-        The index; of a row that lacks cells the one that it has at least, whatever they would hold.
+        The index; of a row that lacks cells the one that it has at least, whatever normal values they hold.
     top : tuple of (name, share)
         The variables behind an alarm.
     marks : tuple of (kind, name)

@@ -111,7 +111,7 @@ class Event:
     @property
     def severity(self) -> str:
         """Of the peak: "low" up to twice the limit, "medium" up to five times, "high" above."""
-        return "high" if self.peak > 5.0 else "medium" if self.peak > 2.0 else "low"
+        return severity(self.peak)
 
     @property
     def led(self) -> Named:
@@ -244,6 +244,11 @@ class BlamePath:
             self.stretches = [one.merged(other) for one, other in pairs]
             self.height *= 2
         self.stretches.append(fresh)
+
+
+def severity(peak: float) -> str:
+    """In words: "low" up to twice the limit, "medium" up to five times, "high" above."""
+    return "high" if peak > 5.0 else "medium" if peak > 2.0 else "low"
 
 
 def as_told(time: Any) -> Any:

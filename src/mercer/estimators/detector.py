@@ -211,7 +211,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, Watching, OutlierMixin, B
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
         self.set_aside_, self.offset_ = aside, -rule.limit(limits)
-        self._sensors, self._known = sensors, None
+        self._sensors, self._known, self._lineage = sensors, None, ()
         self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, refuse
-from mercer._core.params import Whole, require
+from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.judge import LiveStream
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.events import Event
+    from mercer.monitoring.lineage import Generation
 
 BLOCK = 4096  # rows at a time
 
@@ -147,6 +148,41 @@ class Watching(Public):
             raise InputError(msg)
         self._known = self.known_events_.learned(name.strip(), total / alarms)
         return self
+
+    def updated(self, X: Any, *, memory: int = 2000, guard: float = 3.0, why: str = "") -> Any:
+        """A new detector that has followed a drift through these rows; this one stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d)
+            The latest rows, in the order of time. Those that lack a cell are left out.
+        memory : int, default=2000
+            Rows that count, or so: the weight of a row falls by 1/memory with each that follows.
+        guard : float, default=3.0
+            Times the limit beyond which a row is taken for a fault, and not learned.
+        why : str, default=""
+            A remark for ``lineage_``.
+
+        Returns
+        -------
+        detector : KernelPCADetector
+            With a model that is an `IncrementalKernelPCA`, limits from rows that were judged before they
+            were learned, and one more entry in ``lineage_``.
+        """
+        from mercer.estimators.detector_update import updated
+
+        require("memory", memory, Whole(2))
+        require("guard", guard, Number(1))
+        own: Any = self
+        read = own._read(X, gaps=True)
+        rows = own._judge.scaled(read[~np.isnan(read).any(axis=1)])
+        return updated(self, rows, memory=int(memory), guard=float(guard), why=str(why))
+
+    @property
+    def lineage_(self) -> tuple[Generation, ...]:
+        """Its updates, the first one first; nothing for one that was fitted and never updated."""
+        found: tuple[Generation, ...] | None = vars(self).get("_lineage")
+        return () if found is None else found
 
     @property
     def known_events_(self) -> KnownEvents:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.limits import Calibration, Limits, Rule
+    from mercer.monitoring.lineage import Generation
     from mercer.monitoring.sensors import Sensors
     from mercer.monitoring.statistics import Gauge, Statistics
 
@@ -50,6 +51,7 @@ class Fitted:
     _calibration: Calibration | None
     _sensors: Sensors | None
     _known: KnownEvents | None
+    _lineage: tuple[Generation, ...]
     _dtype: np.dtype[Any]
 
 

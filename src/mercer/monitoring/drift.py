@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Rows over which levels are averaged, with weights that fall exponentially.
 MEMORY = 500
+# And those before an event, which tell whether the process was on its way there or broke.
+BEFORE = 100
 # The level of the index, in units of that of rows held out at the fit, above which a process has drifted.
 # A mean over 500 rows of a process whose rows resemble each other for 30 is that of some 16 independent ones,
 # and within a quarter of the level at the fit in all but one of a hundred.
@@ -60,7 +62,7 @@ class Drift:
     ) -> None:
         self._names, self._usual = tuple(names), usual  # None: the first rows tell
         self._centre, self._unit = centre, unit
-        self._mean, self._rows = 0.0, 0
+        self._mean, self._lately, self._rows = 0.0, 0.0, 0
         self._where = np.zeros(len(centre))
 
     def add(self, index: float, scaled: Array) -> None:
@@ -68,6 +70,7 @@ class Drift:
         self._rows += 1
         weight = 1.0 / min(self._rows, MEMORY)
         self._mean += weight * (min(index, 1.0) - self._mean)
+        self._lately += (min(index, 1.0) - self._lately) / min(self._rows, BEFORE)
         off = np.clip((scaled - self._centre) / self._unit, -10.0, 10.0)
         self._where += weight * (off - self._where)
         if self._usual is None and self._rows == MEMORY:
@@ -83,6 +86,12 @@ class Drift:
         """Whether the level has left what is usual."""
         return self._rows >= MEMORY // 2 and self.level > DRIFTED
 
+    @property
+    def rising(self) -> bool:
+        """Whether the last rows before now lay farther out than is usual: a drift on its way to the limit."""
+        known = self._usual is not None and self._usual > 0.0 and self._rows >= BEFORE
+        return known and self._lately > DRIFTED * self._usual  # type: ignore[operator]
+
     def report(self) -> DriftReport:
         """What is known so far."""
         d = len(self._names)
@@ -93,10 +102,11 @@ class Drift:
 
     def state(self) -> dict[str, Any]:
         """What JSON can hold of it."""
-        own = {"mean": self._mean, "rows": self._rows, "usual": self._usual}
+        own = {"mean": self._mean, "lately": self._lately, "rows": self._rows, "usual": self._usual}
         return own | {"where": self._where.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
-        self._mean, self._rows, self._usual = state["mean"], state["rows"], state["usual"]
+        self._mean, self._lately = state["mean"], state["lately"]
+        self._rows, self._usual = state["rows"], state["usual"]
         self._where = np.array(state["where"], dtype=np.float64)

@@ -298,7 +298,7 @@ class LiveStream:
         kept = scaled if exceeds else None
         seen = Judged(self.rows, as_told(time), exceeds, judged, ratio, kept, *shown)
         state, began, ended = self._tracked(seen, marks)
-        if judged and state == "normal":
+        if judged and state != "raised":
             self._drift.add(ratio, scaled)  # type: ignore[arg-type]  # judged rows have one
         self._counts["alarms"] += int(exceeds)
         self._counts["unjudged"] += int(not judged)
@@ -312,7 +312,7 @@ class LiveStream:
         """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
         if any(kind in ("late", "repeated") for kind, _ in marks):
             return "raised" if self._tracker.raised else "normal", None, None
-        state, event = self._tracker(seen, "drift" if self._drift.drifted else "fault")
+        state, event = self._tracker(seen, "drift" if self._drift.rising else "fault")
         if event is None:
             return state, None, None
         return (state, event, None) if event.end is None else (state, None, event)

@@ -45,6 +45,7 @@ from mercer.model.space import FeatureMean, FeatureSpace
 from mercer.monitoring.contributions import Baselines
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.limits import Calibration, Limits, Rule
+from mercer.monitoring.lineage import Generation
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
@@ -108,6 +109,7 @@ BEYOND = (
     Dictionary,
     FittedPreimage,
     Gauge,
+    Generation,
     KnownEvents,
     Limits,
     Neighbours,
@@ -190,7 +192,16 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "_back", "_calibration", "_known", "_sensors", "preimage_", "set_aside_"}
+SOMETIMES = {
+    *COMMON,
+    "_back",
+    "_calibration",
+    "_known",
+    "_lineage",
+    "_sensors",
+    "preimage_",
+    "set_aside_",
+}
 
 
 def of_estimator(kind: Any) -> Stored:

@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from markets.commands import good, run
-from mercer import app
+from mercer import app, load
 from mercer.app.live import LiveRequest
 
 
@@ -278,3 +278,20 @@ def test_input_without_a_row_to_judge(plant, text, words):
     result = run("monitor", plant / "d.mercer", "-", input=text)
     assert result.exit_code == 3
     assert words in result.stderr
+
+
+# ── retraining ──────────────────────────────────────────────────────────────
+def test_a_detector_is_taught_a_drift_and_a_fault_by_name(plant, lines, tmp_path):
+    newer, knows, fault = (tmp_path / name for name in ("n.mercer", "k.mercer", "fault.csv"))
+    told = good("retrain", plant / "d.mercer", plant / "normal.csv", "-o", newer, "--why", "May")
+    assert "300 of 300 rows learned" in told.stderr
+    assert "they agree on" in told.stderr
+    assert load(newer).model.lineage_[0].why == "May"
+    fault.write_text(lines[0] + "".join(lines[240:300]))
+    good("retrain", plant / "d.mercer", fault, "--event", "flow sensor", "-o", knows)
+    seen = run("monitor", knows, plant / "faulty.csv", "--marks")
+    assert "like 'flow sensor' (distance 0." in seen.stderr
+    assert "unlike any known, nearest 'flow sensor'" in seen.stderr
+    same = run("retrain", newer, plant / "normal.csv", "-o", newer)
+    assert same.exit_code == 2
+    assert "there to go back to" in same.stderr

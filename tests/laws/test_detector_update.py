@@ -91,7 +91,9 @@ def test_lineage_is_in_the_file_and_the_old_model_stays(old, new, drift, tmp_pat
 
 
 def test_models_that_keep_neither_rows_nor_sums_are_refused():
-    detector = KernelPCADetector(approximation="nystrom(landmarks=30)", n_components=5, kernel="rbf")
+    detector = KernelPCADetector(
+        approximation="nystrom(landmarks=30)", n_components=5, kernel="rbf"
+    )
     with pytest.raises(ValueError, match="keeps its rows or their sums"):
         detector.fit(plant(300, 1)).updated(plant(100, 2))
     with pytest.raises(ValueError, match="memory must be"):

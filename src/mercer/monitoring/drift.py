@@ -22,6 +22,9 @@ BEFORE = 100
 # A mean over 500 rows of a process whose rows resemble each other for 30 is that of some 16 independent ones,
 # and within a quarter of the level at the fit in all but one of a hundred.
 DRIFTED = 1.5
+LIFTED = (
+    1.2  # and by how much the level over 500 rows is raised, at least, when a drift meets the limit
+)
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,13 @@ class Drift:
 
     @property
     def rising(self) -> bool:
-        """Whether the last rows before now lay farther out than is usual: a drift on its way to the limit."""
-        known = self._usual is not None and self._usual > 0.0 and self._rows >= BEFORE
-        return known and self._lately > DRIFTED * self._usual  # type: ignore[operator]
+        """Whether rows have been farther out than usual for long: a drift on its way to the limit.
+
+        A fault that takes a minute to develop lifts the last 100 rows, and hardly the last 500.
+        """
+        if not self._usual or self._rows < MEMORY // 2:
+            return False
+        return self._lately > DRIFTED * self._usual and self.level > LIFTED
 
     def report(self) -> DriftReport:
         """What is known so far."""

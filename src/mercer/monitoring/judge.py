@@ -311,7 +311,7 @@ class LiveStream:
     ) -> tuple[str, Event | None, Event | None]:
         """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
         if any(kind in ("late", "repeated") for kind, _ in marks):
-            return "raised" if self._tracker.raised else "normal", None, None
+            return self._tracker.standing, None, None
         state, event = self._tracker(seen, "drift" if self._drift.rising else "fault")
         if event is None:
             return state, None, None

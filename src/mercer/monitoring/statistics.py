@@ -24,7 +24,7 @@ STATISTICS: tuple[str, ...] = get_args(Statistic)
 ROUNDING = 1e-12
 # Rows that are judged together. BLAS sums in an order that depends on the shapes of its matrices: in groups
 # of one height a row has the same bits alone, in a block and in a file.
-GROUP = 32
+GROUP = 16
 # Engines take another way for numbers beyond a range of theirs, and with one such row all beside it. Scaled
 # rows whose largest reading is out of this range, within all of theirs, are judged by themselves.
 ORDINARY = (1e-6, 1e6)

@@ -101,7 +101,7 @@ class Tracker:
         self._recent: deque[Judged] = deque(maxlen=rule.m + rule.delay)
         self._open: _Open | None = None
         self._shelved: dict[str, int] = {}  # variable, "" for all, to the row until which
-        self.count = 0
+        self.standing, self.count = "normal", 0
 
     def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None]:
         """The state after the next row, and the event that began or ended with it.
@@ -109,18 +109,17 @@ class Tracker:
         ``kind`` is what an event that begins here is called.
         """
         was = self._switch.raised
-        state = "raised" if was else "normal"
         if row.judged or row.alarm:
-            state = self._switch(row.alarm, row.index)
+            self.standing = self._switch(row.alarm, row.index)
         if self._open is None:
             self._recent.append(row)
         else:
             self._open.add(row)
         if self._switch.raised and not was:
-            return state, self._begin(row.row, kind)
+            return self.standing, self._begin(row.row, kind)
         if was and not self._switch.raised:
-            return state, self._end()
-        return state, None
+            return self.standing, self._end()
+        return self.standing, None
 
     def close(self) -> list[Event]:
         """The event that still lasts, ended: there are no more rows."""
@@ -129,11 +128,6 @@ class Tracker:
     def shelve(self, row: int, rows: int, variable: str = "") -> None:
         """Don't announce events that begin with a variable, or any, for so many rows."""
         self._shelved[variable] = row + rows
-
-    @property
-    def raised(self) -> bool:
-        """Whether an event lasts."""
-        return self._open is not None
 
     @property
     def current(self) -> Event | None:
@@ -213,6 +207,7 @@ class Tracker:
             "recent": [_row_state(row) for row in self._recent],
             "open": None if self._open is None else _open_state(self._open),
             "shelved": self._shelved,
+            "standing": self.standing,
             "count": self.count,
         }
 
@@ -223,7 +218,7 @@ class Tracker:
         self._recent.extend(_row_of(row) for row in state["recent"])
         self._open = None if state["open"] is None else _open_of(state["open"])
         self._shelved = dict(state["shelved"])
-        self.count = state["count"]
+        self.standing, self.count = state["standing"], state["count"]
 
 
 # ── rows and events as JSON can hold them ───────────────────────────────────

@@ -27,7 +27,7 @@ EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
 mercer fit normal.csv --id time --model detector -o detector.mercer
 mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4
-tail -n +1 faulty.csv | mercer monitor detector.mercer - --events events.jsonl  # row by row"""
+mercer monitor detector.mercer faulty.csv --state state.json --events events.jsonl  # exit code 4"""
 
 
 @verb("reading", "memory", example=EXAMPLE)

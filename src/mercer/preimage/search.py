@@ -13,7 +13,7 @@ from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.slopes import FixedPoints
+from mercer.engine.steps import FixedPoints
 from mercer.kernels.slopes import radial_slope
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
@@ -113,8 +113,8 @@ class SearchBack:
         d = int(self.near.rows.shape[1])
         points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
         starts, width = self.method.n_starts + 1, self.space.projection.sections.width
-        # Of points and of their slopes there are several arrays, of values k(x, Z) there may be none.
-        most = SLICE_NUMBERS // (max(self.n_rows, d) * starts)
+        # Distances of scores are (b, n), points and slopes (b · starts, d); of k(x, Z) there may be none.
+        most = SLICE_NUMBERS // max(self.n_rows, d * starts)
         height = max(1, min(self._numbers // (width * starts), most))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]

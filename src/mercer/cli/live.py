@@ -60,6 +60,7 @@ def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict
     """Whether rows are judged as they arrive. A document and a chart need all of them."""
     whole = chart is not None or call.as_json
     asked = [f"--{name}" for name in LIVE if options.get(name)]
+    asked += ["--rule"] if flagged("rule") else []
     if whole and (asked or len(data) > 1):
         why = "--chart" if chart is not None else "--json"
         what = asked[0] if asked else "several files"

@@ -30,6 +30,7 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
 @click.option(
     "--guard",
     type=click.FloatRange(1, min_open=True),
+    metavar="NUMBER",
     default=3.0,
     help="Times the limit beyond which a row is a fault, and not learned.",
 )

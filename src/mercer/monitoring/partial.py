@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.monitoring.alarms import TRIED
+from mercer.monitoring.statistics import GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 # Of a row that lacks more than this share of its cells nothing is said.
 MOST_MISSING = 0.25
 SWEEPS = 2  # over several missing cells: what fits one depends on the others
-FINER = 3  # times that the values around the best are tried, each time in steps an eighth as wide
+# Values that a cell is tried with, in spreads around normal: as many as are judged at once. Then again around
+# the best, so narrow that the next ones of the first time are just within.
+TRIED = np.linspace(-4.0, 4.0, GROUP)
+TIMES, NARROWER = 3, 7.0
 
 
 def least_index(
@@ -38,12 +41,12 @@ def least_index(
     for _ in range(1 if len(absent) == 1 else SWEEPS):
         for j in absent:
             centre, width = middle[j], unit[j]
-            for _ in range(FINER):
+            for _ in range(TIMES):
                 tried = np.repeat(filled[None], len(TRIED), axis=0)
                 tried[:, j] = centre + width * TRIED
                 found = index(tried)
                 best = int(np.argmin(found))
-                centre, width = tried[best, j], width / 8.0
+                centre, width = tried[best, j], width / NARROWER
                 if found[best] < least:
                     filled, least = tried[best], float(found[best])
     return least

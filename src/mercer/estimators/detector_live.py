@@ -61,12 +61,13 @@ class Watching(Public):
         --------
         >>> import numpy as np
         >>> from mercer import KernelPCADetector
-        >>> detector = KernelPCADetector().fit(np.random.default_rng(0).standard_normal((300, 2)))
-        >>> stream = detector.stream(names=["flow", "heat"])
-        >>> print(stream.push([0.1, -0.2], time="10:00"))
-        10:00: normal, index 0.00559 (normal)
-        >>> print(stream.push([9.0, None], time="10:01"))
-        10:01: alarm, index 9.69 (pending); missing: heat
+        >>> detector = KernelPCADetector().fit(np.random.default_rng(0).standard_normal((300, 4)))
+        >>> stream = detector.stream(names=["flow", "heat", "level", "power"])
+        >>> stream.push([0.1, -0.2, 0.0, 0.3], time="10:00").alarm
+        False
+        >>> verdict = stream.push([7.0, None, 0.2, 0.1], time="10:01")
+        >>> verdict.judged, verdict.exceeds, verdict.marks
+        (False, True, (('missing', 'heat'),))
         """
         check_is_fitted(self)
         own: Any = self

@@ -1,0 +1,58 @@
+// A width on a logarithmic slider, the median rule marked on it, with the number beside it for those who know theirs.
+
+import { fresh, h } from "../core/dom.js";
+import { number } from "../draw/scale.js";
+
+const STEP = 0.02; // decades a key press: a factor of 1.05
+
+/** A number short enough for an expression and exact enough to come back as the same slider place. */
+export const brief = (x) => String(Number(x.toPrecision(4)));
+
+/** widthSlider(width, change): `change(text of the number)` while the finger is down. */
+export function widthSlider(width, change) {
+  const id = fresh("width"), low = Math.log10(width.low), high = Math.log10(width.high);
+  const range = h("input", { type: "range", id, min: low, max: high, step: STEP / 2, class: "log" });
+  const twin = h("input", { type: "text", inputmode: "decimal", class: "twin", "aria-label": `${width.name} of ${width.of} as a number`, autocomplete: "off" });
+  const tick = h("button", { type: "button", class: "median", title: "Set to the median rule" }, "median");
+  const root = h("div", { class: "width" },
+    h("div", { class: "width-head" }, h("label", { for: id }, h("b", {}, symbol(width.name)), ` ${width.name} of ${width.of}`), twin),
+    h("div", { class: "log-track" }, range, tick), h("div", { class: "ends" }, h("span", {}, meaning(width.name)[0]), h("span", {}, meaning(width.name)[1])));
+  let held = width;
+
+  function show(value) {
+    range.value = Math.log10(value);
+    range.setAttribute("aria-valuetext", `${width.name} ${number(value, 3)}`);
+    if (document.activeElement !== twin) twin.value = brief(value);
+  }
+  function set(next) {
+    held = next;
+    tick.hidden = !next.median;
+    if (next.median) tick.style.left = `${(100 * (Math.log10(next.median) - low)) / (high - low)}%`;
+    if (document.activeElement !== range || !range.matches(":active")) show(next.value);
+  }
+  const give = (value) => {
+    show(value);
+    change(held.before + brief(value) + held.after);
+  };
+  range.addEventListener("input", () => give(10 ** Number(range.value)));
+  range.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 0.3, PageDown: -0.3 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    give(10 ** Math.min(high, Math.max(low, Number(range.value) + by)));
+  });
+  twin.addEventListener("change", () => {
+    const value = Number(twin.value.replace(",", ".").replace("−", "-"));
+    const fine = Number.isFinite(value) && value > 0;
+    twin.setAttribute("aria-invalid", String(!fine));
+    if (fine) give(value);
+  });
+  tick.addEventListener("click", () => held.median && give(held.median));
+  set(width);
+  return { root, set, same: (other) => other.name === width.name && other.of === width.of && other.low === width.low };
+}
+
+const symbol = (name) => ({ gamma: "γ", sigma: "σ", length_scale: "ℓ", alpha: "α", coef0: "c₀", nu: "ν" })[name] ?? name[0];
+
+/** What either end of a slider does to a kernel. */
+const meaning = (name) => (name === "gamma" ? ["wide, nearly linear", "narrow, every row alone"] : name === "sigma" || name === "length_scale" ? ["narrow", "wide"] : ["small", "large"]);

@@ -1,0 +1,101 @@
+// Pre-images: the rows taken to their scores and back to input space, beside what always answering with the mean would lose.
+
+import { fill, h, s } from "../core/dom.js";
+import { Cloud } from "../draw/cloud.js";
+import { Plot } from "../draw/plot.js";
+import { extent, number, percent } from "../draw/scale.js";
+import { coloursFor } from "../core/session.js";
+import { panel } from "./frame.js";
+import { describe } from "./tip.js";
+
+const THREADS = 600; // rows whose way back is drawn as a line
+
+/** Two bars: the error of the pre-images and that of the mean, which a model must beat. */
+function meter({ rms, mean_rms: mean }) {
+  if (!(mean > 0)) return null;
+  const share = rms / mean;
+  const bar = (value, kind) => {
+    const fillBar = h("span", { class: `filled ${kind}` });
+    fillBar.style.width = `${Math.min(100, (100 * value) / Math.max(rms, mean))}%`;
+    return h("span", { class: "track" }, fillBar);
+  };
+  return h("dl", { class: "meter" },
+    h("div", {}, h("dt", {}, "pre-images"), h("dd", {}, bar(rms, share < 1 ? "good" : "bad"), number(rms))),
+    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean))),
+    h("p", {}, share < 1 ? `${percent(1 - share * share, 0)} of the squared error of the mean is gone.` : "No better than always answering with the mean."));
+}
+
+export function backPanel(session) {
+  const { store } = session;
+  const plot = new Plot("Rows and their pre-images");
+  const extra = h("div", { class: "back-extra" });
+  const body = h("div", {}, plot.root, extra);
+  const frame = panel("Pre-image", { body, waits: "Pre-images are drawn when the fit is at rest." });
+  plot.root.setAttribute("aria-describedby", frame.caption.id);
+  const threads = s("g");
+  plot.over.append(threads);
+  let answer = null;
+  const cloud = new Cloud(plot, {
+    hover: (row) => store.set({ hover: row }),
+    select: (rows, how) => session.select(rows, how),
+    describe: (row) => [...(describe(session, row) ?? []), ...lost(row)],
+  });
+  const lost = (row) => {
+    const i = cloud.indexOf(row), error = answer?.arrays.row_error?.[i];
+    return error === undefined ? [] : [`error ${number(error)}`];
+  };
+
+  /** Where each row was, relative to the centre of the pre-images. */
+  function sources() {
+    const { rows } = store.state;
+    if (!rows?.arrays.points) return null;
+    const from = rows.header.centre, to = answer.header.panels.back.centre;
+    const place = rows.arrays.rows && new Map(Array.from(rows.arrays.rows, (row, i) => [row, i]));
+    return (row) => {
+      const i = place ? place.get(row) : row;
+      return i === undefined ? null : [rows.arrays.points[2 * i] + from[0] - to[0], rows.arrays.points[2 * i + 1] + from[1] - to[1]];
+    };
+  }
+
+  plot.layers.unshift((context) => {
+    if (!answer || cloud.m > THREADS) return;
+    const source = sources();
+    if (!source) return;
+    context.strokeStyle = plot.theme.muted;
+    context.lineWidth = 0.8;
+    context.beginPath();
+    for (let i = 0; i < cloud.m; i++) {
+      const at = source(cloud.rowOf(i));
+      if (!at) continue;
+      context.moveTo(plot.x(at[0]), plot.y(at[1]));
+      context.lineTo(...cloud.at(i));
+    }
+    context.stroke();
+  });
+
+  store.on(["rest", "fitProblem"], ({ rest, fitProblem }) => {
+    if (fitProblem) return frame.say(fitProblem.message);
+    if (!rest) return frame.say("Pre-images are drawn when the fit is at rest.");
+    const info = rest.header.panels.back;
+    if (!info || info.error) return frame.say(info?.error?.message ?? "This fit has no pre-images.");
+    if (info.later) return frame.caption.textContent = info.later;
+    answer = rest;
+    const xy = rest.arrays.back, numbers = rest.arrays.back_rows ?? null;
+    const all = store.state.rows?.arrays.points;
+    const shift = store.state.rows?.header.centre.map((c, i) => c - info.centre[i]) ?? [0, 0];
+    const joined = (j) => {
+      const [a, b] = extent(xy, j, 2, 0.05), [c, d] = all ? extent(all, j, 2, 0.05).map((v) => v + shift[j]) : [a, b];
+      return [Math.min(a, c), Math.max(b, d)];
+    };
+    plot.show({ x: joined(0), y: joined(1), equal: true, shift: info.centre, xlabel: info.axes[0], ylabel: info.axes[1] });
+    cloud.place({ xy, rows: numbers, ...coloursFor(store.state.rows, numbers, xy.length / 2) });
+    fill(extra, meter(info));
+    frame.ready({ caption: [info.method && `Method: ${info.method}.`, info.quality, info.caption].filter(Boolean).join(" "), tables: info.tables });
+  });
+  store.on(["fit", "rest"], ({ fit, rest }) => frame.stale(Boolean(fit && rest && fit !== rest)));
+  store.on(["rows"], ({ rows }) => rows && answer && cloud.colour(...Object.values(coloursFor(rows, cloud.rows, cloud.m))));
+  store.on(["selection"], ({ selection }) => cloud.select(selection));
+  store.on(["hover"], ({ hover }) => cloud.follow(hover));
+  return { ...frame, plot, cloud };
+}
+

@@ -1,0 +1,121 @@
+// A walk: a point moves along one component, and its pre-image shows what that means in the variables of the table.
+
+import { button, choice, fill, fresh, h, s } from "../core/dom.js";
+import { newest } from "../core/lane.js";
+import { isStale } from "../core/wire.js";
+import { icon } from "../draw/icons.js";
+import { Plot } from "../draw/plot.js";
+import { number } from "../draw/scale.js";
+import { panel } from "./frame.js";
+import { imageBox, paintImage } from "./image.js";
+
+const STEPS = 41;
+const CURVE = 24; // more columns than that are a curve rather than bars
+
+/** Columns as bars from where the walk began to where it is, in units of how far each column moves at all. */
+function change(names, path, d, step, start) {
+  const reach = names.map((_, j) => {
+    let most = 0;
+    for (let t = 0; t < path.length / d; t++) most = Math.max(most, Math.abs(path[t * d + j] - path[start * d + j]));
+    return most;
+  });
+  const order = names.map((_, j) => j).sort((a, b) => reach[b] - reach[a]).slice(0, 12);
+  return order.map((j) => ({ name: names[j], value: path[step * d + j], delta: path[step * d + j] - path[start * d + j], reach: reach[j] || 1 }));
+}
+
+function barList(rows) {
+  return h("ol", { class: "moves" }, rows.map(({ name, value, delta, reach }) => {
+    const bar = h("span", { class: delta < 0 ? "move down" : "move up" });
+    const share = (50 * Math.abs(delta)) / reach;
+    bar.style.width = `${share}%`;
+    bar.style.left = delta < 0 ? `${50 - share}%` : "50%";
+    return h("li", {}, h("span", { class: "name" }, name), h("span", { class: "lane" }, bar), h("span", { class: "value" }, number(value, 4)));
+  }));
+}
+
+export function walkPanel(session) {
+  const { store, ask } = session;
+  const pick = choice("along", [], "", (value) => session.look({ walk: Number(value) }));
+  const from = choice("from", [], "mean", (value) => session.look({ from: value === "mean" ? "mean" : { row: Number(value) } }));
+  const id = fresh("walk");
+  const range = h("input", { type: "range", id, min: 0, max: STEPS - 1, step: 1, value: 20, on: { input: () => draw() } });
+  const where = h("output", { for: id });
+  const play = button("Play the walk", () => toggle(), { icon: icon("play"), kind: "quiet" });
+  const shown = h("div", { class: "walked" });
+  const body = h("div", { class: "walk" }, shown, h("div", { class: "slider" }, play, h("label", { for: id, class: "unseen" }, "place along the component"), range, where));
+  const frame = panel("Walk", { controls: [pick.root, from.root], body, waits: "The walk begins when the fit is at rest." });
+  const images = [imageBox("here"), imageBox("where it began")];
+  const curve = new Plot("The columns of the point, in their order", { height: 0.5 });
+  const line = s("path", { class: "curve" }), base = s("path", { class: "curve base" });
+  curve.over.append(base, line);
+  let walk = null, timer = null;
+
+  function draw() {
+    if (!walk) return;
+    const { header, arrays } = walk, { path, t } = arrays, d = path.shape[1], step = Number(range.value);
+    where.textContent = `score ${number(t[step])}`;
+    const row = path.subarray(step * d, (step + 1) * d), start = path.subarray(walk.start * d, (walk.start + 1) * d);
+    if (header.image_shape) {
+      paintImage(images[0].canvas, row, header.image_shape, header.low, header.high);
+      paintImage(images[1].canvas, arrays.original ?? start, header.image_shape, header.low, header.high);
+    } else if (d > CURVE) drawCurve(row, start);
+    else fill(shown, barList(change(header.names, path, d, step, walk.start)));
+    store.set({ walker: arrays.track ? { at: [arrays.track[2 * step], arrays.track[2 * step + 1]], track: arrays.track, centre: header.centre } : null });
+  }
+
+  function drawCurve(row, start) {
+    const points = (values) => `M${Array.from(values, (v, j) => `${curve.x(j + 1).toFixed(1)} ${curve.y(v).toFixed(1)}`).join("L")}`;
+    const low = walk.arrays.path.reduce((a, b) => Math.min(a, b), Infinity), high = walk.arrays.path.reduce((a, b) => Math.max(a, b), -Infinity);
+    curve.layers = [() => {
+      line.setAttribute("d", points(row));
+      base.setAttribute("d", points(start));
+    }];
+    curve.show({ x: [1, row.length], y: [low, high], xlabel: "column", ylabel: "value" });
+  }
+
+  function toggle(on = !timer) {
+    clearInterval(timer);
+    timer = null;
+    fill(play, icon(on ? "pause" : "play"));
+    play.setAttribute("aria-label", on ? "Pause the walk" : "Play the walk");
+    let way = 1;
+    if (on) timer = setInterval(() => {
+      const at = Number(range.value);
+      if (at + way < 0 || at + way >= STEPS) way = -way;
+      range.value = at + way;
+      draw();
+    }, matchMedia("(prefers-reduced-motion: reduce)").matches ? 600 : 70);
+  }
+
+  const lane = newest(async ({ table, recipe, view }, signal) => {
+    const body = { table: table.id, recipe, component: view.walk, at: view.from, steps: STEPS, plane: view.plane };
+    const answer = await ask("walk", body, { signal });
+    if (table !== store.state.table) return;
+    const start = answer.header.start ?? 20;
+    const again = walk && walk.table === table && walk.component === view.walk;
+    walk = { ...answer, start, table, component: view.walk };
+    if (!again) range.value = start;
+    fill(shown, answer.header.image_shape ? h("div", { class: "images" }, images.map((each) => each.root)) : curve.root);
+    frame.ready({ caption: answer.header.caption, tables: answer.header.tables });
+    draw();
+  }, { failed: (error) => isStale(error) || frame.say(error.message) });
+
+  let asked = "";
+  store.on(["rest", "view", "selection", "table"], ({ rest, view, table, recipe, selection }) => {
+    if (!rest || !view) {
+      asked = "";
+      walk = null;
+      return frame.say("The walk begins when the fit is at rest.");
+    }
+    const k = rest.header.fit.components;
+    pick.set(Array.from({ length: k }, (_, i) => [i, `component ${i + 1}`]), Math.min(view.walk, k - 1));
+    const rows = [...new Set([...(view.from === "mean" ? [] : [view.from.row]), ...selection.sorted().slice(0, 20)])];
+    from.set([["mean", "the mean"], ...rows.map((row) => [row, `row ${row + 1}`])], view.from === "mean" ? "mean" : view.from.row);
+    const now = JSON.stringify([table.id, rest.header.recipe, rest.header.generation, view.walk, view.from, view.plane]);
+    if (now === asked) return;
+    asked = now;
+    lane.push({ table, recipe, view: { ...view, walk: Math.min(view.walk, k - 1) } });
+  });
+  store.on(["fit", "rest"], ({ fit, rest }) => frame.stale(Boolean(fit && rest && fit !== rest)));
+  return { ...frame, range };
+}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mercer.persistence.card import ModelCard, card
     from mercer.persistence.model_file import load, save
     from mercer.persistence.schema import SKOPS_TRUSTED
+    from mercer.web.launch import explore
 
 # Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
 # more than Python itself, and the command line answers `--help` at once.
@@ -51,6 +52,7 @@ _HOMES = {
     "check_kernel": "mercer.diagnostics",
     "diagnostics": "",
     "errors": "",
+    "explore": "mercer.web.launch",
     "kernels": "",
     "load": "mercer.persistence.model_file",
     "onnx": "",
@@ -82,6 +84,7 @@ __all__ = [
     "check_kernel",
     "diagnostics",
     "errors",
+    "explore",
     "kernels",
     "load",
     "onnx",

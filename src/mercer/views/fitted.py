@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model import Fit
     from mercer.monitoring.report import Monitoring
+    from mercer.operators.sections import KernelSections
 
 BLOCK_ENTRIES = 2**21  # numbers in a block of rows
 BLOCK_ROWS = 2**14
@@ -158,6 +159,15 @@ class Fitted:
         # scikit-learn's name for a pre-image.
         known = getattr(self.projector, "fit_inverse_transform", known)
         return getattr(self.projector, "preimage", known or None) is not None
+
+    @property
+    def training_rows(self) -> Array | None:  # (n, d)
+        """The rows of the fit in the units of the file, where the model keeps all of them."""
+        fit = self.fit
+        if fit is None or fit.is_low_rank or not fit.keeps_points or self.is_precomputed:
+            return None
+        points = cast("KernelSections", fit.projection.sections).points
+        return self.raw(points if self._scale is None else self._scale.back(dense(points)))
 
     @property
     def measures_distance(self) -> bool:

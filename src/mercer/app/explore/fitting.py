@@ -1,0 +1,177 @@
+"""A fit while the finger is down, and at rest: exact where that is quick, else with a badge that says so."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mercer._core.errors import MercerError, ParameterError
+from mercer.app.fit import kernel_of, rows_for
+from mercer.app.outcome import Observer, Run, as_dict
+from mercer.diagnostics import symptoms
+from mercer.kernels import Linear
+from mercer.kernels.text import parse_kernel
+from mercer.views.fitted import Fitted
+from mercer.views.wording import count
+
+if TYPE_CHECKING:
+    from mercer._core.types import Indices
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.recipe import Recipe
+    from mercer.app.rows import Opened
+    from mercer.preprocessing.align import Sheet
+
+Quality = Literal["drag", "rest", "exact"]
+QUALITIES = ("drag", "rest", "exact")
+DRAG_ROWS, REST_ROWS = 2000, 20_000  # up to which a fit is exact
+LANDMARKS = 500
+SAMPLE = 20_000  # rows that are drawn while the finger is down
+POINTS = 200_000  # rows that are drawn as points; more are counted in cells
+SYMPTOM_ROWS = 200
+WAY_BACK = "ridge"
+
+
+@dataclass(eq=False)
+class Shown:
+    """A fitted model, the rows that it was fitted to, and what there is to say about it."""
+
+    recipe: Recipe
+    data: Dataset
+    sheet: Sheet
+    model: Any
+    approximate: bool = False
+    findings: tuple[dict[str, Any], ...] = ()
+    timings: dict[str, float] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.RLock)
+
+    @cached_property
+    def inside(self) -> Fitted:
+        """What views ask of it."""
+        return Fitted.of(self.model, self.sheet.preparation)
+
+    @property
+    def badge(self) -> str:
+        """What an approximation calls itself."""
+        if not self.approximate:
+            return ""
+        chosen = self.inside.fit.plan.approximation if self.inside.fit is not None else None
+        return f"approximate: {chosen!r} of {count(len(self.sheet))} rows"
+
+    def returning(self) -> Shown:
+        """The same with a way back from scores to rows, which is learned where there is none."""
+        if self.inside.detector is not None or self.inside.has_preimage:
+            return self
+        method = self.recipe.preimage or WAY_BACK
+        with self.lock:
+            kept = vars(self).setdefault("_returning", {})
+            if method not in kept:
+                rows = (
+                    None
+                    if self.inside.fit is not None and self.inside.fit.keeps_points
+                    else self.sheet.rows
+                )
+                kept[method] = replace(self, model=self.model.with_preimage(method, rows))
+            found: Shown = kept[method]
+        return found
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """The evidence, the plan and the warnings, in words."""
+        own, fit = self.inside, self.inside.fit
+        n, d = self.sheet.rows.shape
+        shares = own.shares
+        return {
+            "kernel": kernel_of(own.projector)
+            if hasattr(own.projector, "fit_")
+            else str(own.given_kernel),
+            "formula": "" if own.kernel is None else str(own.kernel.shape()),
+            "n": int(n),
+            "d": int(d),
+            "components": own.k,
+            "approximate": self.approximate,
+            "badge": self.badge,
+            "evidence": [] if fit is None else str(fit).splitlines(),
+            "plan": "" if fit is None else str(fit.plan),
+            "status": "" if fit is None else fit.pairs.status.name,
+            "variance_kept": None if shares is None else float(shares.sum()),
+            "symptoms": self.symptoms,
+        }
+
+    @cached_property
+    def symptoms(self) -> list[dict[str, Any]]:
+        """What makes components of this kernel useless on these rows."""
+        kernel = self.inside.kernel
+        if kernel is None or kernel.is_precomputed or isinstance(kernel, Linear):
+            return []
+        some = drawn(len(self.sheet), SYMPTOM_ROWS)
+        rows = self.inside.inner(
+            np.asarray(self.sheet.rows[:] if some is None else self.sheet.rows[some])
+        )
+        try:
+            found = symptoms(kernel, rows, max_rows=SYMPTOM_ROWS, random_state=0)
+        except MercerError:  # a column that is constant, or words of a kernel without values there
+            return []
+        return [{"name": s.name, "value": s.value, "words": s.text} for s in found]
+
+
+def drawn(n: int, most: int) -> Indices | None:
+    """`most` of n positions in order, seeded; None for all of them."""
+    if n <= most:
+        return None
+    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def as_fitted(recipe: Recipe, data: Dataset, quality: Any) -> Recipe:
+    """The recipe that is fitted at this quality: with an approximation where an exact fit takes too long."""
+    if quality not in QUALITIES:
+        raise ParameterError.about(
+            parameter="quality", value=quality, must_be="'drag', 'rest' or 'exact'"
+        )
+    if recipe.model is not None or recipe.kind == "pca":
+        return recipe
+    most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
+    linear = recipe.kernel is not None and isinstance(parse_kernel(recipe.kernel), Linear)
+    if most is None or data.n <= most or linear:
+        return recipe
+    return recipe.approximated(f"nystrom(rank={LANDMARKS})")
+
+
+def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:
+    """Fit a recipe to a file, by the door that `mercer fit` has.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    data : Dataset
+    quality : {"drag", "rest", "exact"}
+        While dragging an exact fit has at most 2000 rows, at rest 20 000; more have 500 landmarks.
+    observer : Observer, optional
+        Follows the fit, and may stop it.
+
+    Returns
+    -------
+    Shown
+    """
+    own = as_fitted(recipe, data, quality)
+    request = own.request(data)
+    asked = request.asked
+    # A detector standardises rows itself, held-out ones too.
+    sheet = data.sheet("none" if recipe.kind == "detector" or asked.is_precomputed else own.scale)
+    run = Run(observer)
+    with run.following(), run.timed("fit"):
+        model = asked.estimator(len(sheet), scale=request.standardises)
+        model.fit(rows_for(asked, sheet))
+    found = tuple(as_dict(finding) for finding in run.findings)
+    approximate = own.approximation is not None
+    return Shown(own, data, sheet, model, approximate, found, run.timings)
+
+
+def of_model(recipe: Recipe, data: Dataset, opened: Opened) -> Shown:
+    """A model that is there already, and the rows of a file as it takes them."""
+    sheet = data.matched(opened, gaps=opened.is_detector)
+    fit = getattr(Fitted.of(opened.model).projector, "fit_", None)
+    return Shown(recipe, data, sheet, opened.model, fit is not None and fit.is_low_rank)

@@ -25,7 +25,7 @@ from mercer.app.explore import (
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE
-from mercer.app.explore.panels import GRID, rows_panel
+from mercer.app.explore.panels import GRID, back_panel, rows_panel
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
@@ -153,6 +153,11 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
     return packet(panel)
 
 
+def back(session: Session, body: dict[str, Any], job: Job) -> Reply:
+    """The way back, of rows that are too many for it to follow a finger."""
+    return packet(back_panel(_shown(session, body, job), body.get("plane"), job))
+
+
 def walk(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """A walk along a component."""
     steps, at = body.get("steps", 41), body.get("at", "mean")
@@ -276,6 +281,7 @@ QUESTIONS: dict[str, Question] = {
     "kernel": Question(kernel),
     "rows": Question(rows),
     "fit": Question(fit, fits=True),
+    "back": Question(back),
     "walk": Question(walk),
     "importance": Question(importance),
     "image": Question(image),

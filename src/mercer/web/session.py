@@ -15,7 +15,7 @@ import numpy as np
 from mercer._core.errors import MercerError, ParameterError, nearest
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
-from mercer.app.explore.fitting import as_fitted, of_model
+from mercer.app.explore.fitting import of_model, way_of
 from mercer.app.fit import kernel_of
 from mercer.app.rows import Opened, open_model
 from mercer.data.formats import SUFFIXES
@@ -49,7 +49,7 @@ class Session:
         self.partners: dict[str, str] = {}  # rows that a detector of a table is to watch
         self.own_tables: dict[str, str] = {}  # tables of the rows that a model keeps
         self.start: dict[str, Any] | None = None
-        self._fits: OrderedDict[tuple[str, str], Shown] = OrderedDict()
+        self._fits: OrderedDict[tuple[str, str, bool], Shown] = OrderedDict()
         self._lock, self._numbers = threading.RLock(), itertools.count(1)
         self.desk = Desk()
 
@@ -224,8 +224,8 @@ class Session:
     def shown(self, key: Any, recipe: Recipe, quality: Any, job: Job | None = None) -> Shown:
         """A fit, made where it is not at hand; one that was stopped is not kept."""
         data = self.table(key)
-        own = as_fitted(recipe, data, quality)
-        place = (key, own.key)
+        way = way_of(recipe, data, quality)
+        own, place = way.recipe, (key, *way.key)
         with self._lock:
             found = self._fits.get(place)
             if found is not None:
@@ -237,7 +237,7 @@ class Session:
             model = self.model(own.model)
             made = self.desk.alone(lambda: of_model(own, data, model))
         else:
-            made = self.desk.alone(lambda: fitted(own, data, "exact", job))
+            made = self.desk.alone(lambda: fitted(recipe, data, quality, job))
         if job is None or not job.cancelled.is_set():
             with self._lock:
                 self._fits[place] = made

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Quality = Literal["drag", "rest", "exact"]
 QUALITIES = ("drag", "rest", "exact")
-DRAG_ROWS, REST_ROWS = 2000, 20_000  # up to which a fit is exact
+DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
 LANDMARKS = 500
 SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
@@ -43,7 +43,7 @@ class Shown:
     data: Dataset
     sheet: Sheet
     model: Any
-    approximate: bool = False
+    way: Way | None = None  # None: a model that was there already
     findings: tuple[dict[str, Any], ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.RLock)
@@ -54,12 +54,22 @@ class Shown:
         return Fitted.of(self.model, self.sheet.preparation)
 
     @property
+    def approximate(self) -> bool:
+        """Whether an exact fit to all rows would give other numbers."""
+        fit = self.inside.fit
+        return (fit is not None and fit.is_low_rank) or (self.way is not None and self.way.sampled)
+
+    @property
     def badge(self) -> str:
-        """What an approximation calls itself."""
+        """What an approximation calls itself, and which rows it saw."""
         if not self.approximate:
             return ""
-        chosen = self.inside.fit.plan.approximation if self.inside.fit is not None else None
-        return f"approximate: {chosen!r} of {count(len(self.sheet))} rows"
+        n, fit = count(len(self.sheet)), self.inside.fit
+        chosen = None if fit is None else fit.plan.approximation
+        rows = f"{n} rows"
+        if self.way is not None and self.way.sampled:
+            rows = f"{count(SAMPLE)} of {n} rows, drawn with seed 0"
+        return f"approximate: {'' if chosen is None else repr(chosen)} of {rows}"
 
     def returning(self) -> Shown:
         """The same with a way back from scores to rows, which is learned where there is none."""
@@ -69,14 +79,18 @@ class Shown:
         with self.lock:
             kept = vars(self).setdefault("_returning", {})
             if method not in kept:
-                rows = (
-                    None
-                    if self.inside.fit is not None and self.inside.fit.keeps_points
-                    else self.sheet.rows
-                )
-                kept[method] = replace(self, model=self.model.with_preimage(method, rows))
+                kept[method] = replace(self, model=self.model.with_preimage(method, self._seen))
             found: Shown = kept[method]
         return found
+
+    @property
+    def _seen(self) -> Any:
+        """The rows of the fit, where the model does not keep them itself."""
+        fit = self.inside.fit
+        if fit is not None and fit.keeps_points and not fit.is_low_rank:
+            return None
+        some = drawn(len(self.sheet), SAMPLE) if self.way is not None and self.way.sampled else None
+        return self.sheet.rows if some is None else self.sheet.rows[some]
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -125,19 +139,33 @@ def drawn(n: int, most: int) -> Indices | None:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def as_fitted(recipe: Recipe, data: Dataset, quality: Any) -> Recipe:
-    """The recipe that is fitted at this quality: with an approximation where an exact fit takes too long."""
+@dataclass(frozen=True)
+class Way:
+    """What is fitted at some quality: a recipe, to all rows or to a seeded sample of them."""
+
+    recipe: Recipe
+    sampled: bool = False
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        """The same for ways whose fits are the same."""
+        return self.recipe.key, self.sampled
+
+
+def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
+    """An exact fit where that is quick, else 500 landmarks; while dragging, of a sample of many rows."""
     if quality not in QUALITIES:
         raise ParameterError.about(
             parameter="quality", value=quality, must_be="'drag', 'rest' or 'exact'"
         )
     if recipe.model is not None or recipe.kind == "pca":
-        return recipe
+        return Way(recipe)
     most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
     linear = recipe.kernel is not None and isinstance(parse_kernel(recipe.kernel), Linear)
     if most is None or data.n <= most or linear:
-        return recipe
-    return recipe.approximated(f"nystrom(rank={LANDMARKS})")
+        return Way(recipe)
+    approximated = recipe.approximated(f"nystrom(landmarks={LANDMARKS})")
+    return Way(approximated, sampled=quality == "drag" and data.n > SAMPLE)
 
 
 def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:
@@ -148,7 +176,8 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
     recipe : Recipe
     data : Dataset
     quality : {"drag", "rest", "exact"}
-        While dragging an exact fit has at most 2000 rows, at rest 20 000; more have 500 landmarks.
+        While dragging an exact fit has at most 4000 rows, at rest 20 000; more have 500 landmarks, which
+        a finger sees fitted to 20 000 rows at most.
     observer : Observer, optional
         Follows the fit, and may stop it.
 
@@ -156,22 +185,23 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
     -------
     Shown
     """
-    own = as_fitted(recipe, data, quality)
+    way = way_of(recipe, data, quality)
+    own = way.recipe
     request = own.request(data)
     asked = request.asked
     # A detector standardises rows itself, held-out ones too.
     sheet = data.sheet("none" if recipe.kind == "detector" or asked.is_precomputed else own.scale)
     run = Run(observer)
     with run.following(), run.timed("fit"):
-        model = asked.estimator(len(sheet), scale=request.standardises)
-        model.fit(rows_for(asked, sheet))
+        some = drawn(len(sheet), SAMPLE) if way.sampled else None
+        seen = sheet if some is None else replace(sheet, rows=sheet.rows[some])
+        model = asked.estimator(len(seen), scale=request.standardises)
+        model.fit(rows_for(asked, seen))
     found = tuple(as_dict(finding) for finding in run.findings)
-    approximate = own.approximation is not None
-    return Shown(own, data, sheet, model, approximate, found, run.timings)
+    return Shown(own, data, sheet, model, way, found, run.timings)
 
 
 def of_model(recipe: Recipe, data: Dataset, opened: Opened) -> Shown:
     """A model that is there already, and the rows of a file as it takes them."""
     sheet = data.matched(opened, gaps=opened.is_detector)
-    fit = getattr(Fitted.of(opened.model).projector, "fit_", None)
-    return Shown(recipe, data, sheet, opened.model, fit is not None and fit.is_low_rank)
+    return Shown(recipe, data, sheet, opened.model)

@@ -12,7 +12,7 @@ from mercer import views
 from mercer._core.errors import InputError, MercerError, ParameterError
 from mercer.app.explore.dataset import described_classes
 from mercer.app.explore.fitting import POINTS, SAMPLE, drawn
-from mercer.app.outcome import plain
+from mercer.app.outcome import Run, as_dict, plain
 from mercer.views.base import spaced, span
 from mercer.views.checks import component as component_index
 from mercer.views.classes import Classes, alarm_classes, classes
@@ -371,16 +371,24 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
 def _back_panel(
     shown: Shown, options: dict[str, Any], choice: Choice, quality: str, observer: Observer | None
 ) -> Panel:
+    """The way back, where it is quick enough to follow a finger; others are asked for by themselves."""
+    del choice
+    if len(shown.sheet) > FEW:
+        words = "when you let go" if quality == "drag" else "by itself: it takes a moment"
+        return Panel({"later": f"The way back is computed {words}."})
+    return back_panel(shown, options.get("plane"), observer)
+
+
+def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Panel:
     """Rows taken to their scores and back, beside what always saying the mean would be wrong by."""
-    del choice, observer
-    if quality == "drag" and len(shown.sheet) > FEW:
-        return Panel({"later": "The way back is computed when you let go."})
     if shown.inside.detector is not None:
         msg = "A detector judges rows and has no way back to them. Choose kernel PCA to see it."
         raise InputError(msg)
-    back = shown.returning()
+    run = Run(observer)
+    with run.following(), run.timed("way back"):
+        back = shown.returning()
     own, sheet = back.inside, shown.sheet
-    plane = Plane.read(options.get("plane"), shown.data, _scale(shown))
+    plane = Plane.read(given, shown.data, _scale(shown))
     view = views.reconstruction(back.model, sheet.rows, preparation=sheet.preparation)
     which = spaced(len(sheet), MOST_ROWS)
     if len(view.rows) == len(which) and np.array_equal(view.rows, which):
@@ -394,6 +402,7 @@ def _back_panel(
     method = own.projector.preimage_ if hasattr(own.projector, "preimage_") else None
     header = {
         **listed(view),
+        "findings": [as_dict(finding) for finding in run.findings],
         "axes": plane.axes,
         "centre": centre.tolist(),
         "method": "" if method is None else repr(method.method),

@@ -7,9 +7,15 @@ const RAISED = { "⁰": "0", "¹": "1", "²": "2", "³": "3", "⁴": "4", "⁵":
 const LOWERED = "₀₁₂₃₄₅₆₇₈₉";
 const FENCES = { "(": ")", "[": "]", "‖": "‖", "|": "|", "⟨": "⟩" };
 
+/** 3.75085e-07 as 3.751 × 10⁻⁷. */
+function decimal(text) {
+  const [base, power] = String(Number(Number(text).toPrecision(4))).split("e");
+  return power ? m("mrow", {}, m("mn", {}, base), m("mo", {}, "×"), m("msup", {}, m("mn", {}, "10"), m("mn", {}, power.replace("-", "−").replace("+", "")))) : m("mn", {}, base);
+}
+
 /** An element <math> for a text such as "exp(−γ‖x−y‖²)". */
 export function formula(text) {
-  const tokens = [...text.matchAll(TOKEN)].map((found) => found[1]);
+  const tokens = [...text.replace(/\+\s*[−-]\s*/g, "− ").matchAll(TOKEN)].map((found) => found[1]);
   let at = 0;
 
   function atom() {
@@ -20,9 +26,10 @@ export function formula(text) {
       at++;
       return m("mrow", {}, m("mo", { fence: "true", stretchy: "false" }, token), inner, m("mo", { fence: "true", stretchy: "false" }, FENCES[token]));
     }
-    if (/^\d/.test(token)) return m("mn", {}, token);
+    if (/^\d/.test(token)) return decimal(token);
     if (/^[A-Za-zα-ωΓ-Ω]/u.test(token)) return m("mi", { mathvariant: token.length > 1 ? "normal" : null }, token);
-    return m("mo", {}, token.replace("*", "·").replace("-", "−"));
+    const first = at === 1 || FENCES[tokens[at - 2]] !== undefined; // a sign, not a difference
+    return m("mo", { form: first && /[−-]/.test(token) ? "prefix" : null }, token.replace("*", "·").replace("-", "−"));
   }
   /** What follows may be its exponent or its index. */
   function raised(base) {

@@ -96,7 +96,7 @@ export function kernelField(session, { label, value, change }) {
   };
   input.addEventListener("input", () => input.value.trim() && lane.push({ text: input.value, apply: true }));
   const list = completion(input, () => session.info.kernels, take);
-  session.store.on(["recipe", "table", "other"], () => {
+  session.store.on(["recipe", "table", "other", "rest"], () => {
     const { table, recipe } = session.state;
     const text = value();
     if (!table || !recipe || !text) return;

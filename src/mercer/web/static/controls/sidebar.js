@@ -3,8 +3,11 @@
 import { button, choice, fill, fresh, h } from "../core/dom.js";
 import { download } from "../core/files.js";
 import { markOf } from "../draw/icons.js";
-import { count, percent } from "../draw/scale.js";
+import { count, extent, number, percent } from "../draw/scale.js";
 import { kernelField } from "./kernel.js";
+
+/** A text with its numbers at four digits: "RBF(gamma=0.0002902)". */
+const short = (text) => text.replace(/\d*\.\d{5,}(e[+-]?\d+)?/g, (found) => String(Number(Number(found).toPrecision(4))));
 
 const section = (title, ...children) => h("section", { class: "group" }, h("h2", {}, title), children);
 
@@ -13,23 +16,28 @@ function modelGroup(session) {
   const { store } = session;
   const kind = choice("Model", [["kpca", "Kernel PCA"], ["pca", "PCA"], ["detector", "Detector"]], "kpca", (value) => session.cook({ kind: value, kernel: value === "pca" ? null : session.state.recipe.kernel ?? "rbf(gamma='median')" }));
   const scale = choice("Scaling", [["standard", "mean 0, variance 1"], ["none", "as in the file"]], "standard", (value) => session.cook({ scale: value }));
-  const way = choice("Pre-image", [["", "ridge"]], "", (value) => session.cook({ preimage: value || null }));
   const id = fresh("components");
-  const components = h("input", { type: "number", id, min: 1, max: 999, step: 1, class: "twin", on: { input: () => Number(components.value) >= 1 && session.cook({ components: Math.floor(Number(components.value)) }) } });
-  const field = kernelField(session, { label: "Kernel", value: () => (store.state.recipe?.kind === "pca" ? null : store.state.recipe?.kernel), change: (kernel) => session.cook({ kernel }) });
+  const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95", on: { input: () => wanted(Number(components.value)) } });
+  const wanted = (k) => k > 0 && session.cook({ components: k >= 1 ? Math.floor(k) : k });
+  const field = kernelField(session, { label: "Kernel", value: () => named(store.state), change: (kernel) => session.cook({ kernel }) });
   const saved = h("p", { class: "note", hidden: true });
   store.on(["recipe"], ({ recipe }) => {
     if (!recipe) return;
     kind.select.value = recipe.kind ?? "kpca";
     scale.select.value = recipe.scale ?? "standard";
-    way.set([["", "ridge"], ...session.info.preimages.filter((name) => name !== "ridge").map((name) => [name, name])], recipe.preimage && recipe.preimage !== "ridge" ? recipe.preimage : "");
     if (document.activeElement !== components) components.value = typeof recipe.components === "number" ? recipe.components : "";
     components.placeholder = typeof recipe.components === "string" ? recipe.components : "";
     field.root.hidden = recipe.kind === "pca" || Boolean(recipe.model);
     saved.hidden = !recipe.model;
     saved.textContent = "A saved model as it is. Changing anything fits anew.";
   });
-  return section("Model", kind.root, field.root, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root, way.root);
+  return section("Model", kind.root, field.root, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
+}
+
+/** The kernel of the recipe, or the one that the fit has chosen where the recipe leaves it open. */
+function named({ recipe, fit }) {
+  if (recipe?.kind === "pca" || recipe?.model) return null;
+  return recipe?.kernel && recipe.kernel !== "auto" ? recipe.kernel : fit ? short(fit.header.fit.kernel) : null;
 }
 
 /** Colours and their legend. */
@@ -54,7 +62,8 @@ function colourGroup(session) {
     const rowsOf = (code) => Array.from(codes ?? []).flatMap((found, i) => (found === code ? [numbers ? numbers[i] : i] : []));
     const item = (name, i) => h("li", {}, h("button", { type: "button", class: "chip", title: "Select these rows", on: { click: (event) => session.select(rowsOf(i), event.shiftKey ? "add" : "replace") } },
       markOf(i), h("span", {}, name), h("small", {}, count(classes.counts[i]))));
-    const bar = classes.shaded ? h("li", { class: "ramp-item" }, h("span", {}, classes.low ?? "low"), h("span", { class: "ramp", "aria-hidden": "true" }), h("span", {}, classes.high ?? "high")) : null;
+    const ends = rows.arrays.shade ? extent(rows.arrays.shade, 0, 1, 0).map((x) => number(x)) : [];
+    const bar = classes.shaded ? h("li", { class: "ramp-item" }, h("span", {}, ends[0]), h("span", { class: "ramp", "aria-hidden": "true" }), h("span", {}, ends[1])) : null;
     fill(legend, classes.shaded ? bar : classes.names.length > 1 || classes.names[0] ? classes.names.map(item) : null, classes.remark ? h("li", { class: "note" }, classes.remark) : null);
   });
   return section("Colour", pick.root, legend);
@@ -100,7 +109,7 @@ function evidenceGroup(session) {
     if (!fit) return void (facts.textContent = "Fitting.");
     const { fit: info, findings = [], timings = {} } = fit.header;
     const kept = info.variance_kept ?? null;
-    facts.textContent = `${info.components} components${kept === null ? "" : ` hold ${percent(kept)} of the variance`}. ${info.kernel}.`;
+    facts.textContent = `${info.components} components${kept === null ? "" : ` hold ${percent(kept)} of the variance`}. ${short(info.kernel)}.`;
     fill(found, (info.symptoms ?? []).map((each) => finding(session, each)), findings.filter((each) => each.level !== "info").map((each) => finding(session, each)),
       info.approximate && info.exact ? h("li", { class: "note" }, h("span", {}, info.exact), " ", button("Fit exactly", () => session.exactly(), { kind: "tiny" })) : null);
     fill(evidence, (info.evidence ?? []).map((text) => h("li", {}, text)), timings.fit === undefined ? null : h("li", {}, `The fit took ${Math.round(timings.fit)} ms.`));

@@ -10,8 +10,9 @@ export const brief = (x) => String(Number(x.toPrecision(4)));
 
 /** widthSlider(width, change): `change(text of the number)` while the finger is down. */
 export function widthSlider(width, change) {
-  const id = fresh("width"), low = Math.log10(width.low), high = Math.log10(width.high);
-  const range = h("input", { type: "range", id, min: low, max: high, step: STEP / 2, class: "log" });
+  const id = fresh("width"), { to, from } = width.log === false ? { to: (x) => x, from: (x) => x } : { to: Math.log10, from: (x) => 10 ** x };
+  const low = to(width.low), high = to(width.high), step = width.whole ? 1 : width.log === false ? (high - low) / 200 : STEP;
+  const range = h("input", { type: "range", id, min: low, max: high, step: width.whole ? 1 : step / 2 });
   const twin = h("input", { type: "text", inputmode: "decimal", class: "twin", "aria-label": `${width.name} of ${width.of} as a number`, autocomplete: "off" });
   const tick = h("button", { type: "button", class: "median", title: "Set to the median rule" }, "median");
   const root = h("div", { class: "width" },
@@ -20,30 +21,31 @@ export function widthSlider(width, change) {
   let held = width;
 
   function show(value) {
-    range.value = Math.log10(value);
+    range.value = to(value);
     range.setAttribute("aria-valuetext", `${width.name} ${number(value, 3)}`);
     if (document.activeElement !== twin) twin.value = brief(value);
   }
   function set(next) {
     held = next;
     tick.hidden = !next.median;
-    if (next.median) tick.style.left = `${(100 * (Math.log10(next.median) - low)) / (high - low)}%`;
+    if (next.median) tick.style.left = `${(100 * (to(next.median) - low)) / (high - low)}%`;
     if (document.activeElement !== range || !range.matches(":active")) show(next.value);
   }
   const give = (value) => {
     show(value);
     change(held.before + brief(value) + held.after);
   };
-  range.addEventListener("input", () => give(10 ** Number(range.value)));
+  range.addEventListener("input", () => give(from(Number(range.value))));
   range.addEventListener("keydown", (event) => {
-    const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 0.3, PageDown: -0.3 }[event.key];
+    const far = width.whole ? 1 : 15 * step;
+    const by = { ArrowUp: step, ArrowRight: step, ArrowDown: -step, ArrowLeft: -step, PageUp: far, PageDown: -far }[event.key];
     if (!by) return;
     event.preventDefault();
-    give(10 ** Math.min(high, Math.max(low, Number(range.value) + by)));
+    give(from(Math.min(high, Math.max(low, Number(range.value) + by))));
   });
   twin.addEventListener("change", () => {
     const value = Number(twin.value.replace(",", ".").replace("−", "-"));
-    const fine = Number.isFinite(value) && value > 0;
+    const fine = Number.isFinite(value) && (value > 0 || width.log === false);
     twin.setAttribute("aria-invalid", String(!fine));
     if (fine) give(value);
   });

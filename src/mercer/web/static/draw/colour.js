@@ -1,5 +1,7 @@
 // Colours and shapes. Classes have both, so that neither colour vision nor a grey printer decides what can be read.
 
+import { extent } from "./scale.js";
+
 export const SHAPES = ["dot", "square", "triangle", "diamond", "plus", "cross", "ring"];
 export const CLASSES = 7; // distinct marks; more classes begin again, and the legend says so
 const RAMP = 16; // where the colours of numbers begin in the palette of 256
@@ -46,10 +48,11 @@ export function theme(element) {
 export function styles(m, { codes = null, shade = null, rows = null, selection = null } = {}) {
   const out = new Uint8Array(4 * m);
   const some = selection && selection.size > 0;
+  const [low, high] = shade ? extent(shade, 0, 1, 0) : [0, 1];
   for (let i = 0; i < m; i++) {
     const code = codes ? codes[i] : 0;
     const at = 4 * i;
-    out[at] = shade ? RAMP + Math.round((255 - RAMP) * Math.min(1, Math.max(0, Number.isNaN(shade[i]) ? 0 : shade[i]))) : code % CLASSES;
+    out[at] = shade ? RAMP + Math.round(((255 - RAMP) * ((Number.isNaN(shade[i]) ? low : shade[i]) - low)) / (high - low)) : code % CLASSES;
     out[at + 1] = shade ? 0 : code % CLASSES;
     if (some) {
       const chosen = selection.has(rows ? rows[i] : i);

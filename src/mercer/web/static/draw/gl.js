@@ -18,7 +18,8 @@ void main() {
 }`;
 
 const FRAGMENT = `#version 300 es
-precision mediump float;
+precision highp float;   // as in the vertex shader, or the two do not link
+precision highp int;
 flat in uint colour;
 flat in uint shape;
 flat in uint state;

@@ -56,6 +56,7 @@ export class Plot {
     this.layout(width, height);
     const dots = Math.min(devicePixelRatio || 1, 3);
     if (this.canvas.width !== width * dots || this.canvas.height !== height * dots) Object.assign(this.canvas, { width: width * dots, height: height * dots });
+    if (!this.bare) this.makeRoom();
     this.theme = theme(this.root);
     const context = this.canvas.getContext("2d");
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -71,10 +72,11 @@ export class Plot {
   }
 
   layout(width, height) {
-    const { left, right, top, bottom } = this.margin;
+    const { right, top, bottom } = this.margin;
+    const left = this.room ?? this.margin.left;
     this.box = { left, top, width: width - left - right, height: height - top - bottom };
-    if (width !== this.width || height !== this.height) {
-      Object.assign(this, { width, height });
+    if (width !== this.width || height !== this.height || left !== this.left) {
+      Object.assign(this, { width, height, left });
       this.root.style.height = `${height}px`;
       for (const svg of [this.under, this.svg]) for (const [key, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height })) svg.setAttribute(key, value);
       for (const [key, value] of Object.entries({ x: left, y: top, width: this.box.width, height: this.box.height })) this.hole.setAttribute(key, value);
@@ -94,12 +96,21 @@ export class Plot {
     return [grown(x, wide), grown(y, tall)];
   }
 
+  /** A left margin that the longest number of the vertical axis fits into; it grows, so that a drag does not shake the plot. */
+  makeRoom() {
+    const most = Math.max(...this.ticks(this.y, this.wanted.shift?.[1] ?? 0, Math.max(2, Math.floor(this.box.height / 36))).map(({ text }) => text.length));
+    const room = Math.max(this.margin.left, 26 + 6.4 * most);
+    if (room <= (this.room ?? this.margin.left) && room > (this.room ?? 0) - 14) return;
+    this.room = room;
+    this.layout(this.width, this.height);
+  }
+
   drawAxes() {
     const { left, top, width, height } = this.box;
     const bottom = top + height;
     const { shift = [0, 0], xlabel = "", ylabel = "", xticks = null } = this.wanted;
-    const across = xticks ?? this.ticks(this.x, shift[0], Math.max(2, Math.floor(width / 68)));
-    const up = this.ticks(this.y, shift[1], Math.max(2, Math.floor(height / 44)));
+    const across = xticks ?? this.ticks(this.x, shift[0], Math.max(2, Math.floor(width / 52)));
+    const up = this.ticks(this.y, shift[1], Math.max(2, Math.floor(height / 36)));
     fill(this.axes,
       s("rect", { class: "ground", x: left, y: top, width, height }),
       across.map(({ at }) => s("line", { class: "rule", x1: at, x2: at, y1: top, y2: bottom })),

@@ -1,6 +1,6 @@
 // Pre-images: the rows taken to their scores and back to input space, beside what always answering with the mean would lose.
 
-import { fill, h, s } from "../core/dom.js";
+import { choice, fill, h } from "../core/dom.js";
 import { Cloud } from "../draw/cloud.js";
 import { Plot } from "../draw/plot.js";
 import { extent, number, percent } from "../draw/scale.js";
@@ -30,10 +30,9 @@ export function backPanel(session) {
   const plot = new Plot("Rows and their pre-images");
   const extra = h("div", { class: "back-extra" });
   const body = h("div", {}, plot.root, extra);
-  const frame = panel("Pre-image", { body, waits: "Pre-images are drawn when the fit is at rest." });
+  const way = choice("by", session.info.preimages.map((name) => [name, name]), "ridge", (value) => session.cook({ preimage: value }));
+  const frame = panel("Pre-image", { body, controls: [way.root], waits: "Pre-images are drawn when the fit is at rest." });
   plot.root.setAttribute("aria-describedby", frame.caption.id);
-  const threads = s("g");
-  plot.over.append(threads);
   let answer = null;
   const cloud = new Cloud(plot, {
     hover: (row) => store.set({ hover: row }),
@@ -89,9 +88,10 @@ export function backPanel(session) {
     };
     plot.show({ x: joined(0), y: joined(1), equal: true, shift: info.centre, xlabel: info.axes[0], ylabel: info.axes[1] });
     cloud.place({ xy, rows: numbers, ...coloursFor(store.state.rows, numbers, xy.length / 2) });
-    fill(extra, meter(info));
-    frame.ready({ caption: [info.method && `Method: ${info.method}.`, info.quality, info.caption].filter(Boolean).join(" "), tables: info.tables });
+    fill(extra, meter(info), h("details", {}, h("summary", {}, "Method"), h("p", { class: "note" }, info.method), h("p", { class: "note" }, info.quality)));
+    frame.ready({ caption: info.caption, tables: info.tables });
   });
+  store.on(["recipe"], ({ recipe }) => recipe && (way.select.value = recipe.preimage ?? "ridge"));
   store.on(["fit", "rest"], ({ fit, rest }) => frame.stale(Boolean(fit && rest && fit !== rest)));
   store.on(["rows"], ({ rows }) => rows && answer && cloud.colour(...Object.values(coloursFor(rows, cloud.rows, cloud.m))));
   store.on(["selection"], ({ selection }) => cloud.select(selection));

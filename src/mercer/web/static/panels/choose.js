@@ -32,12 +32,12 @@ export function choosePanel(session) {
       const bar = h("span", { class: "filled plain" });
       bar.style.width = `${Number.isFinite(bars[i]) ? Math.max(1, (100 * bars[i]) / most) : 0}%`;
       const winner = header.candidates[i].kernel === header.winner?.kernel && header.candidates[i].components === header.winner?.components;
-      return h("tr", { class: winner ? "winner" : null }, h("td", {}, button(winner ? "Use (best)" : "Use", () => use(i), { kind: "quiet tiny", "aria-label": `Use ${header.candidates[i].kernel} with ${header.candidates[i].components} components` })),
-        texts.map((cell) => h("td", {}, cell)), h("td", { class: "bar-cell" }, h("span", { class: "track" }, bar)));
+      return h("tr", { class: winner ? "winner" : null }, h("td", {}, header.candidates[i].kernel && button(winner ? "Use (best)" : "Use", () => use(i), { kind: "quiet tiny", "aria-label": `Use ${header.candidates[i].kernel} with ${header.candidates[i].components} components` })),
+        h("td", { class: "bar-cell" }, h("span", { class: "track" }, bar)), texts.map((cell) => h("td", {}, cell)));
     };
     fill(result, h("ul", { class: "sentences" }, header.reasons.map((reason) => h("li", {}, reason))),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Kernels compared" }, h("table", {}, h("caption", {}, header.caption),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "take"), header.columns.map((name) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, header.bars))),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Kernels compared" }, h("table", {}, h("caption", {}, header.reasons.includes(header.caption) ? "Candidates, the best first" : header.caption),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "take"), h("th", { scope: "col" }, header.bars.replaceAll("_", " ")), header.columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))))),
         h("tbody", {}, header.rows.map(row)))));
     session.say(header.caption);
   }

@@ -44,7 +44,7 @@ export function dataPanel(session) {
     if (header.shown.how === "density") cloud.count(arrays.density, header.extent);
     else cloud.place({ xy: arrays.points, rows: arrays.rows ?? null, codes: arrays.codes ?? null, shade: arrays.shade ?? null });
     frame.badge(header.shown.how === "all" ? "" : header.shown.how);
-    frame.ready({ caption: [header.shown.words, header.caption].filter(Boolean).map(sentence).join(" "), tables: header.tables });
+    frame.ready({ caption: said(header.shown, header.caption), tables: header.tables });
   });
   store.on(["selection"], ({ selection }) => cloud.select(selection));
   store.on(["hover"], ({ hover }) => cloud.follow(hover));
@@ -53,5 +53,7 @@ export function dataPanel(session) {
   return { ...frame, plot, cloud };
 }
 
-/** A phrase as a sentence. */
-export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+const ended = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+
+/** The caption, and which rows are shown where these are not all. */
+export const said = (shown, caption) => [caption, shown.how === "all" ? "" : shown.words].filter(Boolean).map(ended).join(" ");

@@ -20,7 +20,7 @@ export function panel(title, { controls = [], plot = null, body = null, waits = 
   const pictures = plot && h("span", { class: "pair" }, ["png", "svg"].map((form) =>
     button(`Save ${title.toLowerCase()} as ${form.toUpperCase()}`, () => savePicture(plot, title, form), { icon: form.toUpperCase(), kind: "quiet tiny" })));
   const root = h("section", { class: `panel ${kind}`.trim(), "aria-labelledby": id },
-    h("header", {}, h("h2", { id }, title), badge, h("div", { class: "controls" }, controls), h("div", { class: "tools" }, pictures, numbers)),
+    h("header", {}, h("h2", { id }, title), badge, h("div", { class: "tools" }, pictures, numbers), h("div", { class: "controls" }, controls)),
     h("figure", {}, h("div", { class: "stage" }, inside, message), caption, tables));
   root.classList.add("waiting");
   return {

@@ -3,6 +3,7 @@
 import { button, fill, h } from "../core/dom.js";
 import { percent } from "../draw/scale.js";
 import { panel } from "./frame.js";
+import { imageBox, paintImage } from "./image.js";
 
 const MOST = 16; // columns of the table, of those that matter most
 
@@ -23,6 +24,17 @@ function grid({ names, shares, d, k }) {
       h("tbody", {}, order.map((j) => h("tr", {}, h("th", { scope: "row" }, names[j]), Array.from({ length: shown }, (_, i) => cell(shares[j * k + i])))))));
 }
 
+/** Where in a picture each component looks: bright pixels move it. */
+function maps(shares, shape, k) {
+  const found = Array.from({ length: Math.min(k, 12) }, (_, i) => {
+    const one = Float32Array.from({ length: shape[0] * shape[1] }, (_, j) => shares[j * k + i]);
+    const box = imageBox(`component ${i + 1}`);
+    paintImage(box.canvas, one, shape, 0, Math.max(...one));
+    return box.root;
+  });
+  return h("div", { class: "sheet-of-images" }, found);
+}
+
 export function importancePanel(session) {
   const { store } = session;
   const body = h("div", { class: "importance-body" });
@@ -37,7 +49,8 @@ export function importancePanel(session) {
       const { header, arrays } = await session.ask("importance", { table: table.id, recipe });
       if (asked !== rest) return;
       const [d, k] = arrays.shares.shape;
-      fill(body, h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text))), grid({ names: header.names, shares: arrays.shares, d, k }));
+      const drawn = table.image_shape ? maps(arrays.shares, table.image_shape, k) : grid({ names: header.names, shares: arrays.shares, d, k });
+      fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text))), drawn);
       frame.ready(header);
     } catch (error) {
       frame.say(error.message, button("Try again", fetchIt));

@@ -90,7 +90,7 @@ export function levelsPanel(session, { slot = "a", title = "Level sets" } = {}) 
     const ends = (values) => [values[0], values.at(-1)];
     plot.show({ x: ends(arrays.across), y: ends(arrays.up), shift: drawn.centre, xlabel: info.axes[0], ylabel: info.axes[1] });
     rowsOver(store.state.rows);
-    const key = "Orange is positive, blue negative, the line is zero.";
+    const key = "Green is positive, purple negative.";
     frame.ready({ caption: [info.caption, info.where, key].filter(Boolean).map((t) => (/[.]$/.test(t) ? t : `${t}.`)).join(" "), tables: info.tables });
   }
 

@@ -39,10 +39,10 @@ export function mercerPanel(session) {
       fill(verdict, h("p", { class: `word ${state}` }, word), h("p", { class: "lede" }, header.verdict));
       const least = header.smallest_eigenvalue;
       fill(details, least === null || least === undefined ? null : h("p", {}, "Smallest eigenvalue of the kernel matrix of these rows: ", h("strong", {}, number(least, 4)), "."),
-        header.how ? h("p", { class: "note" }, header.how) : null, header.witness ? witness(header, arrays) : null,
+        header.witness ? witness(header, arrays) : null,
         h("p", { class: "note" }, "A function is a kernel if every matrix of its values at finitely many points has no negative eigenvalue (Mercer, 1909). One vector c with cᵀKc < 0 refutes it for all data."));
       store.set({ witness: header.witness ?? null });
-      frame.ready({ caption: header.caption, tables: header.tables ?? [] });
+      frame.ready({ caption: header.caption === header.verdict ? "" : header.caption, tables: header.tables ?? [] });
     } catch (error) {
       frame.say(error.message, button("Try again", fetchIt));
     }

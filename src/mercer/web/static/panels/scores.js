@@ -1,11 +1,11 @@
 // Scores on two components, or on three that a drag turns.
 
-import { button, choice } from "../core/dom.js";
+import { button, choice, h } from "../core/dom.js";
 import { coloursFor } from "../core/session.js";
 import { Cloud } from "../draw/cloud.js";
 import { Plot } from "../draw/plot.js";
 import { extent } from "../draw/scale.js";
-import { sentence } from "./data.js";
+import { said } from "./data.js";
 import { panel } from "./frame.js";
 import { describe } from "./tip.js";
 
@@ -23,21 +23,21 @@ export function turned(scores, { yaw, pitch }) {
 }
 
 function componentChoices(session) {
-  const pick = (i) => choice(["across", "up", "depth"][i], [], "", (value) => {
+  const pick = (i) => choice(["component across", "component up", "component in depth"][i], [], "", (value) => {
     const next = [...session.state.view.components];
     if (value === "none") next.length = 2;
     else next[i] = Number(value);
     session.look({ components: next });
-  });
+  }, { hideLabel: true });
   const picks = [pick(0), pick(1), pick(2)];
   session.store.on(["fit", "view"], ({ fit, view }) => {
     if (!fit || !view) return;
-    const options = Array.from({ length: fit.header.fit.components }, (_, i) => [i, `component ${i + 1}`]);
+    const options = Array.from({ length: fit.header.fit.components }, (_, i) => [i, String(i + 1)]);
     picks[0].set(options, view.components[0]);
     picks[1].set(options, view.components[1]);
-    picks[2].set([["none", "none"], ...options], view.components[2] ?? "none");
+    picks[2].set([["none", "–"], ...options], view.components[2] ?? "none");
   });
-  return picks.map((each) => each.root);
+  return [h("span", { class: "words", "aria-hidden": "true" }, "components"), ...picks.map((each) => each.root)];
 }
 
 export function scoresPanel(session, { slot = "a", title = "Scores", linked = true } = {}) {
@@ -63,7 +63,7 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
     const { header, arrays } = answer;
     const info = header.panels.scores;
     if (info.error) return frame.say(info.error.message);
-    const tables = info.tables, caption = [header.shown.words, info.caption].filter(Boolean).map(sentence).join(" ");
+    const tables = info.tables, caption = said(header.shown, info.caption);
     if (header.shown.how === "density") {
       cloud.count(arrays.score_density, info.extent);
       plot.show({ x: info.extent[0], y: info.extent[1], xlabel: info.axes[0], ylabel: info.axes[1] });

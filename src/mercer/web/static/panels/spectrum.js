@@ -1,6 +1,6 @@
 // The spectrum: each component's share of the variance, their sum, the 95 % line, and how far the numbers can be trusted.
 
-import { fill, s } from "../core/dom.js";
+import { fill, h, s } from "../core/dom.js";
 import { Plot } from "../draw/plot.js";
 import { percent } from "../draw/scale.js";
 import { panel } from "./frame.js";
@@ -30,7 +30,8 @@ function bars(plot, { shares, running, bounds, k }, chosen, pick) {
 export function spectrumPanel(session) {
   const { store } = session;
   const plot = new Plot("Share of the variance of each component", { margin: { right: 14 } });
-  const frame = panel("Spectrum", { plot });
+  const reached = h("span", { class: "words" });
+  const frame = panel("Spectrum", { plot, controls: [reached] });
   plot.root.classList.add("pressable");
   const group = s("g");
   plot.over.append(group);
@@ -58,6 +59,8 @@ export function spectrumPanel(session) {
     plot.ticksAt = ticks(k);
     plot.show({ x: [0.35, k + 0.65], y: [0, Math.max(1.04, running[k - 1] * 1.04)], xlabel: "component", ylabel: "share of the variance" });
     const cut = shares.length > k ? `The first ${k} of ${shares.length} are drawn.` : "";
+    const goal = percent(drawn.enough, 0);
+    reached.textContent = info.reached ? `${goal} of the variance with ${info.reached} component${info.reached > 1 ? "s" : ""}` : `${goal} of the variance is not reached`;
     frame.badge(info.certificate ? "certified" : "");
     frame.ready({ caption: [info.caption, info.certificate || info.evidence, cut].filter(Boolean).join(" "), tables: info.tables });
   });

@@ -7,10 +7,18 @@ import { panel } from "./frame.js";
 
 const MOST_BARS = 10;
 
+const clock = (hour) => hour.slice(0, 8).replace(/:00$/, (end, at) => (at > 2 ? "" : end));
+
+/** The time of a row as a text; only the hour where the day is that of the tick before. */
+function when(times, row, before) {
+  const [day, hour = ""] = String(times[row] ?? "").split("T");
+  return before !== null && hour && String(times[before]).startsWith(day) ? clock(hour) : `${day} ${clock(hour)}`.trim();
+}
+
 /** One statistic over rows. */
 class Chart {
   constructor(name, point) {
-    this.plot = new Plot(`${name} of rows over time`, { height: 0.24, margin: { left: 56, bottom: 36 } });
+    this.plot = new Plot(`${name} of rows over time`, { height: 0.24, margin: { left: 76, bottom: 36 } });
     this.cursor = s("line", { class: "cursor" });
     this.limit = s("line", { class: "limit" });
     this.plot.over.append(this.limit, this.cursor);
@@ -40,7 +48,7 @@ class Chart {
     this.plot.ticks = (scale, shift, most) => {
       const found = own.call(this.plot, scale, shift, most);
       if (scale !== this.plot.x || !times) return found;
-      return own.call(this.plot, scale, shift, Math.floor(most / 2)).map(({ at }) => ({ at, text: String(times[this.rowAt(at)] ?? "").replace("T", " ").slice(0, 16) }));
+      return own.call(this.plot, scale, shift, Math.floor(most / 3)).map(({ at }, i, all) => ({ at, text: when(times, this.rowAt(at), i ? this.rowAt(all[i - 1].at) : null) }));
     };
     this.plot.show({ x: [-0.5, n - 0.5], y: ends, ylog: log, xlabel: axis, ylabel: name });
   }
@@ -125,11 +133,11 @@ export function timelinePanel(session) {
       if (asked !== rest) return;
       charts = header.charts.map((info) => new Chart(info.name, point));
       fill(holder, charts.map((chart) => chart.plot.root));
-      frame.ready({ ...header, caption: [header.caption !== header.summary && header.caption, header.shown?.how && header.shown.how !== "all" && header.shown.words].filter(Boolean).join(" ") });
+      frame.ready({ tables: header.tables, caption: [header.legend, header.limits, header.shown && header.shown.how !== "all" && header.shown.words].filter(Boolean).join(" ") });
       charts.forEach((chart, i) => chart.show(header.charts[i], arrays[`chart${i}`], arrays.alarm, arrays.judged, header.axis, header.times));
-      summary.textContent = header.summary;
+      summary.textContent = header.caption;
       fill(runs, header.runs.length ? h("ol", { class: "run-list" }, header.runs.map((run) => h("li", {}, button(run.words ?? `row ${run.first + 1}`, () => point(run.first), { kind: "link" }),
-        run.leaders?.length ? h("span", {}, ` led by ${run.leaders.join(", ")}`) : null))) : h("p", { class: "note" }, "No row is beyond a limit for long enough to be an alarm."));
+        run.leaders?.length ? h("span", {}, ` led by ${run.leaders.map(({ name }) => name).join(", ")}`) : null))) : h("p", { class: "note" }, "No row is beyond a limit for long enough to be an alarm."));
       row = null;
       point(header.runs[0]?.first ?? 0);
     } catch (error) {

@@ -107,6 +107,10 @@ export function walkPanel(session) {
       walk = null;
       return frame.say("The walk begins when the fit is at rest.");
     }
+    if (rest.header.panels.back?.error) {
+      asked = "";
+      return frame.say(rest.header.panels.back.error.message);
+    }
     const k = rest.header.fit.components;
     pick.set(Array.from({ length: k }, (_, i) => [i, `component ${i + 1}`]), Math.min(view.walk, k - 1));
     const rows = [...new Set([...(view.from === "mean" ? [] : [view.from.row]), ...selection.sorted().slice(0, 20)])];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer._core.errors import (
@@ -25,13 +26,14 @@ from mercer.app.explore import (
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE
-from mercer.app.explore.panels import GRID, back_panel, rows_panel
+from mercer.app.explore.panels import GRID, back_panel
+from mercer.app.explore.planes import rows_panel
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
 from mercer.web.desk import BusyError, Job, SupersededError
 from mercer.web.packets import Reply, json_reply, packet
-from mercer.web.session import MODEL_SUFFIX, NotFoundError
+from mercer.web.session import MODEL_SUFFIX, NotFoundError, is_readable, safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +93,29 @@ def open_(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """A built-in data set."""
     del job
     return json_reply(session.described(session.open_builtin(body.get("builtin"))))
+
+
+def place_for(session: Session, name: str) -> Path:
+    """Where a file that is handed over goes: its name says how it is read, and nothing else."""
+    if not is_readable(name):
+        must_be = f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}"
+        raise ParameterError.about(parameter="name", value=name, must_be=must_be)
+    return session.place()[1] / safe_name(name)
+
+
+def received(session: Session, path: Path, name: str) -> Reply:
+    """A file that lies in its place; one that can't be read is taken away again."""
+    shown = Path(name.replace("\\", "/")).name[:200]
+    try:
+        if path.suffix != MODEL_SUFFIX:
+            return json_reply({"table": session.described(session.open_file(path, shown))})
+        key = session.open_model_file(path, shown)
+        table = session.keep_rows(key)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    told = None if table is None else session.described(table)
+    return json_reply({"model": session.described_model(key), "table": told})
 
 
 def reread(session: Session, body: dict[str, Any], job: Job) -> Reply:

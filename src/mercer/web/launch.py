@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,7 +150,8 @@ class Explorer:
     def serve(self) -> None:
         """Serve until Ctrl-C, or the page's own button."""
         try:
-            self._server.run(sockets=[self._listening])
+            with suppress(KeyboardInterrupt):  # the way to end it, and no failure
+                self._server.run(sockets=[self._listening])
         finally:
             self.session.close()
             self._listening.close()

@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from mercer.app.outcome import plain
 
 if TYPE_CHECKING:
-    from mercer.app.explore.panels import Panel
+    from mercer.app.explore.planes import Panel
 
 PACKET = "application/octet-stream"
 # Where a file of the session lies is of no use to a reader, who knows it by its name.
 FOLDER = re.compile(r"[^\s'\"]*mercer-explore-\w+(?:[/\\]+\d+)?[/\\]+")
 JSON = "application/json"
+STATIC = Path(__file__).parent / "static"  # the files of the page
 
 
 @dataclass(frozen=True)

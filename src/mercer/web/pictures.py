@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from mercer import plots
 from mercer._core.errors import InputError, ParameterError
 from mercer.app.explore.fitting import SAMPLE, drawn
-from mercer.app.explore.keeping import Kept, _stem
-from mercer.app.explore.panels import Plane
+from mercer.app.explore.keeping import Kept, stem
+from mercer.app.explore.planes import Plane
 from mercer.app.explore.process import watched
 from mercer.app.monitor import monitored
 from mercer.data.frames import need
@@ -40,7 +40,7 @@ def picture(shown: Shown, body: dict[str, Any], watch: Dataset | None) -> Kept:
     with rc_context({"svg.hashsalt": "mercer"}):  # the same picture is the same file
         DRAW[name](shown, body, figure, watch)
         figure.savefig(file, format=form, dpi=144, metadata={"Date": None} if form == "svg" else {})
-    return Kept(f"{_stem(shown.data)}-{name}.{form}", file.getvalue(), KINDS[form])
+    return Kept(f"{stem(shown.data)}-{name}.{form}", file.getvalue(), KINDS[form])
 
 
 def _some(shown: Shown) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ import json
 import logging
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -18,11 +17,10 @@ from starlette.staticfiles import StaticFiles
 
 from mercer._core.errors import MercerError, ParameterError, StoppedError
 from mercer._core.memory import format_bytes
-from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, failed, job_of
+from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, failed, job_of, place_for, received
 from mercer.web.desk import Job
 from mercer.web.guard import HEADERS, decoded
-from mercer.web.packets import JSON, PACKET, Reply, json_reply
-from mercer.web.session import MODEL_SUFFIX, is_readable, safe_name
+from mercer.web.packets import JSON, PACKET, STATIC, Reply, json_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from mercer.web.guard import Guard
     from mercer.web.session import Session
 
-STATIC = Path(__file__).parent / "static"
 UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>mercer explore</title>
 <h1>This page opens by its whole address</h1>
 <p>The terminal in which <code>mercer explore</code> runs has printed an address that ends in a token. Open
@@ -121,15 +118,11 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
         try:
             _require_type(request, PACKET)
             name = unquote(request.query_params.get("name", ""))
-            if not is_readable(name):
-                must_be = "a file that can be read: .csv, .npy, .parquet, .xlsx, .mercer, …"
-                raise ParameterError.about(parameter="name", value=name, must_be=must_be)  # noqa: TRY301
-            number, folder = session.place()
-            path = folder / safe_name(name)
+            path = place_for(session, name)
             with path.open("wb") as file:
                 await _streamed(request, UPLOAD_BYTES, file.write)
-            job = Job(f"upload {number}", "upload")
-            work: Callable[[Job], Reply] = lambda _: _opened(session, path, name)  # noqa: E731
+            job = Job(f"upload {path.parent.name}", "upload")
+            work: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731
             return _response(await _answered(session, request, job, work, fits=False))
         except Exception as error:
             return _failed(error)
@@ -218,25 +211,6 @@ async def _gone(request: Request) -> None:
     """Returns when the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _opened(session: Session, path: Path, name: str) -> Reply:
-    """A file that was dropped onto the page; it goes by the name that it had."""
-    shown = Path(name).name[:200]
-    try:
-        if path.suffix == MODEL_SUFFIX:
-            key = session.open_model_file(path, shown)
-            table = session.keep_rows(key)
-            return json_reply(
-                {
-                    "model": session.described_model(key),
-                    "table": None if table is None else session.described(table),
-                }
-            )
-        return json_reply({"table": session.described(session.open_file(path, shown))})
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _failed(error: Exception) -> Response:

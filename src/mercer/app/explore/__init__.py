@@ -19,7 +19,8 @@ Examples
 from mercer.app.explore.builtin import BUILTINS, write_builtin
 from mercer.app.explore.dataset import Dataset
 from mercer.app.explore.fitting import Shown, fitted
-from mercer.app.explore.panels import Panel, panels
+from mercer.app.explore.panels import panels
+from mercer.app.explore.planes import Panel
 from mercer.app.explore.recipe import Recipe
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MercerError, ParameterError
+from mercer.kernels.algebra import Constant
 from mercer.kernels.bandwidth import is_rule
 from mercer.kernels.names import KERNELS
 from mercer.kernels.parameters import constructor_names
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer.app.explore.dataset import Dataset
-    from mercer.kernels import Kernel
 
 DECADES = 1e3  # a width slides from a thousandth of the median to a thousand times as much
 MOST_SLIDERS = 8
@@ -110,32 +110,26 @@ def described(text: Any, data: Dataset | None, scale: str) -> dict[str, Any]:
 
 
 def sliders(text: str, data: Dataset | None, scale: str) -> Iterator[Slider]:
-    """Those of every kernel that a text calls, from left to right."""
-    bare = text.strip()
-    known = kernel_classes()
-    start = text.index(bare) if bare else 0
-    for name, place, call in _calls(parse(bare), bare):
-        kind = known.get(name.lower().replace("_", ""))
-        if kind is None:
-            continue
+    """Those of every kernel that a text names, from left to right."""
+    bare, known = text.strip(), kernel_classes()
+    start = text.index(bare)
+    named = [found for found in _calls(parse(bare), bare) if _plain(found[0]) in known]
+    read = _Reader(text, data, scale)
+    for i, (name, end, call) in enumerate(named):
+        kind = known[_plain(name)]
         given = {} if call is None else _arguments(call, bare, constructor_names(kind))
         own = [each for each in constructor_names(kind) if each in (*kind.rules, *WHOLE)]
-        if "sigma" in given:
-            own = ["sigma"]
-        kernel = _made(kind, bare[place[0] : place[1]])
-        for each in own:
-            around = _around(text, each, given, call, end=start + place[1], start=start)
-            yield _slider(each, name, around, kernel, _Rows(data, scale))
+        for each in ["sigma"] if "sigma" in given else own:
+            around = _around(text, each, given.get(each), call, start=start, end=start + end)
+            yield _slider(each, name, around, read, i)
 
 
-def _made(kind: type[Kernel], text: str) -> Kernel:
-    with suppress(MercerError):
-        return parse_kernel(text)
-    return kind()
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
-def _calls(tree: ast.expr, text: str) -> Iterator[tuple[str, tuple[int, int], ast.Call | None]]:
-    """Names of an expression with their places; with its call where it has one."""
+def _calls(tree: ast.expr, text: str) -> Iterator[tuple[str, int, ast.Call | None]]:
+    """Names of an expression, where each or its call ends, and the call where there is one."""
     seen: set[int] = set()
     nodes = sorted(
         (n for n in ast.walk(tree) if isinstance(n, (ast.Call, ast.Name))),
@@ -147,8 +141,7 @@ def _calls(tree: ast.expr, text: str) -> Iterator[tuple[str, tuple[int, int], as
             continue
         seen.add(called.col_offset)
         word = text[called.col_offset : called.end_col_offset]
-        place = node.col_offset, int(node.end_col_offset or 0)
-        yield word, place, node if isinstance(node, ast.Call) else None
+        yield word, int(node.end_col_offset or 0), node if isinstance(node, ast.Call) else None
 
 
 def _arguments(call: ast.Call, text: str, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
@@ -167,14 +160,13 @@ def _arguments(call: ast.Call, text: str, names: tuple[str, ...]) -> dict[str, t
 def _around(
     text: str,
     name: str,
-    given: dict[str, tuple[int, int]],
+    at: tuple[int, int] | None,
     call: ast.Call | None,
     *,
     start: int,
     end: int,
 ) -> tuple[str, str]:
     """What stands before and after the number; a parameter that is not there is added to the call."""
-    at = given.get(name)
     if at is not None:
         return text[: start + at[0]], text[start + at[1] :]
     if call is None:
@@ -183,41 +175,54 @@ def _around(
     return f"{text[: end - 1]}{comma}{name}=", text[end - 1 :]
 
 
-def _slider(name: str, of: str, around: tuple[str, str], kernel: Kernel, rows: _Rows) -> Slider:
-    given: Any = getattr(kernel, name, None)
+def _slider(name: str, of: str, around: tuple[str, str], read: _Reader, place: int) -> Slider:
+    given = getattr(read.leaves(read.text)[place], name)
     if name in WHOLE:
         low, high = WHOLE[name]
         return Slider(name, of, *around, float(given), None, None, low, high, log=False, whole=True)
+    median = read.median(name, around, place)
     rule = (given or "median") if is_rule(given) else None
-    median = rows.median(type(kernel), name)
-    if rule is None:
-        value = float(given)
-    else:
-        value = (median if rule == "median" else rows.resolved(kernel, name)) or 1.0
+    value = float(given) if rule is None else (read.number(read.text, name, place) or 1.0)
     middle = median or value
     ends = min(middle / DECADES, value), max(middle * DECADES, value)
     return Slider(name, of, *around, value, rule, median, *ends, log=True, whole=False)
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Where widths are read off; nowhere, where there are no data."""
+class _Reader:
+    """Reads numbers off the kernels of a text, in the order in which it names them."""
 
+    text: str
     data: Dataset | None
     scale: str
 
-    def median(self, kind: type[Kernel], name: str) -> float | None:
-        """The width by the rule of the median; None where a kernel knows no such rule."""
-        if name == "sigma":
-            gamma = self.median(kind, "gamma")
-            return None if gamma is None else float((2.0 * gamma) ** -0.5)
-        with suppress(MercerError, TypeError):
-            return self.resolved(kind(**{name: "median"}), name)
-        return None
+    def leaves(self, text: str, *, resolved: bool = False) -> list[Any]:
+        """The kernels that a text names; with every rule a number, where there are rows to read it off."""
+        kernel = parse_kernel(text)
+        if resolved and self.data is not None:
+            rows = self.data.sheet(self.scale).rows
+            kernel = kernel.resolve(rows, rng=np.random.default_rng(0))
+        found, todo = [], [kernel]
+        while todo:
+            first = todo.pop(0)
+            todo = [*first.children, *todo]
+            if not first.children and not isinstance(first, Constant):
+                found.append(first)
+        return found
 
-    def resolved(self, kernel: Kernel, name: str) -> float | None:
-        """A width that is a rule, as a number."""
+    def number(self, text: str, name: str, place: int) -> float | None:
+        """A parameter of one of them, as a number; None without rows."""
         if self.data is None:
             return None
-        rows = self.data.sheet(self.scale).rows
-        return float(getattr(kernel.resolve(rows, rng=np.random.default_rng(0)), name))
+        return float(getattr(self.leaves(text, resolved=True)[place], name))
+
+    def median(self, name: str, around: tuple[str, str], place: int) -> float | None:
+        """What the rule of the median gives in this place; None where a kernel knows no such rule."""
+        before, after = around
+        if name == "sigma":  # σ = 1/√(2γ), and the rule is about γ
+            begun = before.rpartition("sigma")[0]
+            gamma = self.median("gamma", (f"{begun}gamma=", after), place)
+            return None if gamma is None else float((2.0 * gamma) ** -0.5)
+        with suppress(MercerError):
+            return self.number(f"{before}'median'{after}", name, place)
+        return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer import app
 from mercer._core.errors import KernelError, ParameterError
-from mercer.app.explore.panels import Panel
+from mercer.app.explore.planes import Panel
 from mercer.app.outcome import as_dict, plain
 from mercer.kernels.text import kernel_text, parse_kernel
 from mercer.views.wording import number

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, ParameterError
 from mercer.app.explore.meaning import row_number
-from mercer.app.explore.panels import _scores
+from mercer.app.explore.planes import all_scores
 from mercer.app.outcome import Run
 from mercer.app.rows import keep_model
 from mercer.data.write import open_writer
@@ -45,16 +45,16 @@ def model(shown: Shown) -> Kept:
         request = shown.recipe.request(shown.data, output=path.name)
         about = {**request.about, "command": "explore"}
         keep_model(Run(), path, whole.model, shown.sheet, about)
-        return Kept(f"{_stem(shown.data)}.mercer", path.read_bytes())
+        return Kept(f"{stem(shown.data)}.mercer", path.read_bytes())
 
 
 def scores(shown: Shown, form: Any) -> Kept:
     """The scores of all rows, with what names and labels them."""
     own, sheet = shown.inside, shown.sheet
     names = [str(name) for name in own.projector.get_feature_names_out()]
-    values = _scores(own, sheet.rows)
+    values = all_scores(own, sheet.rows)
     return _table(
-        f"{_stem(shown.data)}-scores",
+        f"{stem(shown.data)}-scores",
         form,
         names,
         values,
@@ -76,7 +76,7 @@ def selection(data: Dataset, rows: Any, form: Any) -> Kept:
     labels = None if sheet.labels is None else np.asarray(sheet.labels)[places]
     values = np.asarray(sheet.rows[places])
     return _table(
-        f"{_stem(data)}-selection",
+        f"{stem(data)}-selection",
         form,
         list(sheet.names),
         values,
@@ -87,7 +87,7 @@ def selection(data: Dataset, rows: Any, form: Any) -> Kept:
 
 
 def _table(
-    stem: str, form: Any, names: list[str], values: Any, *, ids: Any, labels: Any, sheet: Any
+    name: str, form: Any, names: list[str], values: Any, *, ids: Any, labels: Any, sheet: Any
 ) -> Kept:
     form = "csv" if form is None else form
     if form not in FORMATS:
@@ -97,7 +97,7 @@ def _table(
         "label_name": None if labels is None else sheet.label_name or "label",
     }
     with TemporaryDirectory() as folder:
-        path = Path(folder, f"{stem}.{form}")
+        path = Path(folder, f"{name}.{form}")
         with open_writer(path, names, dtype=values.dtype, **beside) as writer:
             writer.write(values, ids, labels)
         return Kept(path.name, path.read_bytes())
@@ -122,7 +122,7 @@ def report(shown: Shown, title: Any) -> Kept:
         notes=[*data.guessed, *sheet.notes],
         title=title,
     )
-    return Kept(f"{_stem(data)}-report.html", page.encode(), "text/html; charset=utf-8")
+    return Kept(f"{stem(data)}-report.html", page.encode(), "text/html; charset=utf-8")
 
 
 def file(data: Dataset) -> Kept:
@@ -133,7 +133,7 @@ def file(data: Dataset) -> Kept:
     return Kept(data.path.name, data.path.read_bytes())
 
 
-def _stem(data: Dataset) -> str:
+def stem(data: Dataset) -> str:
     """A name for a file that is safe everywhere."""
     kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(data.name).stem)
     return kept.strip("-")[:60] or "mercer"

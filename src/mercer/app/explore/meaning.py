@@ -10,7 +10,7 @@ from mercer import diagnostics, views
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Whole, require
 from mercer.app.explore.fitting import SAMPLE, drawn
-from mercer.app.explore.panels import Panel, Plane, listed
+from mercer.app.explore.planes import Panel, Plane, listed
 from mercer.views.checks import component as component_index
 from mercer.views.fitted import unnamed
 from mercer.views.scatter import component_names

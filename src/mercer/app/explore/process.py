@@ -11,7 +11,7 @@ from mercer import views
 from mercer._core.errors import InputError
 from mercer._core.table import Table
 from mercer.app.explore.meaning import row_number
-from mercer.app.explore.panels import Panel, listed
+from mercer.app.explore.planes import Panel, listed
 from mercer.app.monitor import monitored
 from mercer.app.outcome import Run
 from mercer.app.rows import Opened

@@ -58,6 +58,8 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
     h("main", {}, h("div", { class: "grid" }, panels.map((each) => each.root)), inspector, foot),
     h("div", { class: "drop-sign", "aria-hidden": "true" }, "Drop the file to open it"));
   root.classList.add("mx");
+  // Programs that drive the page wait for the kernel that is drawn at rest.
+  session.store.on(["fit", "rest", "busy"], ({ fit, rest, busy }) => (root.dataset.settled = rest && fit === rest && !busy ? rest.header.fit.kernel : ""));
   if (ask.upload) onDrop(root, (file) => open({ file }));
   if (address) keepAddress(session);
   await begin(session, open, address ? fromHash(location.hash) : null);

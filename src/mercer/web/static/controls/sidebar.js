@@ -118,4 +118,4 @@ function evidenceGroup(session) {
   return section("Fit", facts, found, h("details", {}, h("summary", {}, "Evidence and plan"), evidence, plan));
 }
 
-export const sidebar = (session) => h("div", { class: "sidebar" }, modelGroup(session), evidenceGroup(session), colourGroup(session), selectionGroup(session));
+export const sidebar = (session) => h("aside", { class: "sidebar", "aria-label": "Model, colours and selection" }, modelGroup(session), evidenceGroup(session), colourGroup(session), selectionGroup(session));

@@ -27,8 +27,8 @@ async function answer(reply) {
   const type = reply.headers.get("Content-Type") ?? "";
   if (!reply.ok) throw new Refusal(type.includes("json") ? (await reply.json()).error : null, reply.status);
   if (type.includes("json")) return reply.json();
-  const file = /filename="([^"]+)"/.exec(reply.headers.get("Content-Disposition") ?? "");
-  return file ? { name: file[1], blob: await reply.blob() } : decode(await reply.arrayBuffer());
+  const file = /filename\*=utf-8''([^;]+)/i.exec(reply.headers.get("Content-Disposition") ?? "");
+  return file ? { name: decodeURIComponent(file[1]), blob: await reply.blob() } : decode(await reply.arrayBuffer());
 }
 
 async function send(url, options) {

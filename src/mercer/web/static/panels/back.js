@@ -4,7 +4,9 @@ import { choice, fill, h } from "../core/dom.js";
 import { Cloud } from "../draw/cloud.js";
 import { Plot } from "../draw/plot.js";
 import { extent, number, percent } from "../draw/scale.js";
+import { newest } from "../core/lane.js";
 import { coloursFor } from "../core/session.js";
+import { isStale } from "../core/wire.js";
 import { panel } from "./frame.js";
 import { describe } from "./tip.js";
 
@@ -19,10 +21,9 @@ function meter({ rms, mean_rms: mean }) {
     fillBar.style.width = `${Math.min(100, (100 * value) / Math.max(rms, mean))}%`;
     return h("span", { class: "track" }, fillBar);
   };
-  return h("dl", { class: "meter" },
+  return [h("dl", { class: "meter" },
     h("div", {}, h("dt", {}, "pre-images"), h("dd", {}, bar(rms, share < 1 ? "good" : "bad"), number(rms))),
-    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean))),
-    h("p", {}, share < 1 ? `${percent(1 - share * share, 0)} of the squared error of the mean is gone.` : "No better than always answering with the mean."));
+    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean)))), h("p", { class: "note" }, share < 1 ? `${percent(1 - share * share, 0)} of the squared error of the mean is gone.` : "No better than always answering with the mean.")];
 }
 
 export function backPanel(session) {
@@ -48,7 +49,7 @@ export function backPanel(session) {
   function sources() {
     const { rows } = store.state;
     if (!rows?.arrays.points) return null;
-    const from = rows.header.centre, to = answer.header.panels.back.centre;
+    const from = rows.header.centre, to = answer.info.centre;
     const place = rows.arrays.rows && new Map(Array.from(rows.arrays.rows, (row, i) => [row, i]));
     return (row) => {
       const i = place ? place.get(row) : row;
@@ -72,14 +73,31 @@ export function backPanel(session) {
     context.stroke();
   });
 
-  store.on(["rest", "fitProblem"], ({ rest, fitProblem }) => {
+  // Pre-images of thousands of rows take seconds: they are asked for by themselves, beside the fits.
+  const lane = newest(async ({ table, recipe, view }, signal) => {
+    const body = { client: session.client, generation: ++session.generation, table: table.id, recipe, plane: view.plane, quality: "rest" };
+    const { header, arrays } = await session.ask("back", body, { signal });
+    if (table === store.state.table && recipe === store.state.recipe) draw(header, arrays);
+  }, { failed: (error) => isStale(error) || frame.say(error.message) });
+
+  store.on(["rest", "fitProblem"], ({ rest, fitProblem, table, recipe, view }) => {
     if (fitProblem) return frame.say(fitProblem.message);
-    if (!rest) return frame.say("Pre-images are drawn when the fit is at rest.");
+    if (!rest) {
+      answer = null;
+      return frame.say("Pre-images are drawn when the fit is at rest.");
+    }
     const info = rest.header.panels.back;
     if (!info || info.error) return frame.say(info?.error?.message ?? "This fit has no pre-images.");
-    if (info.later) return frame.caption.textContent = info.later;
-    answer = rest;
-    const xy = rest.arrays.back, numbers = rest.arrays.back_rows ?? null;
+    if (!info.later) return draw(info, rest.arrays);
+    frame.stale(Boolean(answer));
+    if (answer) frame.caption.textContent = info.later;
+    else frame.say(info.later);
+    lane.push({ table, recipe, view });
+  });
+
+  function draw(info, arrays) {
+    answer = { info, arrays };
+    const xy = arrays.back, numbers = arrays.back_rows ?? null;
     const all = store.state.rows?.arrays.points;
     const shift = store.state.rows?.header.centre.map((c, i) => c - info.centre[i]) ?? [0, 0];
     const joined = (j) => {
@@ -90,9 +108,9 @@ export function backPanel(session) {
     cloud.place({ xy, rows: numbers, ...coloursFor(store.state.rows, numbers, xy.length / 2) });
     fill(extra, meter(info), h("details", {}, h("summary", {}, "Method"), h("p", { class: "note" }, info.method), h("p", { class: "note" }, info.quality)));
     frame.ready({ caption: info.caption, tables: info.tables });
-  });
+  }
   store.on(["recipe"], ({ recipe }) => recipe && (way.select.value = recipe.preimage ?? "ridge"));
-  store.on(["fit", "rest"], ({ fit, rest }) => frame.stale(Boolean(fit && rest && fit !== rest)));
+  store.on(["fit"], ({ fit, rest }) => fit && fit !== rest && frame.stale(true));
   store.on(["rows"], ({ rows }) => rows && answer && cloud.colour(...Object.values(coloursFor(rows, cloud.rows, cloud.m))));
   store.on(["selection"], ({ selection }) => cloud.select(selection));
   store.on(["hover"], ({ hover }) => cloud.follow(hover));

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.data.frames import need
 from mercer.web.answers import failed, job_of, place_for, received
+from mercer.web.bundle import module, sheet
 from mercer.web.desk import Job
 from mercer.web.launch import begin, begin_in_memory
-from mercer.web.packets import JSON, PACKET, STATIC, Reply
+from mercer.web.packets import JSON, PACKET, Reply
 from mercer.web.session import Session
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def _kind() -> Any:
     class ExploreWidget(base):  # type: ignore[misc]
         """A page in a cell: what it asks is answered by the session."""
 
-        _esm = STATIC / "widget.js"
-        _css = STATIC / "widget.css"
+        _esm = module()
+        _css = sheet()
 
         def __init__(self, session: Session) -> None:
             super().__init__()

@@ -53,8 +53,8 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
   const open = (what) => opened(session, what).catch((error) => session.say(error.message));
   const panels = [dataPanel, scoresPanel, levelsPanel, spectrumPanel, backPanel, walkPanel].map((make) => make(session));
   const inspector = tabs(session, [["What components mean", importancePanel], ["Over time", timelinePanel], ["Is it a kernel?", mercerPanel], ["Compare", comparePanel], ["Choose a kernel", choosePanel]]);
-  const foot = h("footer", {}, h("span", {}, `mercer ${info.version}`), h("span", {}, `marks drawn by ${brush().name}`), h("span", {}, "Nothing leaves this computer."));
-  fill(root, topbar(session, { open, quit: quit && (() => quit(session)) }), sidebar(session),
+  const foot = h("footer", {}, h("span", {}, `mercer ${info.version}`), h("span", {}, `marks drawn by ${brush().name}`), address && h("span", {}, "Nothing leaves this computer."));
+  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session),
     h("main", {}, h("div", { class: "grid" }, panels.map((each) => each.root)), inspector, foot),
     h("div", { class: "drop-sign", "aria-hidden": "true" }, "Drop the file to open it"));
   root.classList.add("mx");

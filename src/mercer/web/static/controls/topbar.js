@@ -43,7 +43,6 @@ function progress(session) {
   const root = h("div", { class: "progress", hidden: true }, bar, words, stop);
   session.store.on(["progress", "busy"], ({ progress: now, busy }) => {
     root.hidden = !busy || !now;
-    document.body.classList.toggle("busy", busy);
     if (!now) return;
     if (now.expected) Object.assign(bar, { max: now.expected, value: Math.min(now.done ?? 0, now.expected) });
     else bar.removeAttribute("value");
@@ -52,7 +51,7 @@ function progress(session) {
   return root;
 }
 
-function copies(session) {
+function copies(session, address) {
   const put = async (text, what) => session.say((await copyText(text)) ? `${what} copied.` : `The browser did not allow copying. ${what}: ${text}`);
   const code = (kind, what) => async () => {
     const { table, recipe } = session.state;
@@ -60,7 +59,7 @@ function copies(session) {
     if (found) put(found[kind], what);
   };
   const link = () => put(location.href.split("#")[0] + toHash(session.state), "Link");
-  return menu("Copy", [button("As Python", code("python", "Python")), button("As a command line", code("command", "Command line")), button("As a link to this view", link)]);
+  return menu("Copy", [button("As Python", code("python", "Python")), button("As a command line", code("command", "Command line")), address && button("As a link to this view", link)]);
 }
 
 function saves(session) {
@@ -76,7 +75,7 @@ function saves(session) {
     button("Report (HTML)", save("report")), button("Picture of the scores (PNG)", save("picture", { picture: "scores", format: "png" })), button("Picture of the scores (SVG)", save("picture", { picture: "scores", format: "svg" }))]);
 }
 
-export function topbar(session, { open, quit = null }) {
+export function topbar(session, { open, address = false, quit = null }) {
   const said = h("p", { class: "said", role: "status", "aria-live": "polite" });
   let due = 0;
   session.store.on(["said"], ({ said: text }) => { // a screen reader hears one sentence a second at most
@@ -84,5 +83,5 @@ export function topbar(session, { open, quit = null }) {
     due = setTimeout(() => fill(said, text), 300);
   });
   const end = quit && button("Stop the server", quit, { icon: icon("power"), kind: "quiet" });
-  return h("header", { class: "topbar" }, h("h1", {}, h("span", { class: "word" }, "mercer"), " explore"), dataset(session, open), progress(session), said, h("div", { class: "take" }, copies(session), saves(session), end));
+  return h("header", { class: "topbar" }, h("h1", {}, h("span", { class: "word" }, "mercer"), " explore"), dataset(session, open), progress(session), said, h("div", { class: "take" }, copies(session, address), saves(session), end));
 }

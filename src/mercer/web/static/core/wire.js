@@ -58,20 +58,21 @@ export const overModel = (model) => {
     if (!resolve) return;
     waiting.delete(message.id);
     const bytes = buffers?.[0] && (buffers[0].buffer ? buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength) : buffers[0]);
-    if (message.status >= 400) reject(new Refusal(message.json?.error, message.status));
-    else if (message.type === "json") resolve(message.json);
+    const json = message.type === "json" ? JSON.parse(new TextDecoder().decode(bytes)) : null;
+    if (message.status >= 400) reject(new Refusal(json?.error, message.status));
+    else if (json) resolve(json);
     else if (message.type === "file") resolve({ name: message.name, blob: new Blob([bytes]) });
     else resolve(decode(bytes));
   });
-  const ask = (name, body, { signal } = {}) => new Promise((resolve, reject) => {
+  const ask = (name, body, { signal, buffers = [] } = {}) => new Promise((resolve, reject) => {
     const id = ++last;
     waiting.set(id, { resolve, reject });
     signal?.addEventListener("abort", () => {
       waiting.delete(id);
       reject(new DOMException("A newer request took its place.", "AbortError"));
     });
-    model.send({ id, ask: name, body }, undefined, []);
+    model.send({ id, ask: name, body }, undefined, buffers);
   });
-  ask.upload = null; // files reach a notebook by Python
+  ask.upload = async (file) => ask("upload", { name: file.name }, { buffers: [await file.arrayBuffer()] });
   return ask;
 };

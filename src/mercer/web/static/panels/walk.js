@@ -10,27 +10,35 @@ import { panel } from "./frame.js";
 import { imageBox, paintImage } from "./image.js";
 
 const STEPS = 41;
-const CURVE = 24; // more columns than that are a curve rather than bars
+const CURVE = 24; // more columns than that are one curve rather than a strip each
+const MOST = 12; // strips
 
-/** Columns as bars from where the walk began to where it is, in units of how far each column moves at all. */
-function change(names, path, d, step, start) {
-  const reach = names.map((_, j) => {
-    let most = 0;
-    for (let t = 0; t < path.length / d; t++) most = Math.max(most, Math.abs(path[t * d + j] - path[start * d + j]));
-    return most;
+/** Columns as small curves over the walk, those that move most first; `at(step)` moves the dots. */
+function strips(names, path, d) {
+  const steps = path.length / d, value = (t, j) => path[t * d + j];
+  const ends = names.map((_, j) => {
+    const column = Array.from({ length: steps }, (_, t) => value(t, j));
+    return [Math.min(...column), Math.max(...column)];
   });
-  const order = names.map((_, j) => j).sort((a, b) => reach[b] - reach[a]).slice(0, 12);
-  return order.map((j) => ({ name: names[j], value: path[step * d + j], delta: path[step * d + j] - path[start * d + j], reach: reach[j] || 1 }));
-}
-
-function barList(rows) {
-  return h("ol", { class: "moves" }, rows.map(({ name, value, delta, reach }) => {
-    const bar = h("span", { class: delta < 0 ? "move down" : "move up" });
-    const share = (50 * Math.abs(delta)) / reach;
-    bar.style.width = `${share}%`;
-    bar.style.left = delta < 0 ? `${50 - share}%` : "50%";
-    return h("li", {}, h("span", { class: "name" }, name), h("span", { class: "lane" }, bar), h("span", { class: "value" }, number(value, 4)));
-  }));
+  const order = names.map((_, j) => j).sort((a, b) => ends[b][1] - ends[b][0] - (ends[a][1] - ends[a][0])).slice(0, MOST);
+  const up = (t, j) => 92 - (84 * (value(t, j) - ends[j][0])) / (ends[j][1] - ends[j][0] || 1);
+  const rows = order.map((j) => {
+    const d = `M${Array.from({ length: steps }, (_, t) => `${((100 * t) / (steps - 1)).toFixed(1)} ${up(t, j).toFixed(1)}`).join("L")}`;
+    const dot = h("span", { class: "dot" }), text = h("span", { class: "value" });
+    const strip = h("span", { class: "strip" }, s("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { d, class: "curve", "vector-effect": "non-scaling-stroke" })), dot);
+    return { j, dot, text, root: h("li", {}, h("span", { class: "name" }, names[j]), strip, text) };
+  });
+  const note = names.length > order.length ? h("p", { class: "note" }, `The ${order.length} columns that move most, of ${names.length}.`) : null;
+  return {
+    root: h("div", {}, h("ol", { class: `moves strips${rows.length < 5 ? " few" : ""}` }, rows.map((each) => each.root)), note),
+    at(step) {
+      for (const { j, dot, text } of rows) {
+        dot.style.left = `${(100 * step) / (steps - 1)}%`;
+        dot.style.top = `${up(step, j)}%`;
+        text.textContent = number(value(step, j), 4);
+      }
+    },
+  };
 }
 
 export function walkPanel(session) {
@@ -59,7 +67,7 @@ export function walkPanel(session) {
       paintImage(images[0].canvas, row, header.image_shape, header.low, header.high);
       paintImage(images[1].canvas, arrays.original ?? start, header.image_shape, header.low, header.high);
     } else if (d > CURVE) drawCurve(row, start);
-    else fill(shown, barList(change(header.names, path, d, step, walk.start)));
+    else walk.strips.at(step);
     store.set({ walker: arrays.track ? { at: [arrays.track[2 * step], arrays.track[2 * step + 1]], track: arrays.track, centre: header.centre } : null });
   }
 
@@ -95,7 +103,9 @@ export function walkPanel(session) {
     const again = walk && walk.table === table && walk.component === view.walk;
     walk = { ...answer, start, table, component: view.walk };
     if (!again) range.value = start;
-    fill(shown, answer.header.image_shape ? h("div", { class: "images" }, images.map((each) => each.root)) : curve.root);
+    const d = answer.arrays.path.shape[1];
+    if (!answer.header.image_shape && d <= CURVE) walk.strips = strips(answer.header.names, answer.arrays.path, d);
+    fill(shown, answer.header.image_shape ? h("div", { class: "images" }, images.map((each) => each.root)) : walk.strips?.root ?? curve.root);
     frame.ready({ caption: answer.header.caption, tables: answer.header.tables });
     draw();
   }, { failed: (error) => isStale(error) || frame.say(error.message) });

@@ -140,7 +140,7 @@ def progress(session: Session, body: dict[str, Any], job: Job) -> Reply:
 def stop(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """Stop the fit of a tab."""
     del body
-    return json_reply({"stopped": session.desk.stop(job.client)})
+    return json_reply({"stopped": session.desk.stop(job.client, job)})
 
 
 # ── panels ──────────────────────────────────────────────────────────────────

@@ -139,10 +139,10 @@ class Desk:
             return work()
         return self._worker.submit(work).result()
 
-    def stop(self, client: str) -> int:
-        """Stop whatever a tab waits for; how many requests that were."""
+    def stop(self, client: str, asking: Job | None = None) -> int:
+        """Stop whatever a tab waits for, except for the answer to `asking`; how many requests that were."""
         with self._lock:
-            own = [job for job in self._jobs if job.client == client]
+            own = [job for job in self._jobs if job.client == client and job is not asking]
         for job in own:
             job.cancel(StoppedError)
         return len(own)

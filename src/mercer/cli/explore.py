@@ -11,10 +11,8 @@ from mercer.cli.ending import refuse
 from mercer.cli.verb import Call, verb
 
 EXAMPLE = """\
-mercer explore
-mercer explore faces
-mercer explore data.csv --label species
-mercer explore model.mercer data.csv"""
+mercer demo --csv circles.csv
+mercer explore circles.csv --id id --label label"""
 LOCAL = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -70,6 +68,9 @@ def explore(
                 begin(session, data, reading=call.reading)
             else:
                 begin(session, rows, data, reading=call.reading)
+        data_shown = session.table((session.start or {}).get("table"))
+        for note in (*data_shown.guessed, *data_shown.raw.notes):
+            call.note(note)
         names = () if host in LOCAL else _names(host)
         page = made(session, host=host, port=port, names=names)
     except BaseException:

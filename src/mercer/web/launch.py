@@ -168,6 +168,9 @@ class Explorer:
         self._shut_down()
         if self._thread is not None:
             self._thread.join(timeout=10)
+        else:  # it was never served
+            self.session.close()
+            self._listening.close()
 
     def __enter__(self) -> Self:
         return self

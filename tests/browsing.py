@@ -29,11 +29,12 @@ def chromium():
 def explored(data):
     """The command in a process of its own; its address."""
     command = [sys.executable, "-m", "mercer", "explore", data, "--no-browser"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as run:
-        yield run.stdout.readline().strip()
-        run.terminate()
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, **quiet) as run:
+        try:
+            yield run.stdout.readline().strip()
+        finally:  # leaving `with` waits for the process, so it must have been asked to end
+            run.terminate()
 
 
 class Visit:

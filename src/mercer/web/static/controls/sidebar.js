@@ -26,11 +26,11 @@ function modelGroup(session) {
     kind.select.value = recipe.kind ?? "kpca";
     scale.select.value = recipe.scale ?? "standard";
     if (document.activeElement !== components) components.value = typeof recipe.components === "number" ? recipe.components : "";
-    components.placeholder = typeof recipe.components === "string" ? recipe.components : "";
     field.root.hidden = recipe.kind === "pca" || Boolean(recipe.model);
     saved.hidden = !recipe.model;
     saved.textContent = "A saved model as it is. Changing anything fits anew.";
   });
+  store.on(["fit"], ({ fit }) => fit && (components.placeholder = String(fit.header.fit.components)));
   return section("Model", kind.root, field.root, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
 }
 

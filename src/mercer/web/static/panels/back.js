@@ -23,7 +23,7 @@ function meter({ rms, mean_rms: mean }) {
   };
   return [h("dl", { class: "meter" },
     h("div", {}, h("dt", {}, "pre-images"), h("dd", {}, bar(rms, share < 1 ? "good" : "bad"), number(rms))),
-    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean)))), h("p", { class: "note" }, share < 1 ? `${percent(1 - share * share, share < 0.1 ? 2 : 0)} of the squared error of the mean is gone.` : "No better than always answering with the mean.")];
+    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean)))), h("p", { class: "note" }, share < 1 ? `${share * share < 0.001 ? "Over 99.9 %" : percent(1 - share * share)} of the squared error of the mean is gone.` : "No better than always answering with the mean.")];
 }
 
 export function backPanel(session) {

@@ -56,4 +56,4 @@ export function dataPanel(session) {
 const ended = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** The caption, and which rows are shown where these are not all. */
-export const said = (shown, caption) => [caption, shown.how === "all" ? "" : shown.words].filter(Boolean).map(ended).join(" ");
+export const said = (shown, caption) => [caption, shown.how === "all" || caption?.includes(shown.words) ? "" : shown.words].filter(Boolean).map(ended).join(" ");

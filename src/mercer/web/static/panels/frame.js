@@ -38,9 +38,11 @@ export function panel(title, { controls = [], plot = null, body = null, waits = 
     },
     /** Still the picture of an earlier request. */
     stale: (is) => root.classList.toggle("stale", is),
+    /** A word beside the title; what follows its colon is there for the pointer. */
     badge(words) {
       badge.hidden = !words;
-      badge.textContent = words ?? "";
+      badge.textContent = (words ?? "").split(":")[0];
+      badge.title = words ?? "";
     },
   };
 }

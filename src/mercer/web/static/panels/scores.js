@@ -63,7 +63,7 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
     const { header, arrays } = answer;
     const info = header.panels.scores;
     if (info.error) return frame.say(info.error.message);
-    const tables = info.tables, caption = said(header.shown, info.caption);
+    const tables = info.tables, caption = [said(header.shown, info.caption), header.fit.badge && `${header.fit.badge}.`].filter(Boolean).join(" ");
     if (header.shown.how === "density") {
       cloud.count(arrays.score_density, info.extent);
       plot.show({ x: info.extent[0], y: info.extent[1], xlabel: info.axes[0], ylabel: info.axes[1] });

@@ -128,6 +128,7 @@ export function walkPanel(session) {
     const now = JSON.stringify([table.id, rest.header.recipe, rest.header.generation, view.walk, view.from, view.plane]);
     if (now === asked) return;
     asked = now;
+    if (!walk) frame.say("Taking the steps of the walk back to input space.");
     lane.push({ table, recipe, view: { ...view, walk: Math.min(view.walk, k - 1) } });
   });
   store.on(["fit", "rest"], ({ fit, rest }) => frame.stale(Boolean(fit && rest && fit !== rest)));

@@ -200,6 +200,16 @@ def test_guesses_about_a_file_are_said(tmp_path):
     assert all(word in notes for word in ("'Name' names", "'kind' labels", "left out: unit"))
 
 
+def test_gaps_are_filled_and_that_is_said(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\n3,\n7,9\n5,4\n")
+    data = opened(path, name="x.csv")
+    told = data.described()
+    assert told["notes"] == ["1 value imputed by the column median in column 'b'"]
+    assert data.raw.rows[1, 1] == 4.0  # of 2, 9 and 4
+    assert told["impute"] == "median"
+
+
 # ── expressions ─────────────────────────────────────────────────────────────
 TEXTS = {
     "rbf": [("gamma", "rbf(gamma=7.5)")],
@@ -318,7 +328,7 @@ def test_names_of_files_hold_nothing_but_a_name():
 
 def test_no_answer_says_where_files_lie(session):
     path = session.place()[1] / "x.csv"
-    path.write_text("a,b\n1,2\n3,\n")
+    path.write_text("a,b\n1,2\n")
     from mercer.web.answers import failed, received
 
     with pytest.raises(InputError) as caught:

@@ -69,7 +69,7 @@ def explore(
             else:
                 begin(session, rows, data, reading=call.reading)
         data_shown = session.table((session.start or {}).get("table"))
-        for note in (*data_shown.guessed, *data_shown.raw.notes):
+        for note in (*data_shown.guessed, *data_shown.noted):
             call.note(note)
         names = () if host in LOCAL else _names(host)
         page = made(session, host=host, port=port, names=names)

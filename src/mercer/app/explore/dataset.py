@@ -80,7 +80,8 @@ class Dataset:
         how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
         with run.following():
             sheet = read_training(run, str(self.path), how)
-        self.findings = [as_dict(found) for found in run.findings]
+        if scale == "none":  # scaling is a choice of the page, and shown there
+            self.findings = [as_dict(found) for found in run.findings]
         if self.image_shape is None:
             return sheet
         if int(np.prod(self.image_shape)) != sheet.rows.shape[1]:
@@ -152,6 +153,12 @@ class Dataset:
             return float(kernel.gamma)
         return None
 
+    @property
+    def noted(self) -> list[str]:
+        """What was done to the rows when they were read."""
+        notes = [found["message"] for found in self.findings if found["level"] == "note"]
+        return [note for note in notes if note != "columns are not scaled"]
+
     def described(self) -> dict[str, Any]:
         """All that a page has to know of it."""
         sheet, looks = self.raw, self.classes
@@ -168,7 +175,7 @@ class Dataset:
             "image_shape": None if shape is None else list(shape),
             "has_time": sheet.times is not None,
             "classes": described_classes(looks),
-            "notes": [*self.guessed, *sheet.notes],
+            "notes": [*self.guessed, *self.noted],
             "source": self.path.name,
             "gammas": {
                 scale: {"median": self.median_gamma(scale)} for scale in ("standard", "none")
@@ -240,6 +247,15 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
 
 
 def _checked(data: Dataset) -> Dataset:
-    """The same, read once: what is wrong with a file is said when it is opened."""
-    _ = data.raw
+    """The same, read once: what is wrong with a file is said when it is opened.
+
+    Missing numbers are filled by the median of their column, and a note says how many: a page that shows
+    nothing of a file with a gap in it would be of little use.
+    """
+    try:
+        _ = data.raw
+    except DataError as error:
+        if error.parameter != "impute" or data.impute is not None:
+            raise
+        return _checked(replace(data, impute="median"))
     return data

@@ -119,7 +119,7 @@ def report(shown: Shown, title: Any) -> Kept:
         digest=sheet.digest,
         source=data.path.name,
         commands=commands,
-        notes=[*data.guessed, *sheet.notes],
+        notes=[*data.guessed, *data.noted],
         title=title,
     )
     return Kept(f"{stem(data)}-report.html", page.encode(), "text/html; charset=utf-8")

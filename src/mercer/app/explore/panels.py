@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer import views
 from mercer._core.errors import InputError, MercerError, ParameterError
-from mercer.app.explore.fitting import SAMPLE, drawn
+from mercer.app.explore.fitting import SAMPLE, drawn, quietly
 from mercer.app.explore.planes import (
     Choice,
     Panel,
@@ -48,10 +48,12 @@ def panels(
         May stop the work between blocks of rows.
     """
     choice = Choice.among(len(shown.sheet), quality)
+    with quietly(quality, choice.of):
+        described = shown.described
     header: dict[str, Any] = {
         "recipe": shown.recipe.plain,
         "quality": quality,
-        "fit": shown.described,
+        "fit": described,
         "shown": choice.plain,
         "panels": {},
         "findings": list(shown.findings),
@@ -65,7 +67,8 @@ def panels(
             continue  # false: not wanted
         begun = time.perf_counter()
         try:
-            panel = PANELS[name](shown, options, choice, quality, observer)
+            with quietly(quality, choice.of):
+                panel = PANELS[name](shown, options, choice, quality, observer)
         except MercerError as error:
             panel = Panel(
                 {"error": {"code": "refused", "message": str(error), "remedy": error.remedy}}

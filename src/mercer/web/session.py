@@ -16,7 +16,6 @@ from mercer._core.errors import MercerError, ParameterError, nearest
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
 from mercer.app.explore.fitting import of_model, way_of
-from mercer.app.fit import kernel_of
 from mercer.app.rows import Opened, open_model
 from mercer.data.formats import SUFFIXES
 from mercer.views.fitted import Fitted
@@ -206,7 +205,7 @@ class Session:
         """A model in words, under its number."""
         found = self.model(key)
         own = Fitted.of(found.model, found.preparation)
-        kernel = kernel_of(own.projector)
+        kernel = "Linear()" if own.kernel is None else repr(own.kernel)
         return {
             "id": key,
             "name": found.path.name,

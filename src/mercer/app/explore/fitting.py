@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mercer._core.errors import MercerError, ParameterError
-from mercer.app.fit import kernel_of, rows_for
+from mercer.app.fit import rows_for
 from mercer.app.outcome import Observer, Run, as_dict
 from mercer.diagnostics import symptoms
 from mercer.engine.threads import single_threaded_blas
@@ -101,9 +101,7 @@ class Shown:
         n, d = self.sheet.rows.shape
         shares = own.shares
         return {
-            "kernel": kernel_of(own.projector)
-            if hasattr(own.projector, "fit_")
-            else str(own.given_kernel),
+            "kernel": "Linear()" if own.kernel is None else repr(own.kernel),
             "formula": "" if own.kernel is None else str(own.kernel.shape()),
             "n": int(n),
             "d": int(d),

@@ -14,7 +14,7 @@ from mercer.app.explore.meaning import row_number
 from mercer.app.explore.planes import all_scores
 from mercer.app.outcome import Run
 from mercer.app.rows import keep_model
-from mercer.data.write import open_writer
+from mercer.data.writers import open_writer
 from mercer.report import build
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
     track = seen.of_raw(path) if path.shape[1] == shown.data.raw.rows.shape[1] else path[:, :2]
     centre = track.mean(axis=0)
     shape = own.image_shape
-    method = own.projector.preimage_ if hasattr(own.projector, "preimage_") else None
+    method = own.preimage
     header = {
         "component": title,
         "names": list(names),

@@ -213,7 +213,7 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
     points = plane.of_raw(there)
     centre = np.array([0.5 * sum(span(c, 0.0)) for c in plane.of_raw(raw).T])
     spread = np.where(view.spread > 0, view.spread, 1.0)
-    method = own.projector.preimage_ if hasattr(own.projector, "preimage_") else None
+    method = own.preimage
     header = {
         **listed(view),
         "findings": [as_dict(finding) for finding in run.findings],

@@ -441,6 +441,21 @@ def test_a_model_and_rows_of_a_program_are_shown_as_they_are():
     np.testing.assert_array_equal(arrays["scores"], expected.astype(np.float32))
 
 
+def test_a_model_without_rows_of_its_own_says_that_it_has_no_way_back():
+    rng = np.random.default_rng(0)
+    model = mercer.KernelPCA(2, approximation="nystrom").fit(rng.standard_normal((700, 3)))
+    with pytest.raises(mercer.errors.InputError, match="keeps no rows of its own"):
+        mercer.explore(model, browser=False)
+    X = rng.standard_normal((30, 3))
+    with mercer.explore(model, X, browser=False) as page, httpx.Client() as client:
+        client.get(page.url)
+        base = page.url.partition("/?")[0]
+        start = client.post(f"{base}/api/state", json={}).json()["start"]
+        reply = client.post(f"{base}/api/walk", json=start)
+    assert code(reply) == (422, "refused")
+    assert "preimage='ridge'" in reply.json()["error"]["message"]
+
+
 def test_a_port_that_is_taken_is_named(page):
     with pytest.raises(
         mercer.errors.ParameterError, match=f"port must be free; got {page.guard.port}"

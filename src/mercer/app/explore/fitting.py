@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mercer._core.errors import MercerError, ParameterError
+from mercer._core.errors import InputError, MercerError, ParameterError
 from mercer.app.fit import rows_for
 from mercer.app.outcome import Observer, Run, as_dict
 from mercer.diagnostics import symptoms
@@ -91,7 +91,10 @@ class Shown:
         fit = self.inside.fit
         if fit is not None and fit.keeps_points and not fit.is_low_rank:
             return None
-        some = drawn(len(self.sheet), SAMPLE) if self.way is not None and self.way.sampled else None
+        if self.way is None:  # these are rows, but perhaps not those of its fit
+            msg = "This model keeps no rows to learn a way back from. Fit it with one: preimage='ridge'."
+            raise InputError(msg)
+        some = drawn(len(self.sheet), SAMPLE) if self.way.sampled else None
         return self.sheet.rows if some is None else self.sheet.rows[some]
 
     @cached_property

@@ -14,6 +14,7 @@ from mercer._core.version import VERSION as __version__
 if TYPE_CHECKING:
     from mercer import (
         approximations,
+        datasets,
         diagnostics,
         errors,
         kernels,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         views,
     )
     from mercer.data.formats import open_table
-    from mercer.diagnostics import check_kernel, select
+    from mercer.diagnostics import check_kernel, select, select_detector
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
     from mercer.persistence.card import ModelCard, card
@@ -50,6 +51,7 @@ _HOMES = {
     "approximations": "",
     "card": "mercer.persistence.card",
     "check_kernel": "mercer.diagnostics",
+    "datasets": "",
     "diagnostics": "",
     "errors": "",
     "explore": "mercer.web.launch",
@@ -64,6 +66,7 @@ _HOMES = {
     "save": "mercer.persistence.model_file",
     "scorers": "",
     "select": "mercer.diagnostics",
+    "select_detector": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
     "views": "",
@@ -82,6 +85,7 @@ __all__ = [
     "approximations",
     "card",
     "check_kernel",
+    "datasets",
     "diagnostics",
     "errors",
     "explore",
@@ -96,6 +100,7 @@ __all__ = [
     "save",
     "scorers",
     "select",
+    "select_detector",
     "sklearn",
     "solvers",
     "views",

@@ -13,7 +13,7 @@ import time
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-WIDTH, HEIGHT, EVERY = 1280, 860, 0.125  # the page, and seconds a frame
+WIDTH, HEIGHT, EVERY = 1500, 1000, 0.125  # the page, and seconds a frame
 
 
 class Film:
@@ -26,7 +26,7 @@ class Film:
         for _ in range(times):
             began = time.perf_counter()
             shot = Image.open(io.BytesIO(self.page.screenshot()))
-            self.frames.append(shot.convert("RGB").resize((960, 645), Image.Resampling.LANCZOS))
+            self.frames.append(shot.convert("RGB").resize((1050, 700), Image.Resampling.LANCZOS))
             self.page.wait_for_timeout(max(0, 1000 * (EVERY - (time.perf_counter() - began))))
 
     def drag(self, locator, shares):

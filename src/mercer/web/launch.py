@@ -194,6 +194,7 @@ def listening(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
+        found.listen()  # a browser that is quicker than the server waits instead of being refused
     except OSError as error:
         found.close()
         words = error.strerror or str(error)

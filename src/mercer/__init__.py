@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mercer.persistence.card import ModelCard, card
     from mercer.persistence.model_file import load, save
     from mercer.persistence.schema import SKOPS_TRUSTED
+    from mercer.web.launch import explore
 
 # Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
 # more than Python itself, and the command line answers `--help` at once.
@@ -57,6 +58,7 @@ _HOMES = {
     "datasets": "",
     "diagnostics": "",
     "errors": "",
+    "explore": "mercer.web.launch",
     "kernels": "",
     "load": "mercer.persistence.model_file",
     "onnx": "",
@@ -92,6 +94,7 @@ __all__ = [
     "datasets",
     "diagnostics",
     "errors",
+    "explore",
     "kernels",
     "load",
     "onnx",

@@ -94,6 +94,9 @@ def desk(tmp_path_factory):
 def test_the_example_of_the_help_works_when_pasted(verb, desk, monkeypatch):
     folder, done = desk
     monkeypatch.chdir(folder)
+    # Until Ctrl-C, which test_cli_explore sends.
+    monkeypatch.setattr("mercer.web.launch.Explorer.serve", lambda page: page.stop())
+    monkeypatch.setattr("webbrowser.open", lambda url: url)
     lines = example_lines(command_of(CONTEXT, verb))
     assert f"mercer {verb}" in lines[-1]
     for line in lines:

@@ -18,6 +18,7 @@ from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
 from mercer.monitoring.lags import STATIC
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,18 @@ class Fitted(Anatomy):
         if shape is None or int(shape[0]) * int(shape[1]) != self.d:
             return None
         return int(shape[0]), int(shape[1])
+
+    @property
+    def training_rows(self) -> Array | None:  # (n, d)
+        """The rows of the fit in the units of the file, where the model keeps all of them."""
+        fit = self.fit
+        sections = None if fit is None or fit.is_low_rank else fit.projection.sections
+        if not isinstance(sections, KernelSections) or self.is_precomputed:
+            return None
+        points = sections.points
+        if points.shape[1] != self.d:  # rows with those before them beside them
+            return None
+        return self.raw(points if self._scale is None else self._scale.back(dense(points)))
 
     def names(self, given: Any = None, X: Any = None) -> tuple[str, ...]:
         """Names of the d columns: those given, of the preparation, of the fit, of a data frame, or x0, …"""

@@ -159,7 +159,7 @@ class PCA(Projector):
         )
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows rebuilt from scores: mean + scores @ components_, of scores before they are whitened.
+        """Rows rebuilt from scores: ``mean_ + scores @ components_``, of scores before they are whitened.
 
         Parameters
         ----------

@@ -87,7 +87,7 @@ class RBF(Kernel):
 
 
 class Laplacian(Kernel):
-    """exp(-γ Σ_d |x_d - x'_d|).
+    """exp(-γ ‖x - x'‖₁), with the sum of absolute differences for a distance.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class Page(HTMLParser):
 
 def broken(site: Path) -> tuple[list[str], int, int]:
     """What leads nowhere, the number of pages and the number of links."""
-    pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    pages = {path.resolve(): Page(path) for path in site.rglob("*.html") if "_static" not in path.parts}
     wrong, count = [], 0
     for path, page in pages.items():
         for tag, address in page.links:

@@ -22,7 +22,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_click",
     "sphinx_copybutton",
-    "matplotlib.sphinxext.plot_directive",
+    "plots_in_markdown",
     "mathml",
     "other_projects",
 ]

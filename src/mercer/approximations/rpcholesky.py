@@ -137,9 +137,10 @@ class RPCholesky(Approximation):
         )
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
-        """Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two:
+        """The bytes of a fit, at most.
 
-        the candidates of a round, or a pass over blocks of rows and the m x m problems after it.
+        Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two: the
+        candidates of a round, or a pass over blocks of rows and the m x m problems after it.
         """
         n, d = shape
         m = self.width(n)

@@ -31,7 +31,9 @@ class Page(HTMLParser):
 
 def broken(site: Path) -> tuple[list[str], int, int]:
     """What leads nowhere, the number of pages and the number of links."""
-    pages = {path.resolve(): Page(path) for path in site.rglob("*.html") if "_static" not in path.parts}
+    pages = {
+        path.resolve(): Page(path) for path in site.rglob("*.html") if "_static" not in path.parts
+    }
     wrong, count = [], 0
     for path, page in pages.items():
         for tag, address in page.links:
@@ -46,7 +48,9 @@ def broken(site: Path) -> tuple[list[str], int, int]:
             target = (path.parent / unquote(url.path)).resolve() if url.path else path
             if not target.exists():
                 wrong.append(f"{path.relative_to(site)}: no file for {address}")
-            elif url.fragment and target in pages and unquote(url.fragment) not in pages[target].ids:
+            elif (
+                url.fragment and target in pages and unquote(url.fragment) not in pages[target].ids
+            ):
                 wrong.append(f"{path.relative_to(site)}: no place for {address}")
     return wrong, len(pages), count
 

@@ -42,10 +42,11 @@ copybutton_prompt_is_regexp = True
 
 # ── the reference ─────────────────────────────────────────────────────────────
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"  # fit(), not KernelPCA.fit()
 autodoc_typehints = "none"  # the docstrings have the types, in words
 numpydoc_show_class_members = False  # the template of a class lists them, with their docstrings
-# What misleads a reader or breaks the page. Not asked for: sections for every method (PR01, RT01, SA01, EX01, ES01),
-# since a sentence and the signature often say it all; capitals (SS02), since k and K are two things here.
+# What misleads a reader or breaks the page. Not asked for: sections for every method (PR01, RT01, SA01, EX01,
+# ES01), since a sentence and the signature often say it all; capitals (SS02), since k and K are two things.
 numpydoc_validation_checks = {
     "GL03",  # blank lines in pairs
     "GL06",  # an unknown section
@@ -61,7 +62,10 @@ numpydoc_validation_checks = {
     "SS03",  # a summary without its period
     "SS04",  # a summary with spaces before it
 }
-numpydoc_validation_exclude = {r"\.denoising$", r"\.Observer\."}  # an instance, whose signature is that of its call
+numpydoc_validation_exclude = {
+    r"\.denoising$",
+    r"\.Observer\.",
+}  # an instance, whose signature is that of its call
 
 # ── pictures ──────────────────────────────────────────────────────────────────
 plot_html_show_source_link = False
@@ -89,13 +93,16 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
+html_js_files = ["accessible.js"]
 html_show_sourcelink = False
 html_copy_source = False
 # A page opened from the disk may not fetch another one, so results are titles without excerpts.
 html_show_search_summary = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
+html_sidebars = {"ten-minutes": [], "changelog": []}  # pages without others below them
 html_theme_options = {
     "navbar_align": "left",
-    "show_toc_level": 2,
+    "show_toc_level": 3,
     "navigation_with_keys": False,
     "show_nav_level": 1,
     "header_links_before_dropdown": 7,
@@ -106,7 +113,9 @@ html_theme_options = {
 }
 
 
-def skip_others(_app: object, _what: str, _name: str, obj: object, skip: bool, _opts: object) -> bool | None:
+def skip_others(
+    _app: object, _what: str, _name: str, obj: object, skip: bool, _opts: object
+) -> bool | None:
     """What scikit-learn and Python bring along is documented there."""
     home = getattr(getattr(obj, "fget", obj), "__module__", None)
     return True if skip or not str(home or "mercer").startswith("mercer") else None
@@ -116,7 +125,11 @@ def write_changes(app: object) -> None:
     """What has changed since the last release, from the fragments in docs/changes."""
     draft = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", VERSION]
     text = subprocess.run(
-        [*draft, "--date", "unreleased"], cwd=HERE.parent, check=True, capture_output=True, text=True
+        [*draft, "--date", "unreleased"],
+        cwd=HERE.parent,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     out = HERE / "_build" / "changes.md"
     out.parent.mkdir(exist_ok=True)

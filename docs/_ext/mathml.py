@@ -48,5 +48,7 @@ def visit_block(self, node):
 def setup(app):
     """Sphinx calls this once."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
-    app.connect("config-inited", lambda _app, config: setattr(config, "html_math_renderer", "mathml"))
+    app.connect(
+        "config-inited", lambda _app, config: setattr(config, "html_math_renderer", "mathml")
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
-"""Links to NumPy, SciPy, scikit-learn, matplotlib and Python by the addresses that their sites give to names.
+"""Links to NumPy, SciPy and scikit-learn by the addresses that their sites give to names.
 
-intersphinx would fetch a list of names from each site whenever the pages are built; `make docs` needs no network.
-That a name exists is checked by importing it.
+intersphinx would fetch a list of names from each site whenever the pages are built; `make docs` needs no
+network. That a name exists is checked by importing it.
 """
 
 from importlib import import_module
@@ -19,10 +19,7 @@ SHORT = {
     "Generator": "numpy.random.Generator",
     "RandomState": "numpy.random.RandomState",
     "Pipeline": "sklearn.pipeline.Pipeline",
-    "Axes": "matplotlib.axes.Axes",
-    "Figure": "matplotlib.figure.Figure",
 }
-BUILTINS = "https://docs.python.org/3/library/{page}.html#{name}"
 
 
 def exists(name):

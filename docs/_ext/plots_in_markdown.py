@@ -1,7 +1,7 @@
 """matplotlib's ``plot`` directive in Markdown pages.
 
-The directive writes reStructuredText and asks its parser to read it next, which MyST's parser can't. So a plot in
-Markdown is handed on as the same plot in an ``eval-rst`` block.
+The directive writes reStructuredText and asks its parser to read it next, which MyST's parser can't. So a
+plot in Markdown is handed on as the same plot in an ``eval-rst`` block.
 """
 
 from docutils import nodes
@@ -17,11 +17,22 @@ class Plot(PlotDirective):
         """The nodes of a plot."""
         if not isinstance(self.state_machine, MockStateMachine):
             return super().run()
-        options = [f"   :{name}: {_written(value)}".rstrip() for name, value in self.options.items()]
+        options = [
+            f"   :{name}: {_written(value)}".rstrip() for name, value in self.options.items()
+        ]
         code = [f"   {line}" for line in self.content]
-        lines = ["````{eval-rst}", f".. plot:: {' '.join(self.arguments)}", *options, "", *code, "````"]
+        lines = [
+            "````{eval-rst}",
+            f".. plot:: {' '.join(self.arguments)}",
+            *options,
+            "",
+            *code,
+            "````",
+        ]
         holder = nodes.Element()
-        self.state.nested_parse(StringList(lines, source=self.state.document["source"]), self.lineno, holder)
+        self.state.nested_parse(
+            StringList(lines, source=self.state.document["source"]), self.lineno, holder
+        )
         return holder.children
 
 

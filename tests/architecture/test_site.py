@@ -20,7 +20,8 @@ PUBLIC = [
     (module, name)
     for module in dict.fromkeys(MODULES)
     for name in importlib.import_module(module).__all__
-    if name != "__version__" and not inspect.ismodule(getattr(importlib.import_module(module), name))
+    if name != "__version__"
+    and not inspect.ismodule(getattr(importlib.import_module(module), name))
 ]
 
 

@@ -1,0 +1,10 @@
+// Names that the theme leaves out, for people who hear the page: its toggles show an icon only.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const toggle of document.querySelectorAll("nav summary:not([aria-label])")) {
+    const link = toggle.closest("li")?.querySelector("a");
+    toggle.setAttribute("aria-label", `Pages below ${link?.textContent.trim() ?? "this one"}`);
+  }
+  for (const button of document.querySelectorAll(".search-button-field[aria-label]")) {
+    button.removeAttribute("aria-label"); // its text says the same, and the shortcut
+  }
+});

@@ -14,6 +14,7 @@ from mercer._core.version import VERSION as __version__
 if TYPE_CHECKING:
     from mercer import (
         approximations,
+        datasets,
         diagnostics,
         errors,
         kernels,
@@ -49,6 +50,7 @@ _HOMES = {
     "approximations": "",
     "card": "mercer.persistence.card",
     "check_kernel": "mercer.diagnostics",
+    "datasets": "",
     "diagnostics": "",
     "errors": "",
     "kernels": "",
@@ -80,6 +82,7 @@ __all__ = [
     "approximations",
     "card",
     "check_kernel",
+    "datasets",
     "diagnostics",
     "errors",
     "kernels",

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
 
 from markets.commands import run
@@ -64,3 +65,10 @@ def pasted(line):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    """Matplotlib warns when more than twenty are open, whichever page opened them."""
+    yield
+    plt.close("all")

@@ -25,6 +25,7 @@ extensions = [
     "plots_in_markdown",
     "mathml",
     "other_projects",
+    "notebooks",
 ]
 exclude_patterns = ["_build", "changes", "**sg_execution_times*"]
 templates_path = ["_templates"]
@@ -62,10 +63,7 @@ numpydoc_validation_checks = {
     "SS03",  # a summary without its period
     "SS04",  # a summary with spaces before it
 }
-numpydoc_validation_exclude = {
-    r"\.denoising$",
-    r"\.Observer\.",
-}  # an instance, whose signature is that of its call
+numpydoc_validation_exclude = {r"\.denoising$"}  # an instance: its signature is that of its call
 
 # ── pictures ──────────────────────────────────────────────────────────────────
 plot_html_show_source_link = False
@@ -121,7 +119,7 @@ def skip_others(
     return True if skip or not str(home or "mercer").startswith("mercer") else None
 
 
-def write_changes(app: object) -> None:
+def write_changes(_app: object) -> None:
     """What has changed since the last release, from the fragments in docs/changes."""
     draft = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", VERSION]
     text = subprocess.run(

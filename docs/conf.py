@@ -23,7 +23,7 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
     "plots_in_markdown",
-    "mathml",
+    "formulas",
     "other_projects",
     "notebooks",
 ]

@@ -37,7 +37,7 @@ from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.squares import SquareSections
-from mercer.engine.torch import TorchEngine, fused
+from mercer.engine.torch import TorchEngine
 from mercer.engine.torch import devices as found_devices
 from mercer.engine.torch.devices import There
 from mercer.kernels import RBF
@@ -383,7 +383,6 @@ def _overflowing():
 @pytest.fixture
 def halved(monkeypatch):
     """Two workers in this process, with NumPy in place of Triton, which runs one program at a time."""
-    fused.compiled_passes.cache_clear()
     in_place_of_triton(monkeypatch)
     lock, make = threading.Lock(), devices.share_of_halves
 
@@ -395,7 +394,6 @@ def halved(monkeypatch):
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(processes=False, **options) as cluster, Client(cluster) as client:
         yield DaskEngine(client, least=0, device=CPU)
-    fused.compiled_passes.cache_clear()
 
 
 def halves_store(two):

@@ -33,12 +33,9 @@ NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 @pytest.fixture(params=NAMES)
 def engine(request, monkeypatch):
-    remembered = fused.compiled_passes
-    remembered.cache_clear()
     if request.param == "torch:cpu":
         in_place_of_triton(monkeypatch)
-    yield TorchEngine(request.param)
-    remembered.cache_clear()
+    return TorchEngine(request.param)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e5, 1e30])

@@ -32,12 +32,9 @@ N, M, D = 90, 120, 6
 
 @pytest.fixture(params=NAMES)
 def engine(request, monkeypatch):
-    remembered = fused.compiled_passes
-    remembered.cache_clear()
     if request.param == "torch:cpu":
         in_place_of_triton(monkeypatch)
-    yield TorchEngine(request.param, fused=True)
-    remembered.cache_clear()
+    return TorchEngine(request.param, fused=True)
 
 
 @pytest.fixture

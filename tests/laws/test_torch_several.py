@@ -47,7 +47,7 @@ from mercer.engine.native.engine import program_of
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.squares import SquareSections
-from mercer.engine.torch import SeveralEngine, TorchEngine, fused, rows
+from mercer.engine.torch import SeveralEngine, TorchEngine, rows
 from mercer.engine.torch.fused import Halves, fused_columns
 from mercer.engine.torch.place import Place
 from mercer.engine.torch.several import shares
@@ -278,13 +278,11 @@ def test_devices_of_other_sizes_make_tiles_of_one_width(engine, monkeypatch):
 @pytest.fixture
 def halved(engine, monkeypatch):
     """The engine, with NumPy in place of Triton where there is no GPU."""
-    fused.compiled_passes.cache_clear()
     if engine.first.place.kind == "cpu":
         in_place_of_triton(monkeypatch)
         # A trial runs one program at a time, and knows which by a variable of its own.
         monkeypatch.setattr("mercer.engine.torch.several.on_threads", in_turn)
-    yield engine
-    fused.compiled_passes.cache_clear()
+    return engine
 
 
 def in_turn(jobs, stop):

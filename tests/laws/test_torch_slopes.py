@@ -203,5 +203,6 @@ def test_slices_of_a_search_are_as_large_as_the_engine_says(engine, rng, monkeyp
         monkeypatch.setattr(FixedPoint, "improve", improve)
         monkeypatch.setattr(TorchEngine, "tile_bytes", bytes_)
         found.append(model.inverse_transform(scores))
-        assert heights[0] == (4 if bytes_ == 1 else 160)
+        # 4 starts each: 2000 values k(x, Z) of 300 points, or as many targets as 2000 distances of scores.
+        assert heights[0] == 4 * (2000 // (300 * 4) if bytes_ == 1 else 2000 // 300)
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)

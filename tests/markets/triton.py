@@ -115,8 +115,13 @@ triton = SimpleNamespace(jit=Launcher, language=language)
 
 
 def in_place_of_triton(monkeypatch):
-    """Texts that import Triton get NumPy."""
+    """Texts that import Triton get NumPy, and what they make is not remembered beyond a test."""
     import sys
+    from functools import lru_cache
 
+    from mercer.engine.torch import fused
+
+    anew = lru_cache(maxsize=32)(fused.compiled_passes.__wrapped__)
+    monkeypatch.setattr(fused, "compiled_passes", anew)
     monkeypatch.setitem(sys.modules, "triton", triton)
     monkeypatch.setitem(sys.modules, "triton.language", language)

@@ -113,8 +113,8 @@ class SearchBack:
         d = int(self.near.rows.shape[1])
         points, settled = np.empty((len(scores), d)), np.empty(len(scores), dtype=bool)
         starts, width = self.method.n_starts + 1, self.space.projection.sections.width
-        # Of points and of their slopes there are several arrays, of values k(x, Z) there may be none.
-        most = SLICE_NUMBERS // (max(self.n_rows, d) * starts)
+        # Distances of scores are (b, n), points and slopes (b · starts, d); of k(x, Z) there may be none.
+        most = SLICE_NUMBERS // max(self.n_rows, d * starts)
         height = max(1, min(self._numbers // (width * starts), most))
         for i in row_slices(len(scores), height):
             own = None if skip is None else skip[i]

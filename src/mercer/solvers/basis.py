@@ -207,13 +207,17 @@ class KrylovBasis:
 
 def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
+    with np.errstate(over="ignore", invalid="ignore"):  # such a block is scaled first
+        gram = inner(block, block)
+    longest = math.sqrt(np.diagonal(gram).max(initial=0.0))
+    if max(drop, TINY) < longest < 1.0 / TINY:
+        return _orthonormal_unit(block, gram, drop=drop)
     size = _size(block)
     if size * np.sqrt(len(block)) <= drop:
         return block[:, :0], np.empty((0, block.shape[1]))
-    if TINY < size < 1.0 / TINY:
-        return _orthonormal_unit(block, drop=drop)
     # Scaled to one, so that squares neither overflow nor vanish.
-    w, upper = _orthonormal_unit(block / size, drop=drop / size)
+    block = block / size
+    w, upper = _orthonormal_unit(block, inner(block, block), drop=drop / size)
     return w, upper * size
 
 
@@ -222,9 +226,9 @@ def _size(block: Array) -> float:
     return float(max(block.max(), -block.min())) if block.size else 0.0
 
 
-def _orthonormal_unit(block: Array, *, drop: float) -> tuple[Array, Array]:
+def _orthonormal_unit(block: Array, gram: Array, *, drop: float) -> tuple[Array, Array]:
     try:
-        upper = np.linalg.cholesky(inner(block, block)).T
+        upper = np.linalg.cholesky(gram).T
         pivots = np.abs(np.diagonal(upper))
         # Cholesky squares the condition number: on a mild block WᵀW = I to 1e-8, which a second
         # call brings to rounding, and the two are still several times faster than QR.

@@ -72,13 +72,14 @@ $(VENV)/.docs: $(STAMP)
 # Warnings are errors: a link that leads nowhere, a page outside of the tree, a docstring that does not parse.
 SPHINX := $(ONE_BLAS_THREAD) MPLBACKEND=agg
 SITE   := docs docs/_build/html
+MADE   := /_build/ /gallery/ /reference/generated/ /backreferences/ sg_execution_times
 
 docs: $(VENV)/.docs  ## the site, in docs/_build/html; opens from the disk
-	$(SPHINX) $(BIN)/sphinx-build -W --keep-going -j auto $(ARGS) $(SITE)
+	$(SPHINX) $(BIN)/sphinx-build -W --keep-going $(ARGS) $(SITE)
 	$(BIN)/python docs/check_site.py docs/_build/html
 
 docs-live: $(VENV)/.docs  ## the site in a browser, built anew when a page changes
-	$(SPHINX) $(BIN)/sphinx-autobuild --watch src/mercer -D plot_gallery=0 $(ARGS) $(SITE)
+	$(SPHINX) $(BIN)/sphinx-autobuild --watch src/mercer $(MADE:%=--re-ignore %) -D plot_gallery=0 $(ARGS) $(SITE)
 
 fmt: $(STAMP)  ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -53,6 +53,11 @@ class RPCholesky(Approximation):
     refine : int, default=0
         Exact passes over K that turn the approximation into exact Ritz pairs with residuals.
 
+    See Also
+    --------
+    Nystrom : Landmarks of your own, or drawn uniformly.
+    RandomFourier : A fast `transform`, and an estimate instead of a bound.
+
     Examples
     --------
     >>> import numpy as np

@@ -86,6 +86,11 @@ class PCA(Projector):
     n_components_, residuals_, plan_, fit_
         As in `KernelPCA`.
 
+    See Also
+    --------
+    KernelPCA : Components that are curved.
+    mercer.diagnostics.n_components : How many components hold structure.
+
     Examples
     --------
     >>> import numpy as np

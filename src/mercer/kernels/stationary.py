@@ -28,6 +28,13 @@ class RBF(Kernel):
     sigma : float, optional
         The width σ, instead of gamma.
 
+    See Also
+    --------
+    Laplacian : Rougher.
+    Matern : Between the two.
+    RationalQuadratic : All widths at once.
+    mercer.diagnostics.widths : Widths to try on given rows.
+
     Examples
     --------
     >>> RBF(sigma=1.0)([[0.0]], [[1.0]]).round(4)

@@ -1,4 +1,4 @@
-// Names that the theme leaves out, for people who hear the page: its toggles show an icon only.
+// Names that the theme and the gallery leave out, for people who hear the page.
 document.addEventListener("DOMContentLoaded", () => {
   for (const toggle of document.querySelectorAll("nav summary:not([aria-label])")) {
     const link = toggle.closest("li")?.querySelector("a");
@@ -6,5 +6,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   for (const button of document.querySelectorAll(".search-button-field[aria-label]")) {
     button.removeAttribute("aria-label"); // its text says the same, and the shortcut
+  }
+  for (const link of document.querySelectorAll(".sphx-glr-thumbcontainer a")) {
+    link.setAttribute("aria-label", link.textContent.trim()); // its text is not visible, the title is
   }
 });

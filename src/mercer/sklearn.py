@@ -246,7 +246,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         """The fit through the explicit map, its pairs completed up to k where scikit-learn keeps zeros."""
 
         def found() -> Fit:
-            return fit_kernel_pca(kernel, x, k, plan=self.plan_, rng=rng, weights=weights)
+            return fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
 
         fit: Fit | None = None
         try:

@@ -15,7 +15,8 @@ from markets.commands import write_csv
 from mercer import app
 from mercer._core.errors import InputError, ParameterError
 from mercer.app.demo import circles, process
-from mercer.app.estimator import TAKES
+from mercer.app.estimator import ESTIMATORS, takes
+from mercer.app.rows import OfTraining
 from mercer.data.table import Reading
 
 RNG = np.random.default_rng(0)
@@ -346,6 +347,9 @@ def test_what_is_wrong_with_the_data_is_an_error_of_its_kind(desk):
         )
 
 
-def test_a_request_has_a_field_for_every_option_of_every_model():
-    names = {field.name for field in fields(app.FitRequest)}
-    assert set().union(*TAKES.values()) <= names
+def test_every_option_of_a_request_is_one_of_some_model():
+    of_rows = {field.name for field in fields(OfTraining)} | {"kind", "output"}
+    options = {field.name for field in fields(app.FitRequest)} - of_rows
+    assert {name for name in options if any(takes(kind, name) for kind in ESTIMATORS)} == options
+    assert takes("kpca", "refine")
+    assert not takes("pca", "refine")

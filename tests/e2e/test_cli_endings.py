@@ -59,6 +59,8 @@ def folder(tmp_path, monkeypatch):
         ["plan", "data.npy", "--approximation", "rpcholesky(rank=0)"],
         ["select", "data.npy", "--approximation", "rpcholesky(rank=0)", "-o", "m.mercer"],
         ["select", "data.npy", "--preimage", "exact", "--kernel", "rbf", "-o", "m.mercer"],
+        ["transform", "model.mercer", "data.npy", "-o", "scores.xyz"],
+        ["reconstruct", "model.mercer", "missing.csv", "-o", "rows"],
         ["export", "model.mercer", "m.onnx", "--opset", "3"],
         ["export", "model.mercer", "m.onnx", "--opset", "999"],
     ],

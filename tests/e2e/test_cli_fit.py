@@ -407,7 +407,7 @@ def test_an_output_that_is_the_model_or_the_data_is_refused():
     good(*FIT)
     for output in ("m.mercer", "data.csv"):
         assert run("transform", "m.mercer", "data.csv", "-o", output).exit_code == 2
-    assert run("transform", "m.mercer", "data.csv", "-o", "s.xyz").exit_code == 3
+    assert run("transform", "m.mercer", "data.csv", "-o", "s.xyz").exit_code == 2
     assert run("transform", "m.mercer", "data.csv", "-o", "no/s.csv").exit_code == 1
 
 

@@ -46,6 +46,13 @@ def test_a_file_of_an_instrument_is_the_plain_table():
     }
 
 
+@pytest.mark.usefixtures("folder")
+def test_an_array_of_a_csv_is_refused_by_its_option():
+    result = run("fit", "plain.csv", "--id", "time", "--array", "rows", "-o", "m.mercer")
+    assert result.exit_code == 3
+    assert "has no use for --array, which is for the formats 'npz', 'hdf5'," in result.stderr
+
+
 def test_values_that_stand_for_nothing(folder):
     text = (folder / "plain.csv").read_text().replace(f",{ROWS[3][0]},", ",-999,", 1)
     (folder / "gap.csv").write_text(text)

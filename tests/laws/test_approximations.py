@@ -463,7 +463,7 @@ WRONG = {
     "landmarks flat": (Nystrom(np.zeros(4)), "2-D array"),
     "landmarks too wide": (Nystrom(np.zeros((3, 5))), r"the 4 columns.*\(3, 5\)"),
     "landmarks none": (Nystrom(np.zeros((0, 4))), r"at least one point"),
-    "landmarks not finite": (Nystrom(np.full((3, 4), np.nan)), "finite landmarks"),
+    "landmarks not finite": (Nystrom(np.full((3, 4), np.nan)), "landmarks must be finite"),
     "sampling unknown": (Nystrom(5, "kmeans"), "sampling must be .*'kmeans'.*mean 'k-means"),
     "sampling a number": (Nystrom(5, 3), "got 3"),
     "refine a share": (Nystrom(5, refine=0.5), "refine must be .* got 0.5"),

@@ -49,10 +49,9 @@ from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64
 from mercer.engine.dask import DaskEngine, hands, work
 from mercer.engine.dask.parcels import Parcel
-from mercer.engine.explained import ExplainSections
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, SquareSections
 from mercer.kernels import RBF, Polynomial
 from mercer.planning import krylov, plan, problem
 from mercer.solvers import BlockKrylov

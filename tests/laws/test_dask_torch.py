@@ -36,7 +36,7 @@ from mercer.engine.dask import DaskEngine, devices, hands, work
 from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import SquareSections
 from mercer.engine.torch import TorchEngine
 from mercer.engine.torch import devices as found_devices
 from mercer.engine.torch.devices import There

@@ -276,7 +276,12 @@ def test_facts(engine):
     facts = engine.facts()
     assert facts.name
     assert facts.lanes >= 1
-    assert facts.free_bytes > 0
+    # None is the memory of this machine, which is not that of a device or of workers.
+    assert (
+        facts.free_bytes > 0
+        if facts.elsewhere
+        else facts.free_bytes is None or facts.free_bytes > 0
+    )
     assert facts.cache_bytes > 0
     assert FLOAT64 in facts.precisions
     assert facts.runs(RBF(0.3)) is None

@@ -26,7 +26,7 @@ from mercer._core.errors import (
     UnconvergedWarning,
 )
 from mercer.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
-from mercer.model import Plan, fit_kernel_pca
+from mercer.model import Plan, Task, fit_kernel_pca
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
 
@@ -81,7 +81,7 @@ def cases():
 
 def fit(route, kernel, x, k=3):
     rng = np.random.default_rng(0)
-    return fit_kernel_pca(kernel, x, k, plan=ROUTES[route], rng=rng)
+    return fit_kernel_pca(Task(kernel, x, k, ROUTES[route], rng))
 
 
 @pytest.mark.parametrize(("route", "name"), list(cases()))

@@ -8,12 +8,12 @@ from scipy import sparse
 
 from mercer._core.observer import SILENT
 from mercer.approximations.pivots import PivotSearch
-from mercer.engine.explained import ExplainSections
 from mercer.engine.native import NativeEngine
 from mercer.engine.native import explained as native_explained
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.passes import pass_bytes
+from mercer.engine.steps import ExplainSections
 from mercer.kernels import RBF, Cosine, Laplacian, Linear, Matern, Polynomial
 
 ENGINES = {"native": NativeEngine, "numpy": NumpyEngine}

@@ -18,7 +18,7 @@ from mercer import KernelPCA
 from mercer.engine.formula import Affine, Exp, Pair, Pow
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native import slopes as native_slopes
-from mercer.engine.slopes import AxisSlopes, FixedPoints, SlopeSums
+from mercer.engine.steps import AxisSlopes, FixedPoints, SlopeSums
 from mercer.kernels import RBF, Chi2, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 from mercer.kernels.base import Kernel
 from mercer.model.space import _axis_slopes, _slope_sums

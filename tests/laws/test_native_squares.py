@@ -13,7 +13,7 @@ from mercer.engine.native import rows as native_rows
 from mercer.engine.native import squares as native_squares
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import SquareSections
 from mercer.kernels import RBF, Linear, Polynomial
 
 ENGINES = {"native": NativeEngine, "numpy": NumpyEngine}

@@ -42,6 +42,7 @@ NUMBERS, WORDS = ["a", "b", "c"], ["colour", "size"]
 NAMED = FRAME[["size"]].assign(a=X[:, 0])
 RANKED = (OrdinalEncoder(), ["colour"])
 COMPLETED = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), ["colour"]
+NAMELESS = make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder())
 FILLED = make_pipeline(SimpleImputer(), StandardScaler())
 
 
@@ -53,6 +54,9 @@ PIPELINES = {
     "scaler": (make_pipeline(StandardScaler(), KernelPCA(2)), X),
     "scaler of float32": (make_pipeline(StandardScaler(), KernelPCA(2)), X.astype(np.float32)),
     "imputer": (make_pipeline(SimpleImputer(), RobustScaler(), KernelPCA(2, preimage="ridge")), GAPPY),
+    "constant": (make_pipeline(SimpleImputer(strategy="constant", fill_value=2), PCA(2)), GAPPY),
+    "words, a constant": (make_pipeline(columns((NAMELESS, ["colour"])), PCA(2)), FRAME),
+    "one word left out": (make_pipeline(columns((OneHotEncoder(drop="first"), ["colour"])), PCA(2)), FRAME),
     "indicator": (make_pipeline(SimpleImputer(add_indicator=True), PCA(2)), GAPPY),
     "drop-in": (make_pipeline(MinMaxScaler(), mercer.sklearn.KernelPCA(2, kernel="rbf")), X),
     "detector": (make_pipeline(MaxAbsScaler(), KernelPCADetector(random_state=0)), X),
@@ -249,6 +253,7 @@ PREPARABLE = {
     "scaler",
     "scaler of float32",
     "imputer",
+    "constant",
     "drop-in",
     "passthrough",
     "pipeline in a pipeline",
@@ -291,6 +296,8 @@ REFUSED = {
     "indicator": "SimpleImputer",
     "ordinal": "OrdinalEncoder",
     "words filled": "SimpleImputer",
+    "words, a constant": "SimpleImputer",
+    "one word left out": "OneHotEncoder.drop=",
     "one-hot": "OneHotEncoder",  # one of its columns holds numbers
 }
 
@@ -340,6 +347,13 @@ def test_a_step_that_does_nothing_is_kept_and_passed_over(first, tmp_path):
         again = mercer.load(tmp_path / "p.mercer")
         np.testing.assert_array_equal(again.transform(X), model.transform(X))
     assert mercer.report(pipeline, X, tmp_path / "r.html").stat().st_size > 10_000
+
+
+def test_a_report_of_a_pipeline_that_cant_be_read_names_the_step(tmp_path):
+    with pytest.raises(InputError, match=r"and scale; got OneHotEncoder\(drop='first'\)"):
+        mercer.report(PIPELINES["one word left out"][0].fit(FRAME), FRAME, tmp_path / "r.html")
+    words = make_pipeline(OneHotEncoder(sparse_output=False), PCA(2)).fit(FRAME[["colour"]])
+    assert mercer.report(words, FRAME[["colour"]], tmp_path / "r.html").stat().st_size > 10_000
 
 
 def test_a_report_needs_a_folder(tmp_path):

@@ -13,7 +13,7 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.engine.tiles import n_upper
 from mercer.errors import RankWarning
 from mercer.kernels import RBF
-from mercer.model import Plan, fit_kernel_pca
+from mercer.model import Plan, Task, fit_kernel_pca
 from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles
 from mercer.solvers import BlockKrylov
@@ -78,14 +78,8 @@ def test_residuals_told_are_no_less_than_the_true_ones(name, dtype, packed, weig
     make, sigma = DATA[name]
     x = make(rng).astype(dtype)
     weights = rng.random(N) ** 3 + 0.01 if weighted else None
-    fit = fit_kernel_pca(
-        RBF(sigma=sigma).resolve(x, rng=rng),
-        x,
-        8,
-        plan=held_plan(packed=packed),
-        rng=rng,
-        weights=weights,
-    )
+    kernel = RBF(sigma=sigma).resolve(x, rng=rng)
+    fit = fit_kernel_pca(Task(kernel, x, 8, held_plan(packed=packed), rng, weights))
     pairs = fit.pairs
     true = true_products(x, sigma, weights, pairs.vectors) - pairs.vectors * pairs.values
     found = np.linalg.norm(true, axis=0) / pairs.values[0]
@@ -105,7 +99,8 @@ def test_most_fits_need_no_second_pass():
     for make, sigma in DATA.values():
         x = make(rng)
         plan = held_plan(packed=False)
-        fit = fit_kernel_pca(RBF(sigma=sigma).resolve(x, rng=rng), x, 8, plan=plan, rng=rng)
+        kernel = RBF(sigma=sigma).resolve(x, rng=rng)
+        fit = fit_kernel_pca(Task(kernel, x, 8, plan, rng))
         spotted.append(fit.pairs.unseen is not None)
     assert np.mean(spotted) > 0.5
 

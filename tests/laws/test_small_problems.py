@@ -6,7 +6,7 @@ from scipy import linalg
 
 from markets.spectra import SPECTRA, symmetric
 from mercer.engine.native import compiled
-from mercer.engine.native.reflections import Reflections
+from mercer.engine.native.matrices import Reflections
 from mercer.operators import StoredGram
 from mercer.solvers import Lapack, dense
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis

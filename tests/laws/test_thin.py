@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.engine import thin
-from mercer.engine.native import compiled, team
-from mercer.engine.native import thin as native_thin
+from mercer.engine.native import bindings, compiled, matrices
 from mercer.operators.dense import StoredGram
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
@@ -113,13 +112,13 @@ def test_no_bit_depends_on_the_number_of_threads(shape, dtype, rng):
     n, v, w = shape
     a, b, c = (rng.standard_normal(size).astype(dtype) for size in ((n, v), (n, w), (v, w)))
     a = np.asfortranarray(a)
-    sums = [native_thin.summed(compiled(), a.T, b, t) for t in (1, 2, 3, 16)]
+    sums = [matrices.summed(compiled(), a.T, b, t) for t in (1, 2, 3, 16)]
     products = [np.zeros((n, w)) for _ in sums]
     for t, y in zip((1, 2, 3, 16), products, strict=True):
-        native_thin.added(compiled(), a, c, y, t)
+        matrices.added(compiled(), a, c, y, t)
     assert all(np.array_equal(each, sums[0]) for each in sums)
     assert all(np.array_equal(each, products[0]) for each in products)
-    assert not team._RUNNING  # nobody is left at work
+    assert not bindings._RUNNING  # nobody is left at work
 
 
 @pytest.mark.usefixtures("engine")

@@ -41,7 +41,7 @@ from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.approximations.landmarks import checked_lengths
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import SquareSections
 from mercer.engine.torch import TorchEngine, evaluate, passes, rows
 from mercer.engine.torch.place import Place
 from mercer.kernels import RBF, Custom, Laplacian, Linear, Matern, Polynomial, RationalQuadratic

@@ -46,7 +46,7 @@ from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.native.engine import program_of
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import SquareSections
 from mercer.engine.torch import SeveralEngine, TorchEngine, rows
 from mercer.engine.torch.fused import Halves, fused_columns
 from mercer.engine.torch.place import Place

@@ -13,7 +13,7 @@ import torch
 from markets.kernels import HISTOGRAM, VALID
 from mercer import KernelPCA
 from mercer.engine.formula import Affine, Exp, Pair, Pow
-from mercer.engine.slopes import FixedPoints, SlopeSums
+from mercer.engine.steps import FixedPoints, SlopeSums
 from mercer.engine.torch import TorchEngine, slopes
 from mercer.kernels import RBF, Laplacian, Linear, Matern, Polynomial, RationalQuadratic, Sigmoid
 from mercer.kernels.base import Kernel

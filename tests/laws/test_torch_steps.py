@@ -22,11 +22,10 @@ from mercer.approximations import Nystrom, RandomFourier
 from mercer.approximations.landmarks import checked_lengths
 from mercer.approximations.pivots import PivotSearch
 from mercer.engine.base import FLOAT64
-from mercer.engine.explained import ExplainSections
 from mercer.engine.features import FeatureProduct, SquareFeatures, Waves, Whitened
 from mercer.engine.moments import Moments
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, SquareSections
 from mercer.engine.torch import TorchEngine, evaluate, passes
 from mercer.engine.torch import features as device_features
 from mercer.kernels import RBF, Polynomial, Sigmoid

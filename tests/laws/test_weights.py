@@ -30,7 +30,7 @@ from mercer.kernels import (
     Sigmoid,
 )
 from mercer.kernels.feature_map import IdentityMap
-from mercer.model import FeatureSections, KernelSections, Problem, plan_linear, streamed
+from mercer.model import FeatureSections, KernelSections, Problem, Task, plan_linear, streamed
 from mercer.model.linear import fit_features, fit_linear_pca
 from mercer.planning.recipe import Tiles, Whole
 from mercer.preimage import Distances, Exact, FixedPoint, Gradient, Ridge
@@ -364,16 +364,14 @@ def sections_of(name, x):
 def one_pass(sections, x, k, weights=None):
     plan = plan_linear(Problem(n=x.shape[0], d=sections.width, n_components=k), "lapack")
     rng = np.random.default_rng(0)
-    return streamed.fit_streamed(
-        sections, Cut(x), k, plan=plan, rng=rng, observer=NullObserver(), weights=weights
-    )
+    return streamed.fit_streamed(Task(Linear(), Cut(x), k, plan, rng, weights), sections)
 
 
 def in_memory(sections, x, k, weights=None):
     plan = plan_linear(Problem(n=x.shape[0], d=sections.width, n_components=k), "lapack")
     assert plan.route == "primal"
     rng = np.random.default_rng(0)
-    return fit_features(sections(x), sections, k, plan=plan, rng=rng, weights=weights)
+    return fit_features(Task(Linear(), x, k, plan, rng, weights), sections(x), sections)
 
 
 def passes(sections, x, k, weights=None):
@@ -667,7 +665,7 @@ def test_linear_kernel_pca_with_weights_is_weighted_pca(rows, new):
 
 def test_the_same_fit_from_the_model_layer(rows):
     plan, w = plan_linear(Problem(n=90, d=6, n_components=3)), shares(90)
-    fit = fit_linear_pca(rows, 3, plan=plan, rng=np.random.default_rng(0), weights=w)
+    fit = fit_linear_pca(Task(Linear(), rows, 3, plan, np.random.default_rng(0), w))
     np.testing.assert_allclose(fit.roots**2, w, rtol=1e-14)
     assert fit.rank_bound == 6
     np.testing.assert_allclose(fit.scores, fit.projection(rows), atol=1e-10)

@@ -12,7 +12,6 @@ from mercer._core import memory
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import parse_bytes
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.engine import numpy as numpy_engine
 from mercer.kernels import RBF, Laplacian, Polynomial
 from mercer.preimage import Distances, Exact, FixedPoint, Gradient, Ridge
 from mercer.solvers import BlockKrylov
@@ -182,7 +181,7 @@ def test_plan_and_fit_agree_on_what_a_budget_holds(method):
 def test_free_memory_is_looked_at_once(monkeypatch):
     """Twice, and the fit and its pre-image would have different budgets."""
     looks = []
-    monkeypatch.setattr(numpy_engine, "lately_available_bytes", lambda: looks.append(1) or 10**9)
+    monkeypatch.setattr(memory, "lately_available_bytes", lambda: looks.append(1) or 10**9)
     x = np.random.default_rng(3).standard_normal((60, 3))
     KernelPCA(2, preimage="ridge").fit(x)
     assert len(looks) == 1

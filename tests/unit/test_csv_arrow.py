@@ -14,7 +14,7 @@ from mercer.data.csv import arrow as csv_arrow
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.formats import open_table
 from mercer.data.table import Reading
-from mercer.data.write import open_writer
+from mercer.data.writers import open_writer
 from mercer.errors import InputError
 
 

@@ -243,6 +243,14 @@ def test_options_read_what_pandas_reads_with_them(case, tmp_path):
     assert [column.name for column in table.columns] == list(frame.columns)
 
 
+def test_guesses_hear_what_stands_for_nothing(tmp_path):
+    (tmp_path / "t.csv").write_text("mm,2010\nn.d.,1\n" + "4,3\n" * 6)
+    with pytest.raises(InputError, match="line 1 may be names or the first row"):
+        mercer.open_table(tmp_path / "t.csv")
+    table = mercer.open_table(tmp_path / "t.csv", na_values="n.d.")
+    assert [column.name for column in table.columns] == ["mm", "2010"]
+
+
 def test_units_are_guessed_where_words_stand_above_numbers_alone(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("t,p\n°C,kPa\n1,2\n3,4\n")
@@ -305,6 +313,32 @@ def test_options_that_can_not_be_meant_are_refused(options, said, tmp_path):
 
 
 # ── workbooks ───────────────────────────────────────────────────────────────
+# Of each format: options that it can't obey, and one that has no bearing on it.
+UNHEARD = {"csv": ["array"], "npy": ["array", "na_values", "skip_rows"], "parquet": ["na_values"]}
+VALUES = {"array": "x", "na_values": ["-999"], "skip_rows": 1}
+
+
+@pytest.mark.parametrize("form", UNHEARD)
+def test_what_a_format_can_not_obey_is_not_ignored(form, tmp_path):
+    path = tmp_path / f"t.{form}"
+    frame = pd.DataFrame({"a": [1.0, -999.0], "b": [2.0, 3.0]})
+    {
+        "csv": lambda: frame.to_csv(path, index=False),
+        "npy": lambda: np.save(path, frame.to_numpy()),
+        "parquet": lambda: frame.to_parquet(path),
+    }[form]()
+    for option in UNHEARD[form]:
+        said = f"has no use for `{option}`, which is for the formats '"
+        with pytest.raises(InputError, match=said) as caught:
+            mercer.open_table(path, **{option: VALUES[option]})
+        assert caught.value.parameter == option
+        assert caught.value.remedy.startswith("Leave it out.")
+    if form != "csv":
+        table = mercer.open_table(path, delimiter=";", header=True)
+        assert table.notes == ["left out, since the file is not text: `delimiter`, `header`"]
+        np.testing.assert_array_equal(next(table.chunks(9)).numbers, frame.to_numpy())
+
+
 def test_a_sheet_is_read_to_the_bit_with_ids_gaps_and_units(tmp_path):
     import datetime as dt
 

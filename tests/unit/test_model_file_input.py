@@ -222,6 +222,7 @@ FORGERIES = {
     "status that is none": put("Status", "name", "__class__"),
     "unknown mark": put("KernelPCA", "verbose", {"$pickle": "gASV"}),
     "no mark": put("KernelPCA", "verbose", {"a": 1}),
+    "objects in an array": put("KernelPCA", "verbose", {"$objects": [None, [1]]}),
     "two marks": put("KernelPCA", "verbose", {"$tuple": [], **COEF}),
     "a number and something beside it": put(
         "KernelPCA", "verbose", {"$scalar": "<i8", "value": 1, "more": 2}
@@ -405,7 +406,7 @@ def test_a_link_keeps_its_place(tmp_path):
 
 def test_data_and_about_have_to_be_what_they_are_said_to_be(tmp_path):
     model = KernelPCA(2, kernel=RBF(0.3)).fit(X)
-    with pytest.raises(InputError, match="`data` needs the training rows"):
+    with pytest.raises(InputError, match="`data` has dtype <U1: text, but numbers are needed"):
         save(model, tmp_path / "m.mercer", data=[["a", "b"]])
     with pytest.raises(ModelFileError, match="UTF-8"):
         save(model, tmp_path / "m.mercer", about={"who": "\ud800"})

@@ -14,7 +14,6 @@ from mercer.approximations.base import LowRank
 from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import RowSource, row_blocks
 from mercer.engine.equal_rows import are_alike, distinct, unlike
-from mercer.engine.explained import ExplainSections
 from mercer.engine.moments import (
     ColumnMoments,
     Moments,
@@ -24,7 +23,7 @@ from mercer.engine.moments import (
     weighted_median,
 )
 from mercer.engine.passes import fold, map_rows
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, SquareSections
 from mercer.kernels import RBF
 from mercer.model import lowrank_pass, streamed
 from mercer.operators.sections import KernelSections

@@ -151,6 +151,10 @@ def test_frames_bring_their_names_and_their_order_is_checked(tmp_path, kind):
     )
     model = KernelPCA(2, kernel=RBF(0.3), preimage="ridge").fit(frame)
     detector = KernelPCADetector(model=PCA(2)).fit(frame)
+    scores = kind(
+        dict(zip("ab", MODEL.transform(X)[:, :2].T, strict=True))
+    )  # which has `transform`
+    np.testing.assert_array_equal(views.scores(scores).points, MODEL.transform(X)[:, :2])
     np.testing.assert_allclose(
         views.scores(model, frame).points, MODEL.transform(X)[:, :2], atol=1e-9
     )

@@ -16,7 +16,7 @@ from mercer._core.atomic import written_whole
 from mercer._core.errors import InputError
 from mercer.data.formats import open_table
 from mercer.data.table import Chunk, Reading
-from mercer.data.write import SUFFIXES, open_writer
+from mercer.data.writers import SUFFIXES, open_writer
 
 FORMATS = ["csv", "tsv", "npz", "parquet", "arrow"]
 NAMES = ["kpca0", "kpca1"]
@@ -121,18 +121,17 @@ def test_no_rows_are_a_file_too(ending, tmp_path):
         assert (found if ending == "npy" else found["rows"]).shape == (0, 2)
 
 
-@pytest.mark.parametrize("form", ["csv", "npy", "parquet"])
-def test_the_standard_output_gets_the_bytes_of_the_file(form, scores, tmp_path, monkeypatch):
+def test_the_standard_output_gets_the_bytes_of_the_file(scores, tmp_path, monkeypatch):
     out = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", out)
-    write("-", scores, format=form)
-    write(tmp_path / f"t.{form}", scores)
-    assert out.buffer.getvalue() == (tmp_path / f"t.{form}").read_bytes()
+    write("-", scores)
+    write(tmp_path / "t.csv", scores)
+    assert out.buffer.getvalue() == (tmp_path / "t.csv").read_bytes()
 
 
 def test_a_closed_pipe_is_told_to_the_caller():
     script = (
-        "import numpy as np, sys\nfrom mercer.data.write import open_writer\n"
+        "import numpy as np, sys\nfrom mercer.data.writers import open_writer\n"
         "try:\n"
         "    with open_writer('-', ['x']) as writer:\n"
         "        for _ in range(100): writer.write(np.ones((1000, 1)))\n"
@@ -183,12 +182,11 @@ class Full(io.BytesIO):
 def test_which_disk_is_full_is_told(scores, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Full()))
     with pytest.raises(OSError, match="No space left") as caught:
-        write("-", scores, format="npy")
+        write("-", scores)
     assert "temporary" not in str(caught.value)
     monkeypatch.setattr("mercer.data.writers.tempfile.TemporaryFile", lambda **_: Full())
-    for path in (tmp_path / "t.npz", "-"):
-        with pytest.raises(OSError, match=r"^The rows of an NPZ file .* temporary folder .*TMPDIR"):
-            write(path, scores, format="npz")
+    with pytest.raises(OSError, match=r"^The rows of an NPZ file .* temporary folder .*TMPDIR"):
+        write(tmp_path / "t.npz", scores)
     assert os.listdir(tmp_path) == []
 
 
@@ -206,9 +204,7 @@ def test_an_interrupt_leaves_the_old_file(scores, tmp_path):
     assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["t.csv"])
 
 
-def test_a_device_is_written_to_and_a_link_stays_a_link(scores, tmp_path):
-    write("/dev/null", scores, format="csv")
-    assert not os.path.isfile("/dev/null")
+def test_a_link_stays_a_link(scores, tmp_path):
     (tmp_path / "file.csv").touch()
     (tmp_path / "link.csv").symlink_to(tmp_path / "file.csv")
     write(tmp_path / "link.csv", scores)
@@ -221,13 +217,13 @@ def test_a_device_is_written_to_and_a_link_stays_a_link(scores, tmp_path):
     [
         ("t.xyz", r"ends in '.xyz'.*\.csv, .*\.parquet"),
         ("t", r"ends in ''"),
-        ("nowhere/t.csv", "needs the folder .*nowhere.*Make it first"),
-        ("folder.csv", "is a folder; a file is needed"),
+        ("nowhere/t.csv", "nowhere/t.csv' could not be written: No such file"),
+        ("folder.csv", "could not be written: it is a folder, a device or a pipe; a plain file is"),
     ],
 )
 def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, tmp_path):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(InputError, match=said), open_writer(tmp_path / path, NAMES):
+    with pytest.raises((InputError, OSError), match=said), open_writer(tmp_path / path, NAMES):
         pytest.fail("it was opened")
 
 
@@ -245,11 +241,6 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     with (
         pytest.raises(InputError, match="several columns of one name: 'kpca0'"),
         open_writer(tmp_path / "t.csv", NAMES, id_name="kpca0"),
-    ):
-        pytest.fail("it was opened")
-    with (
-        pytest.raises(InputError, match=r"one that can be written.*; got 'hdf5'"),
-        open_writer("-", NAMES, format="hdf5"),
     ):
         pytest.fail("it was opened")
     assert os.listdir(tmp_path) == []

@@ -9,11 +9,11 @@ import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ABANDONED_SECONDS = 60.0
 
@@ -48,6 +48,25 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """`written_whole` of the file that `path` leads to; what the system has against it is one sentence."""
+    behind = Path(os.path.realpath(path))  # a link stays one
+    try:
+        with written_whole(behind) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno is None:
+            raise  # one of ours, with its own sentence
+        if error.filename is not None and not str(error.filename).startswith(str(behind)):
+            raise  # about a file that the caller was reading
+        why = error.strerror or error
+        msg = f"{str(path)!r} could not be written: {why}. What was there before is as it was."
+        raise OSError(error.errno, msg) from error
 
 
 def part_of(path: Path) -> Path:

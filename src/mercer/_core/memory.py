@@ -87,7 +87,7 @@ def _listed(text: str) -> dict[str, str]:
 
 def _bytes(memory: Any, free: int | None, where: str = "") -> int:
     if isinstance(memory, str) and memory.strip().lower() == "auto":
-        return int(AUTO_SHARE * (available_bytes() if free is None else free))
+        return int(AUTO_SHARE * (lately_available_bytes() if free is None else free))
     size = 0
     if isinstance(memory, str):
         match = _SIZE.match(memory)

@@ -47,9 +47,8 @@ def public(thing: Thing) -> Thing:
     names: 'distance', 'gamma'.
     """
     if not isinstance(thing, type):
-        called = (
-            thing.__name__ == "__call__"
-        )  # of a kernel, or a feature map: by the name of its class
+        # A kernel, or a feature map, is called: by the name of its class.
+        called = thing.__name__ == "__call__"
         owner = thing.__qualname__.partition(".")[0] if called else thing.__name__
         return _entered(thing, owner)
     if "__init__" in vars(thing):

@@ -62,12 +62,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Checked:
-    """A verdict; where its witness is in the file; and the matrix, where one was judged."""
+    """A verdict; the facts for programs; and where its witness is in the file."""
 
     verdict: Verdict
     facts: dict[str, Any]
     points: Points | None = None
-    matrix: Array | None = None
 
     @property
     def is_refuted(self) -> bool:
@@ -129,7 +128,7 @@ class CheckRequest(OfTraining, Request[Checked]):
             K = _square(table, budget=run.budget)
         run.say(f"read {table.source}: {len(K)} rows and columns", "read", n=len(K))
         verdict = self._verdict(run, K)
-        return Checked(verdict, matrix_facts(K, verdict), matrix=K)
+        return Checked(verdict, matrix_facts(K, verdict))
 
 
 # ── for programs ────────────────────────────────────────────────────────────

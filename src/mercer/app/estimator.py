@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
@@ -25,17 +26,7 @@ ESTIMATORS: dict[str, type[Any]] = {
     "detector": KernelPCADetector,
     "incremental": IncrementalKernelPCA,
 }
-# Which options a model has, and the parameters of the estimator that have another name.
-ALL_TAKE = {"components", "engine", "weights"}
-TAKES: dict[str, set[str]] = {
-    "kpca": ALL_TAKE | {"kernel", "preimage", "approximation", "refine", "solver", "checkpoint"},
-    "pca": ALL_TAKE | {"solver"},
-    "detector": ALL_TAKE
-    | {"kernel", "approximation", "refine"}
-    | {"false_alarm", "contamination", "statistic", "limits", "folds", "wild"},
-    "incremental": ALL_TAKE | {"kernel", "preimage", "landmarks"},
-}
-PARAMETERS = {"components": "n_components", "landmarks": "max_landmarks"}
+PARAMETERS = {"components": "n_components", "landmarks": "max_landmarks"}  # that have another name
 TABLES: dict[str, dict[str, Any]] = {
     "approximation": APPROXIMATIONS,
     "solver": SOLVERS,
@@ -43,6 +34,12 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 ALL = "all"
 ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
+
+
+def takes(kind: str, option: str) -> bool:
+    """Whether a model has an option: as a parameter, or, as all have weights, in its `fit`."""
+    name = {**PARAMETERS, "refine": "approximation"}.get(option, option)
+    return option == "weights" or name in signature(ESTIMATORS[kind]).parameters
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,8 @@ def asked_for(
         raise ParameterError.about(parameter="kind", value=kind, must_be=", ".join(ESTIMATORS))
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
-        if name not in TAKES[kind]:
-            having = ", ".join(f"{{kind:{other}}}" for other, its in TAKES.items() if name in its)
+        if not takes(kind, name):
+            having = ", ".join(f"{{kind:{other}}}" for other in ESTIMATORS if takes(other, name))
             refuse(f"{{{name}}} is not an option of {{kind:{kind}}}, but of {having}.")
     if "refine" in given and "approximation" not in given:
         refuse("{refine} needs {approximation}: an exact fit has nothing to refine.")

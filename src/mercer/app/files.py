@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from mercer._core.atomic import part_of, sweep, written_whole
+from mercer._core.atomic import part_of, replacing, sweep
 from mercer._core.memory import format_bytes
 from mercer._core.wording import Message
 from mercer.app.outcome import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+
+__all__ = ["check_output", "replacing", "told_file"]
 
 
 def check_output(output: str, inputs: Iterable[str], *, option: str = "output") -> Path:
@@ -29,7 +31,7 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "output") 
             f"{named} is not a plain file. Name one that is, or that does not exist yet.",
             path=output,
         )
-    part = part_of(_behind(path))
+    part = part_of(Path(os.path.realpath(path)))  # beside the file that a link leads to
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError as error:
@@ -41,22 +43,6 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "output") 
             part.unlink()
     sweep(path)
     return path
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A binary file that becomes `path` when all went well; what fails is said of `path` itself."""
-    try:
-        with written_whole(_behind(path)) as file:
-            yield file
-    except OSError as error:
-        msg = f"{str(path)!r} can't be written: {error.strerror or error}."
-        raise OSError(msg) from error
-
-
-def _behind(path: Path) -> Path:
-    """The file that a link leads to: it is replaced, and the link stays one."""
-    return Path(os.path.realpath(path))
 
 
 def told_file(path: Path, *, replaced: bool) -> str:

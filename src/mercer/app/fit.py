@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.app.estimator import TAKES, Asked, asked_for
+from mercer.app.estimator import Asked, asked_for
 from mercer.app.files import check_output
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import (
@@ -17,6 +17,7 @@ from mercer.app.rows import (
     read_training,
     take_weights,
 )
+from mercer.estimators.anatomy import Anatomy
 from mercer.kernels.text import kernel_text
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from mercer.data.table import Table
     from mercer.kernels import Kernel
     from mercer.preprocessing.align import Sheet
-
-OPTIONS = sorted(set().union(*TAKES.values()))
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,9 @@ class ModelOptions(OfTraining):
     @property
     def asked(self) -> Asked:
         """The estimator to come; raises before a file is opened."""
-        options = {name: getattr(self, name) for name in OPTIONS}
+        of_rows = {"kind", *(each.name for each in fields(OfTraining))}
+        names = sorted(each.name for each in fields(ModelOptions) if each.name not in of_rows)
+        options = {name: getattr(self, name) for name in names}
         return asked_for(self.kind, options, seed=self.seed, memory=self.memory)
 
     def prepared(
@@ -163,18 +164,13 @@ class NamedRows(np.ndarray):
 
 
 # ── evidence ────────────────────────────────────────────────────────────────
-def projector(model: Any) -> Any:
-    """The model that has components: a detector's own, or the model itself."""
-    return getattr(model, "model_", model)
-
-
 def evidence(model: Any) -> dict[str, Any]:
     """The evidence of a fitted model as numbers."""
-    inner = projector(model)
-    fit = inner.fit_
+    body = Anatomy(model)
+    inner, fit = body.projector, body.projector.fit_
     found: dict[str, Any] = {
         "kind": type(model).__name__,
-        "kernel": kernel_of(inner),
+        "kernel": "Linear()" if body.kernel is None else kernel_text(body.kernel),
         "components": int(inner.n_components_),
         "eigenvalues": inner.eigenvalues_,
         "explained_variance_ratio": inner.explained_variance_ratio_,
@@ -189,15 +185,11 @@ def evidence(model: Any) -> dict[str, Any]:
         "bounds": fit.bounds,
         "evidence": str(fit).splitlines(),
     }
-    if (back := getattr(inner, "preimage_", None)) is not None:
+    if (back := body.preimage) is not None:
         found["preimage"] = repr(back.method)
         found["preimage_quality"] = None if back.quality is None else str(back.quality)
-    if (limits := getattr(model, "limits_", None)) is not None:
+    if body.detector is not None:
+        limits = body.detector.limits_
         found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
+        found["limits"]["summary"] = str(limits)
     return found
-
-
-def kernel_of(model: Any) -> str:
-    """The kernel as an expression; linear PCA has the linear one."""
-    kernel = getattr(model, "kernel_", None)
-    return "Linear()" if kernel is None else kernel_text(kernel)

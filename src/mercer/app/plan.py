@@ -61,7 +61,7 @@ class Planned:
             "d": self.shape[1],
             "dtype": self.dtype,
             "estimator": repr(self.model),
-            "kernel": _kernel_text(getattr(self.model, "kernel", "linear")),
+            "kernel": _kernel_text(self.model.get_params(deep=False).get("kernel", "linear")),
             "components": self.model.n_components,
             "memory_bytes": self.budget,
             "fits": self.fits,

@@ -10,9 +10,8 @@ import numpy as np
 
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer._core.errors import many
-from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, open_model
-from mercer.app.transform import Sent, send
+from mercer.app.outcome import Run, refuse
+from mercer.app.transform import OfRowsOut, Sent, send
 from mercer.engine.moments import ColumnMoments
 from mercer.estimators.input import as_generator
 from mercer.estimators.preimages import fit_preimage_later
@@ -20,24 +19,17 @@ from mercer.preimage import PREIMAGES
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
+    from mercer.app.rows import Opened
     from mercer.preprocessing.preparation import Preparation
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReconstructRequest(OfModel, Request[Sent]):
-    """Rows through the components and back: what the components leave out is gone.
-
-    Parameters
-    ----------
-    output : str, optional
-        As in `TransformRequest`.
-    """
-
-    output: str | None = None
+class ReconstructRequest(OfRowsOut):
+    """Rows through the components and back: what the components leave out is gone."""
 
     def fulfil(self, run: Run) -> Sent:
         """By the pre-images that the model was fitted with, or by some learned from its points."""
-        opened = open_model(self.model)
+        opened = self.opened()
         _require_preimage(run, opened)
         loss = Loss()
 
@@ -65,7 +57,7 @@ def _require_preimage(run: Run, opened: Opened) -> None:
             "{path} was fitted to kernel values: its scores lead back to no rows.",
             path=opened.path,
         )
-    if not opened.has_way_back:
+    if not opened.has_preimage:
         _learn_preimage(run, opened)
 
 

@@ -10,6 +10,7 @@ from mercer._core.errors import DataError, many, nearest
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Run, plain, refuse
 from mercer.data.table import Reading
+from mercer.estimators.anatomy import Anatomy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,11 +70,10 @@ class OfTraining(OfRows):
 
 
 # ── models ──────────────────────────────────────────────────────────────────
-@dataclass(frozen=True)
-class Opened:
+@dataclass(frozen=True, eq=False)
+class Opened(Anatomy):
     """A model file: the estimator in it, how its rows were prepared, and what its header says."""
 
-    model: Any
     preparation: Preparation | None
     header: dict[str, Any]
     path: Path
@@ -83,23 +83,6 @@ class Opened:
         """What was written down when it was saved: the command, its options, what was done to the data."""
         found = self.header.get("about")
         return found if isinstance(found, dict) else {}
-
-    @property
-    def is_detector(self) -> bool:
-        """Whether it judges rows, in place of giving scores."""
-        return hasattr(self.model, "monitor")
-
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether it was fitted to kernel values, and never saw rows."""
-        kernel = getattr(self.model, "kernel_", None)
-        return kernel is not None and kernel.is_precomputed
-
-    @property
-    def has_way_back(self) -> bool:
-        """Whether scores lead back to rows; scikit-learn's drop-in says it by another name."""
-        known = getattr(self.model, "preimage", getattr(self.model, "fit_inverse_transform", True))
-        return known is not None and known is not False
 
 
 def open_model(path: Path | str) -> Opened:
@@ -217,7 +200,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
     if column not in table.names:
         msg = f"{table.source} has no column {column!r} of weights. {nearest(column, table.names)}"
         raise DataError(msg)
-    alone = open_table(path, replace(run.reading, columns=(column,), id=None, label=None))
+    alone = table.named_columns([column])
     if alone.columns[0].kind != "number":
         msg = f"{table.source}: column {column!r} has words, and weights are numbers."
         raise DataError(msg)
@@ -251,8 +234,8 @@ def match_table(
 
     table, preparation = open_table(path, run.reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
-        names = getattr(opened.model, "feature_names_in_", [c.name for c in table.columns])
-        preparation = Preparation(numbers=tuple(map(str, names)))
+        names = opened.feature_names or tuple(c.name for c in table.columns)
+        preparation = Preparation(numbers=names)
     found = matched(table, preparation, gaps=gaps)
     for note in found.fresh_notes():
         run.note(note)

@@ -41,8 +41,8 @@ class Selected:
     @property
     def winner(self) -> dict[str, Any]:
         """The winner as options of a fit."""
-        found = self.selection
-        return {"kernel": kernel_text(found.best_kernel_), "components": found.n_components_}
+        found: dict[str, Any] = self.facts["winner"]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

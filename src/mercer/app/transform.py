@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mercer._core.errors import many
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, match_table, open_model
-from mercer.data.write import open_writer
+from mercer.data.writers import SUFFIXES, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,21 +36,39 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformRequest(OfModel, Request[Sent]):
-    """The scores of the rows of a file.
+class OfRowsOut(OfModel, Request[Sent]):
+    """A request for rows that went through a model.
 
     Parameters
     ----------
     output : str, optional
         A .csv, .tsv, .npy, .npz, .parquet or .arrow file, or ``-`` for CSV on the standard output. Without
-        one the outcome holds the scores.
+        one the outcome holds the rows.
     """
 
     output: str | None = None
 
+    def opened(self) -> Opened:
+        """The model, once it is certain that the rows can be written."""
+        if self.output not in (None, "-"):
+            if (ending := Path(self.output).suffix.lower()) not in SUFFIXES:
+                refuse(
+                    "{output:{path}} must end in one of {endings}; got {ending}.",
+                    path=self.output,
+                    endings=", ".join(SUFFIXES),
+                    ending=repr(ending),
+                )
+            check_output(self.output, [self.data, self.model])
+        return open_model(self.model)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformRequest(OfRowsOut):
+    """The scores of the rows of a file."""
+
     def fulfil(self, run: Run) -> Sent:
         """Columns are found by the names that the model was fitted with; ids and labels come along."""
-        opened = open_model(self.model)
+        opened = self.opened()
         if opened.is_detector:
             refuse(
                 "{model} must hold a model that gives scores; {path} holds a detector, which judges rows. "
@@ -64,23 +83,22 @@ class TransformRequest(OfModel, Request[Sent]):
 
 def send(
     run: Run,
-    request: Any,
+    request: OfRowsOut,
     opened: Opened,
     names: Callable[[Preparation], Sequence[str]],
     through: Callable[[Preparation, Array], Array],
 ) -> Sent:
     """Write ``through(preparation, rows)`` of every chunk of prepared rows; ids and labels come along."""
-    path = request.output
-    if path not in (None, "-"):
-        path = check_output(path, [request.data, request.model])
+    output = request.output
+    path = None if output in (None, "-") else Path(output)
     table, preparation = match_table(run, request.data, opened)
     written, n = list(names(preparation)), 0
     width = 8 * (len(table.columns) + len(preparation.features) + len(written))
     height = max(1, min(CHUNK_BYTES, run.budget // SHARE) // width)
-    replaced = path not in (None, "-") and path.exists()
-    beside = {"id_name": table.id_name, "label_name": table.label_name}
-    dtype = getattr(opened.model, "_dtype", np.dtype(np.float64))
-    file: Any = nullcontext() if path is None else open_writer(path, written, dtype=dtype, **beside)
+    replaced = path is not None and path.exists()
+    beside: dict[str, Any] = {"id_name": table.id_name, "label_name": table.label_name}
+    beside["dtype"] = opened.dtype
+    file: Any = nullcontext() if output is None else open_writer(output, written, **beside)
     held: list[tuple[Array, Any, Any]] = []
     with run.timed("rows"), file as writer:
         for chunk in table.chunks(height):
@@ -95,12 +113,12 @@ def send(
         run.note(note)
     facts = {"n": n, "columns": written, "id": table.id_name, "label": table.label_name}
     facts["output"] = None
-    if path is None:
+    if output is None:
         return Sent(facts, *_joined(held))
     run.say(
         f"{table.source}: {many(n, 'row')}, {many(len(written), 'column')} written", "sent", n=n
     )
-    if path != "-":
+    if path is not None:
         run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
         facts["output"] = {"path": str(path), "bytes": path.stat().st_size}
     return Sent(facts)

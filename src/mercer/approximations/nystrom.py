@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import ParameterError
 from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
@@ -23,7 +24,6 @@ from mercer.operators.sections import KernelSections
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
 
 SAMPLINGS = ("uniform", "k-means++")
@@ -89,54 +89,43 @@ class Nystrom(Approximation):
         engine = resolve_engine(engine)
         self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
         chosen: Indices | None = None
-        if is_whole(self.landmarks):
-            chosen = self._draw(kernel, x, weights=weights, rng=rng, engine=engine)
-            points = take_rows(x, chosen)
-        else:
+        if not is_whole(self.landmarks):
             points = as_rows(self.landmarks).astype(x.dtype)
+        else:
+            m = int(self.landmarks)
+            if self.sampling == "uniform":
+                chosen = uniform(int(x.shape[0]), m, weights=weights, rng=rng)
+            else:
+                chosen = k_means_plus_plus(kernel, x, m, weights=weights, rng=rng, engine=engine)
+            points = take_rows(x, chosen)
         unit = entry_error(kernel, points)
         whiten = whitening(core_matrix(kernel, points), unit)
         sections = KernelSections(kernel, points, engine=engine)
         return LowRank(sections, whiten, chosen, projects=True, unit=unit)
 
-    def _draw(
-        self,
-        kernel: Kernel,
-        x: Rows,
-        *,
-        weights: Array | None,
-        rng: np.random.Generator,
-        engine: Engine[Any],
-    ) -> Indices:
-        m = int(self.landmarks)
-        if self.sampling == "uniform":
-            return uniform(int(x.shape[0]), m, weights=weights, rng=rng)
-        return k_means_plus_plus(kernel, x, m, weights=weights, rng=rng, engine=engine)
-
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         """Landmarks are a number up to n or points as wide as the rows; the sampling has a known name."""
         check_points(kernel, self)
         super().check(kernel, shape)
-        n, d = shape
+        (n, d), refused = shape, partial(ParameterError.about, "landmarks", of="Nystrom")
         if is_whole(self.landmarks):
             require("landmarks", self.landmarks, Whole(1, n), of="Nystrom", remedy=TOO_MANY)
             return
         if not (isinstance(self.landmarks, (np.ndarray, list)) or sparse.issparse(self.landmarks)):
             wanted = f"an integer >= 1 or an array of points with {d} columns"
-            raise ParameterError.about(
-                parameter="landmarks", value=self.landmarks, must_be=wanted, of="Nystrom"
-            )
+            raise refused(self.landmarks, must_be=wanted)
         points = as_rows(self.landmarks)
         if points.shape[0] < 1 or points.shape[1] != d:
-            msg = (
-                f"Nystrom needs landmarks with the {d} columns of the rows, but an array of shape "
-                f"{points.shape} came. Give at least one point, with the same features in the same order."
+            wanted, got = (
+                f"points with the {d} columns of the rows",
+                f"an array of shape {points.shape}",
             )
-            raise ParameterError(msg)
+            remedy = "Give at least one point, with the same features in the same order."
+            raise refused(points.shape, must_be=wanted, got=got, remedy=remedy)
         values = points.data if sparse.issparse(points) else points
         if not np.all(np.isfinite(values)):
-            msg = "Nystrom needs finite landmarks, but NaN or infinity came. Drop or fill in those points."
-            raise InputError(msg)
+            got, remedy = "NaN or infinity", "Drop or fill in those points."
+            raise refused(self.landmarks, must_be="finite points", got=got, remedy=remedy)
         kernel.check_rows(points)
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:

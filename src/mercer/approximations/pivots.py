@@ -14,7 +14,7 @@ from mercer.approximations.whitening import (
     extended,
 )
 from mercer.data.rows import take_rows
-from mercer.engine.explained import ExplainSections
+from mercer.engine.steps import ExplainSections
 from mercer.engine.thin import subtract, times
 from mercer.operators.sections import KernelSections
 

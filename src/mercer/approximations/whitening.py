@@ -48,9 +48,7 @@ def entry_error(kernel: Kernel, points: Rows) -> float:
     eps = float(np.finfo(points.dtype).eps)
     worst = eps
     for near in (points, points * points.dtype.type(1.0 + eps)):
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # the pass over all rows tells it in words
+        with np.errstate(over="ignore", invalid="ignore"):  # told by the pass over all rows
             lengths = kernel.tile_diag(points).astype(np.float64)
             entries = np.diagonal(kernel.tile(near, points)).astype(np.float64)
             gaps = np.abs(entries - lengths)[lengths > 0] / lengths[lengths > 0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer.app.check import Checked, CheckRequest, asymmetry, rounding_share
+from mercer.app.check import Checked, CheckRequest
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.options import flagged
+from mercer.cli.options import flagged, option
 from mercer.cli.verb import Call, verb
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ mercer check circles.csv --id id --label label --kernel "rbf(gamma=0.5) + 0.1*li
 
 @verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data", required=False)
-@click.option("--kernel", help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()".')
-@click.option("--matrix", is_flag=True, help="DATA is a kernel matrix: judge the matrix itself.")
+@option("--kernel", 'As in Python, such as "rbf(gamma=0.5) + 0.1*linear()".')
+@option("--matrix", "DATA is a kernel matrix: judge the matrix itself.", bool)
 def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> int:
     """Is it a kernel? Look for a witness that it is not.
 
@@ -60,8 +60,8 @@ def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> 
 def told(checked: Checked) -> str:
     """The verdict in sentences."""
     verdict, points = checked.verdict, checked.points
-    if checked.matrix is not None:
-        return told_matrix(checked.matrix, verdict)
+    if "asymmetry" in checked.facts:
+        return told_matrix(checked.facts, verdict)
     witness = verdict.witness
     if witness is None:
         return verdict.reason if verdict.valid is not None else f"{verdict.reason}\n{NOTHING}"
@@ -77,15 +77,15 @@ def told(checked: Checked) -> str:
     return "\n".join(shown)
 
 
-def told_matrix(K: Array, verdict: Verdict) -> str:
+def told_matrix(facts: dict[str, Any], verdict: Verdict) -> str:
     """The verdict on a matrix in sentences."""
-    gap, witness = asymmetry(K), verdict.witness
+    gap, witness = facts["asymmetry"], verdict.witness
     even = "It is symmetric." if gap == 0 else f"K and its transpose differ by {gap:.3g} at most."
     shown = [verdict.reason, even]
     if verdict.smallest_eigenvalue is not None:
         shown.append(
             f"Its smallest eigenvalue is {verdict.smallest_eigenvalue:.3g}; rounding alone may account for "
-            f"-{rounding_share(K):.1g} times the largest."
+            f"-{facts['rounding']:.1g} times the largest."
         )
     if witness is not None:
         lines = []

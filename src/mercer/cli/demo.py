@@ -10,6 +10,7 @@ import click
 from mercer import plots
 from mercer.app.demo import CASES, FAULT_AT, DemoRequest
 from mercer.cli.ending import refuse
+from mercer.cli.options import option
 from mercer.cli.plot_file import new_figure, save
 from mercer.cli.verb import Call, verb
 from mercer.data.frames import MissingPackageError
@@ -19,25 +20,25 @@ if TYPE_CHECKING:
 
 
 @verb(example="mercer demo --out out\nmercer demo --csv circles.csv")
-@click.option(
+@option(
     "--out",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Folder for the pictures circles.png and moons.png; made if need be. "
+    "Folder for the pictures circles.png and moons.png; made if need be. "
     "It is called out unless it is named.",
+    click.Path(path_type=Path),
+    metavar="FOLDER",
 )
-@click.option(
+@option(
     "--csv",
-    metavar="FILE",
-    help="Write the two circles, id,x,y,label, to a CSV file (- is stdout) and fit nothing, "
+    "Write the two circles, id,x,y,label, to a CSV file (- is stdout) and fit nothing, "
     "unless --out is given too.",
+    metavar="FILE",
 )
-@click.option(
+@option(
     "--process",
+    "Write two CSV files of a made process with five sensors, one in order and one whose "
+    f"flow sensor drifts from minute {FAULT_AT} on.",
     nargs=2,
     metavar="NORMAL FAULTY",
-    help="Write two CSV files of a made process with five sensors, one in order and one whose "
-    f"flow sensor drifts from minute {FAULT_AT} on.",
 )
 def demo(call: Call, out: Path | None, csv: str | None, process: tuple[str, str] | None) -> None:
     """Fit two circles and two moons; print what was found, draw it.

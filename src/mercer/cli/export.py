@@ -9,6 +9,7 @@ import click
 
 from mercer.app.export import ExportRequest
 from mercer.cli.ending import refuse
+from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
 EXAMPLE = """
@@ -21,16 +22,12 @@ mercer export circles.mercer circles.onnx --data circles.csv
 @verb("reading", "seed", "memory", example=EXAMPLE)
 @click.argument("model")
 @click.argument("output", metavar="OUT")
-@click.option(
+@option(
     "--data",
+    "Rows to verify the graph on; points of the model, and rows near them, otherwise.",
     metavar="FILE",
-    help="Rows to verify the graph on; points of the model, and rows near them, otherwise.",
 )
-@click.option(
-    "--opset",
-    type=click.IntRange(min=13),
-    help="Version of ONNX's operators to state; 13 otherwise.",
-)
+@option("--opset", "Version of ONNX's operators to state; 13 otherwise.", click.IntRange(min=13))
 def export(call: Call, *, output: str, data: str | None, **options: Any) -> None:
     """Write a model as ONNX, and verify it.
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import click
-import numpy as np
 
 from mercer._core.errors import many
-from mercer.app.estimator import TAKES
-from mercer.app.fit import FitRequest, kernel_of, projector
+from mercer.app.estimator import takes
+from mercer.app.fit import FitRequest
 from mercer.cli.ending import refuse
 from mercer.cli.model_options import model_options
-from mercer.cli.options import flagged
+from mercer.cli.options import flagged, option
 from mercer.cli.verb import Call, under, verb
 
 EXAMPLE = """
@@ -38,12 +38,8 @@ def _moved(_ctx: click.Context, _param: click.Parameter, given: bool) -> None:
 @model_options
 @under(
     "Output",
-    click.option(
-        "--output", "-o", metavar="FILE", help="Where to keep the model, such as model.mercer."
-    ),
-    click.option(
-        "--checkpoint", metavar="FILE", help="Where a long fit keeps its state, to resume from."
-    ),
+    option("--output -o", "Where to keep the model, such as model.mercer.", metavar="FILE"),
+    option("--checkpoint", "Where a long fit keeps its state, to resume from.", metavar="FILE"),
 )
 @click.option("--dry-run", is_flag=True, hidden=True, expose_value=False, callback=_moved)
 def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any) -> None:
@@ -56,8 +52,7 @@ def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any)
     fitted = call.run(call.request(FitRequest, **own(call, kind, options))).value
     if output is None:
         call.say("nothing was written: give -o model.mercer to keep the model")
-    n, d = fitted.sheet.rows.shape
-    call.tell(fitted.facts, told(fitted.model, n=n, d=d))
+    call.tell(fitted.facts, told(fitted.facts))
 
 
 def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +60,7 @@ def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     others = {
         name
         for name, value in options.items()
-        if value is not None and name not in TAKES[kind] and not flagged(name)
+        if value is not None and not takes(kind, name) and not flagged(name)
     }
     if others:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
@@ -76,29 +71,27 @@ def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 # ── the evidence for people ─────────────────────────────────────────────────
-def told(model: Any, *, n: int, d: int) -> str:
+def told(facts: dict[str, Any]) -> str:
     """What was fitted, the evidence, and a table of the components."""
-    inner = projector(model)
-    kind = KINDS.get(type(model).__name__, type(model).__name__)
+    kind, n, d = KINDS.get(facts["kind"], facts["kind"]), facts["n"], facts["d"]
     lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
-    lines += [f"kernel      {kernel_of(inner)}", *str(inner.fit_).splitlines()]
-    if (back := getattr(inner, "preimage_", None)) is not None:
-        quality = "" if back.quality is None else f": {back.quality}"
-        lines.append(f"pre-images  {back.method!r}{quality}")
-    if (limits := getattr(model, "limits_", None)) is not None:
-        lines.append(f"limits      {limits}")
-    return "\n".join([*lines, "", *_table(inner)])
+    lines += [f"kernel      {facts['kernel']}", *facts["evidence"]]
+    if "preimage" in facts:
+        quality = "" if facts["preimage_quality"] is None else f": {facts['preimage_quality']}"
+        lines.append(f"pre-images  {facts['preimage']}{quality}")
+    if "limits" in facts:
+        lines.append(f"limits      {facts['limits']['summary']}")
+    return "\n".join([*lines, "", *_table(facts)])
 
 
-def _table(model: Any) -> list[str]:
-    shares, bounds = model.explained_variance_ratio_, model.fit_.bounds
+def _table(facts: dict[str, Any]) -> list[str]:
+    shares = facts["explained_variance_ratio"]
+    columns = (facts["eigenvalues"], facts["bounds"], shares, accumulate(shares))
     lines = [f"{'component':>9}  {'eigenvalue':>12}  {'between':>27}  {'variance':>8}  {'sum':>7}"]
-    for j in range(min(len(shares), SHOWN)):
-        low, high = bounds[j]
-        lines.append(
-            f"{j + 1:>9}  {model.eigenvalues_[j]:>12.6g}  {f'{low:.6g} and {high:.6g}':>27}  "
-            f"{shares[j]:>8.2%}  {np.sum(shares[: j + 1]):>7.2%}"
-        )
-    if len(shares) > SHOWN:
-        lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
+    for j, (value, (low, high), share, total) in enumerate(zip(*columns, strict=False)):
+        if j == SHOWN:
+            lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
+            break
+        between = f"{low:.6g} and {high:.6g}"
+        lines.append(f"{j + 1:>9}  {value:>12.6g}  {between:>27}  {share:>8.2%}  {total:>7.2%}")
     return lines

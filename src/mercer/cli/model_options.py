@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer.app.estimator import ALL, ESTIMATORS, TABLES
-from mercer.cli.options import WEIGHTS, Read
+from mercer.cli.options import WEIGHTS, Read, option
 from mercer.cli.verb import under
 from mercer.engine.resolve import DEVICES, ENGINES
 
@@ -35,80 +35,59 @@ COMPONENTS = Read(
 )
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 MODEL = (
-    click.option(
-        "--model",
-        "kind",
-        type=click.Choice(list(ESTIMATORS)),
+    option(
+        "--model kind",
+        "Kernel PCA, linear PCA, a detector for `mercer monitor`, or kernel PCA in one pass.",
+        list(ESTIMATORS),
         default="kpca",
-        help="Kernel PCA, linear PCA, a detector for `mercer monitor`, or kernel PCA in one pass.",
     ),
-    click.option(
+    option(
         "--kernel",
-        help='As in Python, such as "rbf(gamma=0.5) + 0.1*linear()"; an RBF of median width otherwise. '
+        'As in Python, such as "rbf(gamma=0.5) + 0.1*linear()"; an RBF of median width otherwise. '
         "precomputed: the file is the kernel matrix.",
     ),
-    click.option(
-        "--components",
-        "-k",
-        type=COMPONENTS,
-        metavar="NUMBER|SHARE|all",
-        help="How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
+    option(
+        "--components -k",
+        "How many, or which share of the variance to keep; 2 (pca: all, detector: 0.99) otherwise.",
+        COMPONENTS,
     ),
-    click.option(
-        "--preimage",
-        help=f"Pre-images, for `mercer reconstruct`: {', '.join(TABLES['preimage'])}.",
-    ),
+    option("--preimage", f"Pre-images, for `mercer reconstruct`: {', '.join(TABLES['preimage'])}."),
     WEIGHTS,
 )
 SOLVING = (
-    click.option(
+    option(
         "--approximation",
-        help="Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
+        "Such as rpcholesky(rank=500), nystrom(landmarks=500) or fourier(); exact otherwise.",
     ),
-    click.option("--refine", type=click.IntRange(0), help="Exact passes after an approximation."),
-    click.option("--solver", help="auto, lapack, lanczos, krylov, or krylov(tol=1e-10)."),
-    click.option(
-        "--landmarks", type=click.IntRange(1), help="Most rows that --model incremental keeps."
-    ),
-    click.option(
+    option("--refine", "Exact passes after an approximation.", click.IntRange(0)),
+    option("--solver", "auto, lapack, lanczos, krylov, or krylov(tol=1e-10)."),
+    option("--landmarks", "Most rows that --model incremental keeps.", click.IntRange(1)),
+    option(
         "--engine",
-        metavar="NAME",
-        help=f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler), or a device "
+        f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler), or a device "
         f"({', '.join(DEVICES)}).",
+        metavar="NAME",
     ),
 )
 DETECTOR = (
-    click.option(
-        "--false-alarm",
-        type=SHARE,
-        metavar="SHARE",
-        help="Share of normal rows that a detector may flag.",
+    option(
+        "--false-alarm", "Share of normal rows that a detector may flag.", SHARE, metavar="SHARE"
     ),
-    click.option(
+    option(
         "--contamination",
-        type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+        "Share of training rows that are not normal.",
+        click.FloatRange(0, 0.5, min_open=True, max_open=True),
         metavar="SHARE",
-        help="Share of training rows that are not normal.",
     ),
-    click.option(
-        "--statistic",
-        type=click.Choice(["combined", "T2", "Q"]),
-        help="What a detector decides by.",
+    option("--statistic", "What a detector decides by.", ["combined", "T2", "Q"]),
+    option(
+        "--limits", "Where the limits of a detector come from.", ["cross-validation", "approximate"]
     ),
-    click.option(
-        "--limits",
-        type=click.Choice(["cross-validation", "approximate"]),
-        help="Where the limits of a detector come from.",
-    ),
-    click.option(
-        "--folds",
-        type=click.IntRange(2),
-        help="Stretches of rows held out for the limits; 5 otherwise.",
-    ),
-    click.option(
+    option("--folds", "Stretches of rows held out for the limits; 5 otherwise.", click.IntRange(2)),
+    option(
         "--wild",
-        type=click.Choice(["aside", "keep"]),
-        help="Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
+        "Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
+        ["aside", "keep"],
     ),
 )
 

@@ -36,6 +36,10 @@ class Read(OptionType):
         self.name, self.needed, self.read = name, needed, read
         self.takes_lists = takes_lists  # mercer.toml may have one
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        del param, ctx
+        return self.name
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value that was read."""
         found = self.read(value)
@@ -81,9 +85,9 @@ def _character(value: Any) -> str | None:
 
 
 CHARACTERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
-NAMES = Read("names", "names with commas between them, each once", _names, takes_lists=True)
+NAMES = Read("A,B,…", "names with commas between them, each once", _names, takes_lists=True)
 SIZE = Read("HxW", "a height and a width, such as 64x48", _size)
-DELIMITER = Read("char", "one character, or tab, comma, semicolon, space", _character)
+DELIMITER = Read("CHAR", "one character, or tab, comma, semicolon, space", _character)
 
 
 class Bytes(OptionType):
@@ -123,118 +127,106 @@ def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str
     return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
 
 
-def of_column(flag: str, text: str, **settings: Any) -> Callable[[Any], Any]:
+def option(flags: str, text: str, kind: Any = None, **settings: Any) -> Callable[[Any], Any]:
+    """An option by its flags and its help; its kind is a type, the texts to choose from, or bool."""
+    if kind is bool:
+        settings["is_flag"] = True
+    elif kind is not None:
+        settings["type"] = click.Choice(kind) if isinstance(kind, (list, tuple)) else kind
+    return click.option(*flags.split(), help=text, **settings)
+
+
+def of_column(flag: str, text: str, kind: Any = None) -> Callable[[Any], Any]:
     """An option that names columns of the data, which a shell completes."""
-    settings = {"metavar": "COLUMN", **settings}
-    return click.option(flag, shell_complete=complete_columns, help=text, **settings)
+    named = {} if isinstance(kind, Read) else {"metavar": "COLUMN"}
+    return option(flag, text, kind, shell_complete=complete_columns, **named)
 
 
 WEIGHTS = of_column("--weights", "Column that says how often each row counts.")
 # Of these a verb takes groups by name; all verbs have the last group.
 SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "preparing": (
-        click.option(
+        option(
             "--scale",
-            type=click.Choice(["standard", "none"]),
+            "standard: every column to mean 0 and standard deviation 1.",
+            ["standard", "none"],
             default="standard",
-            help="standard: every column to mean 0 and standard deviation 1.",
         ),
-        click.option(
+        option(
             "--impute",
-            type=click.Choice(["mean", "median", "zero"]),
-            help="What to put where a value is missing; otherwise missing values are refused.",
+            "What to put where a value is missing; otherwise missing values are refused.",
+            ["mean", "median", "zero"],
         ),
-        click.option("--one-hot", is_flag=True, help="A column of 0 and 1 for each category."),
+        option("--one-hot", "A column of 0 and 1 for each category.", bool),
     ),
     "reading": (
-        of_column(
-            "--columns",
-            "Columns to use; all but --id and --label otherwise.",
-            type=NAMES,
-            metavar="A,B,…",
-        ),
+        of_column("--columns", "Columns to use; all but --id and --label otherwise.", NAMES),
         of_column("--label", "Column of labels: kept beside the rows, not a feature."),
         of_column("--id", "Column that names the rows: kept beside them, not a feature."),
-        click.option(
-            "--format",
-            type=click.Choice(FORMATS),
-            help="Format of the data, where its name does not tell.",
-        ),
-        click.option("--delimiter", type=DELIMITER, help="Between the fields of a CSV; guessed."),
-        click.option(
+        option("--format", "Format of the data, where its name does not tell.", FORMATS),
+        option("--delimiter", "Between the fields of a CSV; guessed.", DELIMITER),
+        option(
             "--decimal",
-            type=click.Choice([".", ","]),
+            "Decimal mark of a CSV; a comma is guessed where numbers are written with one.",
+            [".", ","],
             default=".",
-            help="Decimal mark of a CSV; a comma is guessed where numbers are written with one.",
         ),
-        click.option(
-            "--header/--no-header", default=None, help="Whether a CSV begins with names; guessed."
-        ),
-        click.option(
+        option("--header/--no-header", "Whether a CSV begins with names; guessed.", default=None),
+        option(
             "--units-row/--no-units-row",
+            "Whether a line of units follows the names of a CSV; guessed.",
             default=None,
-            help="Whether a line of units follows the names of a CSV; guessed.",
         ),
-        click.option(
+        option(
             "--na-values",
-            type=NAMES,
-            metavar="A,B,…",
-            help="Texts that stand for a missing value, beside NA, null, ? and the like.",
+            "Texts that stand for a missing value, beside NA, null, ? and the like.",
+            NAMES,
         ),
-        click.option(
-            "--comment", metavar="TEXT", help="Skip lines of a CSV that begin with this text."
-        ),
-        click.option(
+        option("--comment", "Skip lines of a CSV that begin with this text.", metavar="TEXT"),
+        option(
             "--skip-rows",
-            type=click.IntRange(0),
+            "Lines to skip at the beginning of a CSV or a sheet.",
+            click.IntRange(0),
             default=0,
-            help="Lines to skip at the beginning of a CSV or a sheet.",
         ),
-        click.option(
+        option(
             "--time-format",
+            "How the times in --id are written, such as %d.%m.%Y %H:%M; guessed.",
             metavar="FORMAT",
-            help="How the times in --id are written, such as %d.%m.%Y %H:%M; guessed.",
         ),
-        click.option(
+        option(
             "--array",
+            "Which array of an NPZ or HDF5 file, or which sheet of a workbook.",
             metavar="NAME",
-            help="Which array of an NPZ or HDF5 file, or which sheet of a workbook.",
         ),
-        click.option(
+        option(
             "--image-size",
-            type=SIZE,
-            metavar="HxW",
-            help="Bring all images to this height and width, such as 64x48.",
+            "Bring all images to this height and width, such as 64x48.",
+            SIZE,
         ),
-        click.option(
-            "--dtype",
-            type=click.Choice(["float32", "float64"]),
-            help="Precision to work in; that of the file otherwise.",
+        option(
+            "--dtype", "Precision to work in; that of the file otherwise.", ["float32", "float64"]
         ),
     ),
-    "seed": (
-        click.option("--seed", type=click.IntRange(0, LARGEST_SEED), default=0, help="Seed."),
-    ),
+    "seed": (option("--seed", "Seed.", click.IntRange(0, LARGEST_SEED), default=0),),
     "memory": (
-        click.option(
+        option(
             "--memory",
-            type=Bytes(),
+            "What the work may use, such as 2GB, or by place: cuda=20GB,host=4GB; auto is a share of "
+            "what is free.",
+            Bytes(),
             default="auto",
             metavar="BYTES",
-            help="What the work may use, such as 2GB, or by place: cuda=20GB,host=4GB; auto is a share of "
-            "what is free.",
         ),
     ),
     "every": (
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
-        click.option(
-            "--quiet", "-q", is_flag=True, help="No talk on stderr but warnings and errors."
-        ),
-        click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
-        click.option(
+        option("--json as_json", "Print one JSON document on stdout.", bool),
+        option("--quiet -q", "No talk on stderr but warnings and errors.", bool),
+        option("--debug", "Show the traceback of a failure.", bool),
+        option(
             "--show-config",
-            is_flag=True,
-            help="Print every option, its value and where it comes from; do nothing.",
+            "Print every option, its value and where it comes from; do nothing.",
+            bool,
         ),
     ),
 }

@@ -11,7 +11,7 @@ from mercer._core.errors import nearest
 from mercer.app.files import check_output, told_file
 from mercer.app.rows import Opened, open_model
 from mercer.cli.ending import refuse
-from mercer.cli.options import NAMES, OptionType, Read, flagged, read_numbers, read_sides
+from mercer.cli.options import NAMES, OptionType, Read, flagged, option, read_numbers, read_sides
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 from mercer.cli.verb import Call, verb
 
@@ -97,34 +97,27 @@ PLACES = Read(
 @click.argument("kind", type=KindName())
 @click.argument("model", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True), required=False)
-@click.option(
-    "-o", "--output", type=PicturePath(), required=True, help="A .png, .svg or .pdf file."
-)
-@click.option(
+@option("-o --output", "A .png, .svg or .pdf file.", PicturePath(), required=True)
+@option(
     "--components",
-    type=PLACES,
+    "Which components, counted from 1: one or two for scores, any for levels and faces.",
+    PLACES,
     envvar="MERCER_PLOT_COMPONENTS",  # not MERCER_COMPONENTS, which is how many to fit
-    help="Which components, counted from 1: one or two for scores, any for levels and faces.",
 )
-@click.option(
-    "--variables", type=NAMES, metavar="A,B", help="The two variables that move in levels."
-)
-@click.option(
+@option("--variables", "The two variables that move in levels.", NAMES, metavar="A,B")
+@option(
     "--fixed",
+    "Where levels holds the other variables: their medians unless given, or a row, counted from 0.",
     metavar="median|ROW",
-    help="Where levels holds the other variables: their medians unless given, or a row, counted from 0.",
 )
-@click.option(
-    "--time", metavar="COLUMN", help="Column that says when each row of a chart was taken."
-)
-@click.option("--title", help="Written above the picture.")
-@click.option(
+@option("--time", "Column that says when each row of a chart was taken.", metavar="COLUMN")
+@option("--title", "Written above the picture.")
+@option(
     "--size",
-    type=INCHES,
-    metavar="WxH",
-    help="Width and height in inches; each kind has its own.",
+    "Width and height in inches; each kind has its own.",
+    INCHES,
 )
-@click.option("--dpi", type=click.IntRange(20, 1200), default=120, help="Pixels an inch.")
+@option("--dpi", "Pixels an inch.", click.IntRange(20, 1200), default=120)
 def plot(
     call: Call,
     *,
@@ -137,18 +130,7 @@ def plot(
     dpi: int,
     **chosen: Any,
 ) -> None:
-    """Draw a model or its scores to PNG, SVG or PDF.
-
-    \b
-    scores    two components, coloured by label
-    spectrum  share of the variance of each component; needs no data
-    panels    data, PCA, kernel PCA and points taken back, of two variables
-    levels    components as functions over two variables
-    faces     mean face and eigenfaces of a model of images; needs no data
-    chart     T² and Q of a detector over time
-    reconstruction  rows beside what the components keep of them
-    contributions   variables behind alarms over time
-    """  # noqa: D301  (Click's mark for lines that stay as they are)
+    """Draw a model or its scores to PNG, SVG or PDF."""
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
@@ -172,6 +154,14 @@ def plot(
     call.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
 
 
+# The kinds as lines that stay as they are, which Click is told by a \b.
+_LINES = (
+    f"{name:<16}{kind.shows}{'' if kind.needs_data else '; needs no data'}"
+    for name, kind in KINDS.items()
+)
+plot.help = "\n".join([str(plot.help), "", "\b", *_LINES])
+
+
 def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
     """Raise when something is missing, or was given that this kind of picture has no use for."""
     known = KINDS[kind]
@@ -179,10 +169,10 @@ def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
         refuse(f"A picture of {kind} needs rows: mercer plot {kind} MODEL DATA -o FILE")
     if not known.needs_data and data is not None:
         refuse(f"A picture of {kind} needs no rows; got {data!r}: leave it out.")
-    for option in chosen:
-        if option not in known.options and flagged(option):
-            whose = " and ".join(name for name, other in KINDS.items() if option in other.options)
-            refuse(f"--{option} is for {whose}, and {kind} has no use for it: leave it out.")
+    for name in chosen:
+        if name not in known.options and flagged(name):
+            whose = " and ".join(kind for kind, other in KINDS.items() if name in other.options)
+            refuse(f"--{name} is for {whose}, and {kind} has no use for it: leave it out.")
 
 
 def _check_model(kind: str, found: Opened) -> None:

@@ -17,7 +17,6 @@ from mercer.cli.ending import refuse
 from mercer.cli.monitor import draw_charts, monitored
 from mercer.cli.plot_file import new_figure, verbatim
 from mercer.data.frames import need
-from mercer.views.fitted import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +80,7 @@ class Asked:
 
     def chosen(self, most: int) -> list[int]:
         """The components that were asked for, or the first few, counted from 0; all of them there."""
-        k = Fitted.of(self.model).k
+        k = len(self.found.eigenvalues)
         wanted = range(1, min(k, most) + 1) if self.components is None else self.components
         for component in wanted:
             if component > k:
@@ -93,7 +92,7 @@ class Asked:
 
     def need_preimage(self, what: str) -> None:
         """Refuse a model whose scores don't lead back to rows, and say how to get one."""
-        if not self.found.has_way_back:
+        if not self.found.has_preimage:
             refuse(
                 f"{what} needs a pre-image, the way from scores back to rows, and "
                 f"{str(self.found.path)!r} has none. Fit with one: mercer fit DATA --preimage ridge -o MODEL"
@@ -147,7 +146,7 @@ def draw_panels(asked: Asked) -> Any:
         scores,
         back,
         asked.labels,
-        titles=("data", "PCA", model_name(asked.model), f"back from {k} component{'s' * (k > 1)}"),
+        titles=("data", "PCA", model_name(asked.found), f"back from {k} component{'s' * (k > 1)}"),
         fig=figure,
     )
     for ax in (axes[0, 0], axes[1, 1]):
@@ -247,7 +246,9 @@ def draw_faces(asked: Asked) -> Any:
 
 def _image_shape(asked: Asked, *, needed: bool = True) -> Any:
     """Height and width of the training images: the model knows them, or --image-size says them."""
-    shape = asked.call.reading.image_size or getattr(asked.found.preparation, "image_shape", None)
+    shape = asked.call.reading.image_size
+    if shape is None and asked.found.preparation is not None:
+        shape = asked.found.preparation.image_shape
     if shape is None and not needed:
         return None
     if shape is None:
@@ -293,12 +294,11 @@ def _held(fixed: str | None, n: int) -> Any:
     return int(fixed)
 
 
-def model_name(model: Any) -> str:
+def model_name(found: Opened) -> str:
     """What the picture calls the model."""
-    kernel = getattr(model, "kernel_", None)
-    if kernel is None:
+    if found.kernel is None:
         return "PCA of the model"
-    text = f"kernel PCA, {kernel!r}"
+    text = f"kernel PCA, {found.kernel!r}"
     return text if len(text) < 48 else "kernel PCA"
 
 

@@ -10,12 +10,12 @@ import click
 
 from mercer._core.memory import format_bytes
 from mercer.app.files import check_output, told_file
-from mercer.app.rows import Opened, open_model, read_sheet
+from mercer.app.rows import open_model, read_sheet
 from mercer.cli.ending import refuse
+from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
 LARGE = 10_000_000  # bytes: more is slow to send and to open
-MISSING_ROWS = 4096
 
 EXAMPLE = """\
 mercer demo --csv circles.csv
@@ -26,22 +26,13 @@ mercer report circles.mercer circles.csv -o report.html"""
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("model", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True))
-@click.option(
-    "-o",
-    "--output",
-    default="report.html",
-    metavar="FILE",
-    help="The HTML file; - is stdout.",
-)
-@click.option(
-    "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
-)
-@click.option("--title", help="The title of the page; what it is about otherwise.")
-@click.option(
-    "--date/--no-date",
-    "dated",
+@option("-o --output", "The HTML file; - is stdout.", default="report.html", metavar="FILE")
+@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
+@option("--title", "The title of the page; what it is about otherwise.")
+@option(
+    "--date/--no-date dated",
+    "Whether the page says when it was made; SOURCE_DATE_EPOCH sets the day.",
     default=True,
-    help="Whether the page says when it was made; SOURCE_DATE_EPOCH sets the day.",
 )
 def report(
     call: Call,
@@ -79,7 +70,7 @@ def report(
         "commands": [call.line] if call.line else (),
         "source": data,
         "model_file": model,
-        "missing": _missing(call, data, opened),
+        "missing": sheet.filled,
         "notes": call.notes,
         "title": title,
         "date": date,
@@ -98,26 +89,6 @@ def report(
     call.say(told_file(path, replaced=replaced))
     n, d = sheet.rows.shape
     call.tell({"file": path, "bytes": size, "n": n, "d": d})
-
-
-def _missing(call: Call, data: str, opened: Opened) -> Any:
-    """(d,) missing values of each column; None where they can't be counted, for a pipe is read once.
-
-    Without something to fill in, a single one would have been refused; columns of 0 and 1 have none.
-    """
-    import numpy as np
-
-    preparation = opened.preparation
-    if preparation is None or data == "-":
-        return None
-    found = np.zeros(len(preparation.features), dtype=np.int64)
-    if preparation.fills is not None:
-        from mercer.data.formats import open_table
-        from mercer.preprocessing.align import matched
-
-        for chunk in matched(open_table(data, call.reading), preparation).chunks(MISSING_ROWS):
-            found[: len(preparation.numbers)] += np.isnan(chunk.numbers).sum(axis=0)
-    return found
 
 
 def _date() -> str:

@@ -10,7 +10,7 @@ from click.types import StringParamType
 from mercer.app.estimator import TABLES
 from mercer.app.select import SelectRequest, reasons
 from mercer.cli.ending import FAILURE, OK, refuse
-from mercer.cli.options import WEIGHTS, Read, read_numbers
+from mercer.cli.options import WEIGHTS, Read, option, read_numbers
 from mercer.cli.verb import Call, verb
 from mercer.kernels.text import kernel_text
 
@@ -35,7 +35,7 @@ class KernelTexts(StringParamType):
     envvar_list_splitter = ";"
 
 
-COUNTS = Read("text", "whole numbers such as 2,5,10", read_numbers, takes_lists=True)
+COUNTS = Read("K,K,…", "whole numbers such as 2,5,10", read_numbers, takes_lists=True)
 
 
 def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
@@ -47,61 +47,44 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
 
 @verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data")
-@click.option(
-    "--output", "-o", metavar="FILE", help="Fit the winner to all rows, and keep it here."
-)
-@click.option("--kernel", type=KernelTexts(), multiple=True, help="A candidate; repeat it.")
-@click.option(
+@option("--output -o", "Fit the winner to all rows, and keep it here.", metavar="FILE")
+@option("--kernel", "A candidate; repeat it.", KernelTexts(), multiple=True)
+@option(
     "--kernels",
-    metavar="TEXTS",
-    help='Candidates in one text, such as "linear(); rbf(gamma=0.5)". Without any: linear, polynomial, '
+    'Candidates in one text, such as "linear(); rbf(gamma=0.5)". Without any: linear, polynomial, '
     "Gaussian at several widths, Matérn and Laplacian.",
+    metavar="TEXTS",
 )
-@click.option(
-    "--components",
-    "-k",
-    type=COUNTS,
-    metavar="K,K,…",
-    help="Numbers of components to compare, such as 2,5,10.",
+@option(
+    "--components -k",
+    "Numbers of components to compare, such as 2,5,10.",
+    COUNTS,
 )
-@click.option("--supervised", is_flag=True, help="Judge by how well the scores predict --label.")
-@click.option(
+@option("--supervised", "Judge by how well the scores predict --label.", bool)
+@option(
     "--criterion",
-    metavar="NAME",
-    help="agreement (default), denoising, reconstruction or variance; with --supervised a scoring of "
+    "agreement (default), denoising, reconstruction or variance; with --supervised a scoring of "
     "scikit-learn.",
+    metavar="NAME",
 )
-@click.option(
+@option(
     "--noise",
-    type=float,
+    "Size of the noise of the criterion denoising, as a share of the spread of the rows.",
+    float,
     default=0.3,
     metavar="SHARE",
-    help="Size of the noise of the criterion denoising, as a share of the spread of the rows.",
 )
-@click.option(
-    "--folds",
-    type=click.IntRange(2),
-    default=3,
-    help="Parts of the rows, each held out once.",
-)
-@click.option(
+@option("--folds", "Parts of the rows, each held out once.", click.IntRange(2), default=3)
+@option(
     "--max-rows",
-    type=click.IntRange(4),
-    help="Rows to compare on; from more, so many are drawn with --seed. 1000 for the criterion agreement, "
+    "Rows to compare on; from more, so many are drawn with --seed. 1000 for the criterion agreement, "
     "2000 otherwise.",
+    click.IntRange(4),
 )
 @WEIGHTS
-@click.option(
-    "--jobs",
-    type=int,
-    callback=_not_zero,
-    help="Candidates side by side; -1 takes all cores.",
-)
-@click.option("--approximation", help="How to fit the winner, as in `mercer fit`.")
-@click.option(
-    "--preimage",
-    help=f"Pre-images for the winner: {', '.join(TABLES['preimage'])}.",
-)
+@option("--jobs", "Candidates side by side; -1 takes all cores.", int, callback=_not_zero)
+@option("--approximation", "How to fit the winner, as in `mercer fit`.")
+@option("--preimage", f"Pre-images for the winner: {', '.join(TABLES['preimage'])}.")
 def select(
     call: Call, *, kernel: tuple[str, ...], kernels: str | None, output: str | None, **options: Any
 ) -> int:

@@ -6,6 +6,7 @@ import click
 
 from mercer.app.transform import TransformRequest
 from mercer.cli.ending import refuse
+from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
 EXAMPLE = """
@@ -14,11 +15,10 @@ mercer fit circles.csv --id id --label label -o model.mercer
 mercer transform model.mercer circles.csv -o scores.csv
 """
 
-rows_out = click.option(
-    "--output",
-    "-o",
+rows_out = option(
+    "--output -o",
+    "Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
     metavar="FILE",
-    help="Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
 )
 
 

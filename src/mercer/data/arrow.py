@@ -85,9 +85,9 @@ class ArrowFiles(ABC):
     def _reader(self, f: int) -> Any:
         """File f, open, as a context."""
 
-    @abstractmethod
     def _schema(self, file: Any) -> Any:
         """The schema of an open file."""
+        return file.schema
 
     @abstractmethod
     def _batches(
@@ -159,9 +159,6 @@ class IpcFiles(ArrowFiles):
             with (ipc.open_file if is_file else ipc.open_stream)(file) as reader:
                 yield reader
 
-    def _schema(self, file: Any) -> Any:
-        return file.schema
-
     def _batches(
         self, file: Any, names: list[str], height: int, row: int, start: int
     ) -> tuple[int, Iterator[Any]]:
@@ -184,9 +181,6 @@ class HeldTable(ArrowFiles):
     def _reader(self, f: int) -> Iterator[Any]:
         yield self._files[f]
 
-    def _schema(self, file: Any) -> Any:
-        return file.schema
-
     def _batches(
         self, file: Any, names: list[str], height: int, row: int, start: int
     ) -> tuple[int, Iterator[Any]]:
@@ -195,10 +189,10 @@ class HeldTable(ArrowFiles):
         return min(start, len(file)), iter(rest.to_batches(max_chunksize=height))
 
 
-def parquet_files(path: Path, *, shown: str) -> ParquetFiles:
+def parquet_files(path: Path, source: str) -> ParquetFiles:
     """A Parquet file, or all those in a folder, in the order of their names."""
     if not path.is_dir():
-        return ParquetFiles([path], name=f"Parquet file {shown}")
+        return ParquetFiles([path], name=source)
     files = sorted(path.glob("*.parquet"))
     below = [file for file in path.rglob("*.parquet") if file not in files]
     if below or not files:
@@ -206,11 +200,11 @@ def parquet_files(path: Path, *, shown: str) -> ParquetFiles:
             f"in folders below it, such as {below[0].parent.name!r}" if below else "nowhere in it"
         )
         msg = (
-            f"Folder {shown} was given, but Parquet files are {found}. Give a folder whose files end in "
+            f"{source}: its Parquet files are {found}. Give a folder whose files end in "
             ".parquet; in Python, a partitioned one is pyarrow.dataset.dataset(folder, partitioning=...)."
         )
         raise DataError(msg)
-    return ParquetFiles(files, name=f"folder {shown} of {len(files)} Parquet files")
+    return ParquetFiles(files, name=f"{source} of {len(files)} Parquet files")
 
 
 # ── data sets ───────────────────────────────────────────────────────────────
@@ -239,16 +233,6 @@ def _scanned(dataset: Any, names: list[str] | None) -> Iterator[Any]:
 
 
 # ── tables ──────────────────────────────────────────────────────────────────
-def open_parquet_table(path: Path, reading: Reading, *, shown: str) -> ArrowTable:
-    """A Parquet file, or all those of a folder in the order of their names."""
-    return ArrowTable(parquet_files(path, shown=shown), reading)
-
-
-def open_arrow(path: Path, reading: Reading, *, shown: str) -> ArrowTable:
-    """An Arrow file or stream; Feather files are such files."""
-    return ArrowTable(IpcFiles([path], name=f"Arrow file {shown}"), reading)
-
-
 class ArrowTable(Table):
     """Columns by name. Texts are words; a null is a missing value."""
 
@@ -323,6 +307,20 @@ class ArrowTable(Table):
             for name in (self.id_name, self.label_name)
         )
         return Chunk(start, self._cast(stored, names, start), words, ids, labels)
+
+
+class ParquetTable(ArrowTable):
+    """A Parquet file, or all those of a folder in the order of their names."""
+
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
+        super().__init__(parquet_files(path, source), reading)
+
+
+class IpcTable(ArrowTable):
+    """An Arrow file or stream; Feather files are such files."""
+
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
+        super().__init__(IpcFiles([path], name=source), reading)
 
 
 def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:

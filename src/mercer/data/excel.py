@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 class ExcelTable(CsvTable):
     """The rows of a sheet. Numbers are those of the cells, to the bit; times are texts as in ISO 8601."""
 
+    delimiter = ","
     _seeks = False
 
-    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self._sheet = reading.array
-        super().__init__(path, reading, source=f"Excel file {shown}", delimiter=",")
+        super().__init__(path, reading, source)
 
     def _first_mark(self, reading: Reading) -> Mark:
         return Mark(0, reading.skip_rows)  # a sheet is read from its beginning, whatever is skipped

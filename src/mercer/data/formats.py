@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer._core.errors import DataError, UnknownParameterError, nearest, refuse_data
+from mercer.data.columns import listed
 from mercer.data.spool import spooled
 from mercer.data.table import Reading
 
@@ -17,28 +18,35 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """A format: the function that opens its files as tables, and the endings of their names."""
+    """A format: the class of its tables, what its files are called, and the endings of their names."""
 
     module: str
-    function: str
+    table: str
+    called: str
     endings: tuple[str, ...] = ()
+    takes: frozenset[str] = frozenset()  # options of `Reading` that not all formats have
 
 
+# How text is written has no bearing on files that are not text, and is left out with a note. The others say
+# which values are read, and are refused where they can't be obeyed.
+WRITTEN = ("delimiter", "decimal", "header", "units_row", "comment")
+NAMED = frozenset({"array"})
+LINES = frozenset({*WRITTEN, "na_values", "skip_rows"})
 FORMATS = {
-    "csv": Format("mercer.data.csv.table", "open_csv", (".csv", ".txt")),
-    "tsv": Format("mercer.data.csv.table", "open_tsv", (".tsv", ".tab")),
-    "npy": Format("mercer.data.npy", "NpyTable", (".npy",)),
-    "npz": Format("mercer.data.npz", "NpzTable", (".npz",)),
-    "images": Format("mercer.data.images", "open_images"),
-    "parquet": Format("mercer.data.arrow", "open_parquet_table", (".parquet", ".pq")),
-    "arrow": Format("mercer.data.arrow", "open_arrow", (".arrow", ".feather", ".ipc")),
-    "hdf5": Format("mercer.data.hdf5", "Hdf5Table", (".h5", ".hdf5", ".he5")),
-    "excel": Format("mercer.data.excel", "ExcelTable", (".xlsx", ".xlsm")),
-    "h5ad": Format("mercer.data.hdf5", "H5adTable", (".h5ad",)),
+    "csv": Format("csv.table", "CsvTable", "CSV file", (".csv", ".txt"), LINES),
+    "tsv": Format("csv.table", "TsvTable", "TSV file", (".tsv", ".tab"), LINES),
+    "npy": Format("npy", "NpyTable", "NPY file", (".npy",)),
+    "npz": Format("npz", "NpzTable", "NPZ file", (".npz",), NAMED),
+    "images": Format("images", "ImageTable", "image folder"),
+    "parquet": Format("arrow", "ParquetTable", "Parquet file", (".parquet", ".pq")),
+    "arrow": Format("arrow", "IpcTable", "Arrow file", (".arrow", ".feather", ".ipc")),
+    "hdf5": Format("hdf5", "Hdf5Table", "HDF5 file", (".h5", ".hdf5", ".he5"), NAMED),
+    "excel": Format(
+        "excel", "ExcelTable", "Excel file", (".xlsx", ".xlsm"), NAMED | LINES - {"delimiter"}
+    ),
+    "h5ad": Format("hdf5", "H5adTable", "h5ad file", (".h5ad",), NAMED),
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
-
-
 OLD_EXCEL = {".xls", ".xlsb", ".ods"}
 
 
@@ -112,9 +120,11 @@ def open_table(
     if not isinstance(reading, Reading | None):
         must_be = "a `mercer.data.table.Reading` or None"
         raise DataError.about(parameter="reading", value=reading, must_be=must_be)
-    known = {field.name for field in fields(Reading)} - {"id_option"}
-    if unknown := [name for name in options if name not in known | {"id_option"}]:
-        msg = f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known)}"
+    known = {field.name for field in fields(Reading)}
+    if unknown := [name for name in options if name not in known]:
+        msg = (
+            f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known - {'id_option'})}"
+        )
         raise UnknownParameterError(msg)
     reading = replace(Reading() if reading is None else reading, **options)
     if os.fspath(path) == "-":
@@ -135,13 +145,32 @@ def _piped(pipe: Path | None, reading: Reading, *, shown: str) -> Table:
     return table
 
 
-def _opened(path: Path, form: str, reading: Reading, *, shown: str) -> Table:
-    if form not in FORMATS:
-        must_be = f"one of {', '.join(FORMATS)}"
-        raise DataError.about(
-            parameter="format", value=form, must_be=must_be, remedy=nearest(form, FORMATS)
-        )
+def _opened(path: Path, name: str, reading: Reading, *, shown: str) -> Table:
+    if name not in FORMATS:
+        must_be, near = f"one of {', '.join(FORMATS)}", nearest(name, FORMATS)
+        raise DataError.about(parameter="format", value=name, must_be=must_be, remedy=near)
+    form = FORMATS[name]
+    is_folder = path.is_dir() and name != "images"
+    source = f"{'folder' if is_folder else form.called} {shown}"
+    vain = _unheard(form, reading, source)
+    heard = replace(reading, **{option: getattr(Reading(), option) for option in vain})
     # By name: only one of these modules is needed, and some take a while to import.
-    module, function, _ = FORMATS[form]
-    table: Table = getattr(import_module(module), function)(path, reading, shown=shown)
+    kind = getattr(import_module(f"mercer.data.{form.module}"), form.table)
+    table: Table = kind(path, heard, source)
+    if vain:
+        left = ", ".join(f"`{option}`" for option in vain)
+        table.notes.append(f"left out, since the file is not text: {left}")
     return table
+
+
+def _unheard(form: Format, reading: Reading, source: str) -> list[str]:
+    """Options that were given and have no bearing on the format; one that it can't obey is refused."""
+    usual = Reading()
+    given = {o for o in NAMED | LINES if getattr(reading, o) != getattr(usual, o)}
+    for option in sorted(given - form.takes - {*WRITTEN}):
+        having = listed([other for other, its in FORMATS.items() if option in its.takes])
+        msg = f"{source} has no use for `{option}`, which is for the formats {having}."
+        stored = " Missing numbers have to be NaN in it." if option == "na_values" else ""
+        remedy = f"Leave it out.{stored}"
+        refuse_data(msg, remedy, parameter=option, value=getattr(reading, option))
+    return sorted(given - form.takes)

@@ -133,7 +133,7 @@ def frame_chunk(frame: Any, numbers: Sequence[str], words: Sequence[str], *, wha
     """The columns of these names, of numbers and of words, whatever else the frame holds."""
     names = frame.column_names if frame_package(frame) == "pyarrow" else frame.columns
     require_names([*numbers, *words], list(names), what=what)
-    rows, _ = frame_rows(frame, numbers, what=what)
+    rows = frame_rows(frame, numbers, what=what)[0] if numbers else np.empty((len(frame), 0))
     return Chunk(0, rows, {name: texts(frame[name]) for name in words})
 
 

@@ -168,9 +168,10 @@ class Hdf5Table(ArrayTable):
     """The rows of a data set; ids and labels may be other data sets of the file."""
 
     form = "HDF5"
+    _is_sparse = False
 
-    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        self._path, self.source, self.stamp = path, f"{self.form} file {shown}", Stamp.of(path)
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
+        self._path, self.source, self.stamp = path, source, Stamp.of(path)
         notes: list[str] = []
         with self._opened() as file:
             self._array_name = self._chosen(file, reading)
@@ -192,8 +193,6 @@ class Hdf5Table(ArrayTable):
             mmap.mmap(plain.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
             yield Inside(self._h5py, file, data, source=self.source)
-
-    _is_sparse = False
 
     @property
     def _h5py(self) -> Any:  # a module, which does not pickle

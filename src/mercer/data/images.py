@@ -32,18 +32,16 @@ MAX_COLUMNS = 10**6
 COLOURS = {"RGB", "RGBA", "P", "CMYK", "YCbCr", "LAB", "HSV", "PA"}
 
 
-def open_images(path: Path, reading: Reading, *, shown: str) -> ImageTable:
-    """A folder, with the images in it and in the folders below it, in the order of their names."""
-    if not path.is_dir():
-        msg = f"{shown} is a file; `format='images'` needs a folder of images."
-        raise DataError.saying(msg, "Give the folder.", parameter="format", value="images")
-    return ImageTable(path, reading, source=f"image folder {shown}")
-
-
 class ImageTable(ArrayTable):
-    """Images of one size. Ids are the names of the files, labels those of the folders below."""
+    """Images of one size, in a folder and in those below it, in the order of their names.
 
-    def __init__(self, folder: Path, reading: Reading, *, source: str) -> None:
+    Ids are the names of the files, labels those of the folders below.
+    """
+
+    def __init__(self, folder: Path, reading: Reading, source: str) -> None:
+        if not folder.is_dir():
+            msg = f"{str(folder)!r} is a file; `format='images'` needs a folder of images."
+            raise DataError.saying(msg, "Give the folder.", parameter="format", value="images")
         need("PIL.Image", extra="images")
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
@@ -63,6 +61,12 @@ class ImageTable(ArrayTable):
             remedy = "Bring them to a smaller size, such as `image_size=(64, 64)`."
             raise DataError.saying(msg, remedy, parameter="image_size")
         labels = self._folders(reading)
+        resized = sum(size != (height, width) for size in sizes)
+        done = {
+            f"{resized} of {len(sizes)} images brought to {height}x{width} pixels": resized,
+            f"{colours} of {len(sizes)} images are coloured: their grey values are used": colours,
+            f"files that are no images, left out: {listed(others)}": others,
+        }
         super().__init__(
             source,
             (len(self._files), height * width),
@@ -71,8 +75,8 @@ class ImageTable(ArrayTable):
             names=[f"pixel_{r}_{c}" for r in range(height) for c in range(width)],
             ids=(objects(_name(file) for file in self._files), reading.id or "file"),
             labels=(labels, None if labels is None else reading.label or "folder"),
+            notes=[note for note, some in done.items() if some],
         )
-        self._tell(sizes, colours, others)
 
     def _folders(self, reading: Reading) -> Any:
         """The folder of each image; None where all lie in one, which labels nothing."""
@@ -84,20 +88,6 @@ class ImageTable(ArrayTable):
             remedy = "Leave it out, or put the images of each label into a folder."
             raise DataError.saying(msg, remedy, parameter="label", value=reading.label)
         return None
-
-    def _tell(self, sizes: list[tuple[int, int]], colours: int, others: list[str]) -> None:
-        height, width = self.image_shape or (0, 0)
-        resized = sum(size != (height, width) for size in sizes)
-        if resized:
-            self.notes.append(
-                f"{resized} of {len(sizes)} images brought to {height}x{width} pixels"
-            )
-        if colours:
-            self.notes.append(
-                f"{colours} of {len(sizes)} images are coloured: their grey values are used"
-            )
-        if others:
-            self.notes.append(f"files that are no images, left out: {listed(others)}")
 
     # ── sizes ───────────────────────────────────────────────────────────────
     def _heads(self) -> tuple[list[tuple[int, int]], int]:

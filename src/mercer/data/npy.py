@@ -132,12 +132,6 @@ class MappedRows(RowSource):
         require_finite(block, Place(self.name, rows))
         return block
 
-    def blocks(self, height: int) -> Iterator[tuple[slice, Array]]:
-        self.check_unchanged()
-        for i in row_slices(self.shape[0], height):
-            yield i, self[i]
-        self.check_unchanged()
-
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_held": self._held if self._path is None else None}
 
@@ -168,8 +162,7 @@ def open_npy(path: Path, *, name: str) -> MappedRows:
 class NpyTable(ArrayTable):
     """The rows of an NPY file as a table: NaN is a missing value."""
 
-    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        source = f"NPY file {shown}"
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self.stamp = Stamp.of(path)
         self._rows = open_npy(path, name=source)
         super().__init__(source, self._rows.shape, self._rows.layout.dtype, reading)

@@ -42,8 +42,8 @@ class NpzTable(ArrayTable):
 
     random_access = False  # what is before a row is unpacked
 
-    def __init__(self, path: Path, reading: Reading, *, shown: str) -> None:
-        self._path, self.source, self.stamp = path, f"NPZ file {shown}", Stamp.of(path)
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
+        self._path, self.source, self.stamp = path, source, Stamp.of(path)
         self._arrays = self._headers()
         self._name = _chosen(self._arrays, reading, self.source)
         rows = self._arrays[self._name]

@@ -47,9 +47,12 @@ class RowSource(ABC):
     def __getitem__(self, key: slice | Indices) -> Rows:
         """The rows of a slice, or those at ascending positions."""
 
-    @abstractmethod
     def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
         """All rows in order, at most `height` at a time, each block with its place."""
+        self.check_unchanged()
+        for i in row_slices(self.shape[0], height):
+            yield i, self[i]
+        self.check_unchanged()
 
     def look(self, check: Callable[[Rows], object], height: int) -> None:
         """Show all rows, at most `height` at a time, to a function that raises where they can't be used."""
@@ -95,11 +98,6 @@ class SomeRows(RowSource):
             start, stop, step = key.indices(self.shape[0])
             return self.source[slice(self.start + start, self.start + stop, step)]
         return self.source[np.asarray(key) + self.start]
-
-    def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
-        for start in range(0, self.shape[0], height):
-            place = slice(start, min(start + height, self.shape[0]))
-            yield place, self[place]
 
     def check_unchanged(self) -> None:
         self.source.check_unchanged()

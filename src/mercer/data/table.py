@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
+# What some options of `Reading` may be, and in words.
+GUESSED = ((True, False, None), "True, False or None, to have it guessed")
+CHOICES: dict[str, tuple[tuple[Any, ...], str]] = {
+    "header": GUESSED,
+    "units_row": GUESSED,
+    "decimal": ((".", ","), "'.' or ','"),
+    "dtype": (("float32", "float64", None), "'float32', 'float64' or None"),
+}
 ROUNDED = "rounded numbers"  # a subject of `Table.told`
 NO_ROWS = "At least one row is needed."
 
@@ -98,22 +106,14 @@ class Reading:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value):
                 raise DataError.about(name, value, must_be="a text or None")
-        for name in ("header", "units_row"):
-            if getattr(self, name) not in (True, False, None):
-                must_be = "True, False or None, to have it guessed"
-                raise DataError.about(name, getattr(self, name), must_be=must_be)
         if self.na_values is None:
             object.__setattr__(self, "na_values", ())
+        for name, (values, must_be) in CHOICES.items():
+            if getattr(self, name) not in values:
+                raise DataError.about(name, getattr(self, name), must_be=must_be)
         if not is_whole(self.skip_rows) or self.skip_rows < 0:
-            raise DataError.about(
-                parameter="skip_rows", value=self.skip_rows, must_be="a number of lines"
-            )
-        if self.decimal not in (".", ","):
-            raise DataError.about(parameter="decimal", value=self.decimal, must_be="'.' or ','")
-        if self.dtype not in (None, "float32", "float64"):
-            raise DataError.about(
-                parameter="dtype", value=self.dtype, must_be="'float32', 'float64' or None"
-            )
+            lines = "a number of lines"
+            raise DataError.about(parameter="skip_rows", value=self.skip_rows, must_be=lines)
 
 
 @dataclass(frozen=True)

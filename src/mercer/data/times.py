@@ -53,23 +53,11 @@ def as_times(values: Any, form: str | None = None) -> Any:
         return _stamps([datetime.fromisoformat(text.strip()) for text in texts])
     except ValueError:
         pass
-    forms = [day + clock for day in DAYS for clock in CLOCKS if _fits(texts[0], day + clock)]
-    found = [
-        times
-        for times in (_by_format(texts, one, strict=False) for one in forms)
-        if times is not None
-    ]
+    ways = (_by_format(texts, day + clock, strict=False) for day in DAYS for clock in CLOCKS)
+    found = [times for times in ways if times is not None]
     if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
         return None
     return found[0]
-
-
-def _fits(text: str, form: str) -> bool:
-    try:
-        datetime.strptime(text.strip(), form)
-    except ValueError:
-        return False
-    return True
 
 
 def _by_format(texts: Sequence[str], form: str, *, strict: bool) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mercer.data.rows import RowSource
@@ -21,26 +21,19 @@ class TrainingData:
     weights: Array | None = None
     kept: Indices | None = None  # positions of the rows that count, where some do not
     copied: bool = False  # our own, whatever becomes of the caller's
+    # Of the rows: how many count, their columns, the bytes of a number; whether they are an array or a
+    # sparse matrix, and whether they are the latter.
+    n: int = field(init=False)
+    d: int = field(init=False)
+    itemsize: int = field(init=False)
+    in_memory: bool = field(init=False)
+    is_sparse: bool = field(init=False)
 
-    @property
-    def n(self) -> int:
-        """Rows that count."""
-        return int(self.rows.shape[0])
-
-    @property
-    def d(self) -> int:
-        """Columns."""
-        return int(self.rows.shape[1])
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a number."""
-        return int(self.rows.dtype.itemsize)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether the rows are an array or a sparse matrix."""
-        return not isinstance(self.rows, RowSource)
+    def __post_init__(self) -> None:
+        rows = self.rows
+        n, d, itemsize = int(rows.shape[0]), int(rows.shape[1]), int(rows.dtype.itemsize)
+        held, is_sparse = not isinstance(rows, RowSource), hasattr(rows, "indptr")
+        vars(self).update(n=n, d=d, itemsize=itemsize, in_memory=held, is_sparse=is_sparse)
 
     @property
     def reading_bytes(self) -> int:
@@ -53,11 +46,6 @@ class TrainingData:
         if not self.is_sparse:
             return self.d
         return -(-self.n_bytes // (self.n * self.itemsize))
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the rows are a sparse matrix."""
-        return hasattr(self.rows, "indptr")
 
     @property
     def n_bytes(self) -> int:

@@ -1,23 +1,32 @@
-"""How rows are written in each format, batch by batch."""
+"""Rows into a file of any format, batch by batch, with ids and labels beside them; whole or not at all."""
 
 from __future__ import annotations
 
 import csv
 import io
+import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.atomic import replacing
+from mercer._core.errors import InputError, refuse_data
+from mercer.data.columns import require_distinct
+from mercer.data.formats import SUFFIXES as READ
 from mercer.data.frames import MissingPackageError, need
 from mercer.data.rows import row_slices
 from mercer.data.spool import no_room
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from mercer._core.types import Array
 
 TEXT_CELLS = 2**18  # written as text at a time
@@ -305,6 +314,7 @@ class Arrow(Parquet):
         return need("pyarrow.ipc", extra="parquet").new_file(self.file, schema)
 
 
+# ── files ───────────────────────────────────────────────────────────────────
 FORMATS: dict[str, type[TableWriter]] = {
     "csv": Csv,
     "tsv": Tsv,
@@ -313,3 +323,69 @@ FORMATS: dict[str, type[TableWriter]] = {
     "parquet": Parquet,
     "arrow": Arrow,
 }
+# What is read and can be written goes by the same endings.
+SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}
+
+
+@contextmanager
+def open_writer(
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    *,
+    id_name: str | None = None,
+    label_name: str | None = None,
+    dtype: Any = np.float64,
+) -> Iterator[TableWriter]:
+    r"""A writer of rows; the file appears when all went well, and an older one stays if not.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Its ending says the format; ``-`` is the standard output, and takes CSV.
+    names : sequence of str
+        Of the columns.
+    id_name, label_name : str, optional
+        Names of the columns of ids and labels, which come first. Without a name there is no such column.
+    dtype : dtype
+        In which numbers are stored, where the format has it. Texts have as many digits as it takes to
+        read the same number again.
+
+    Yields
+    ------
+    TableWriter
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "scores.csv")
+    >>> with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:
+    ...     writer.write(np.array([[0.1, 2.0]]), ["first"])
+    >>> path.read_text()
+    'id,kpca0,kpca1\nfirst,0.1,2.0\n'
+    >>> folder.cleanup()
+    """
+    target = Path(path)
+    is_out = os.fspath(path) == "-"
+    form = "csv" if is_out else SUFFIXES.get(target.suffix.lower())
+    if form is None:
+        refuse_data(
+            f"{str(target)!r} ends in {target.suffix!r}, which is not a format that can be written.",
+            f"Use one of {', '.join(SUFFIXES)}.",
+        )
+    # A column of scores may have the name of the ids: a file of two columns of one name helps nobody.
+    beside = tuple(name for name in (id_name, label_name) if name is not None)
+    require_distinct([*beside, *names], source=f"What is to be written to {str(target)!r}")
+    with _standard_output() if is_out else replacing(target) as file:
+        writer = FORMATS[form](file, tuple(names), id_name, label_name, np.dtype(dtype))
+        yield writer
+        writer.close()
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    if sys.stdout is None:  # started without one
+        msg = "The rows were to go to the standard output, but it is closed. Name a file."
+        raise OSError(msg)
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()

@@ -7,9 +7,9 @@ every other engine is held against it.
 
 Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, and
 the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
-code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections
-(`engine.squares`), what they explain (`engine.explained`), features (`engine.features`) and slopes, of which
-the pre-images that search make many (`engine.slopes`).
+code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections, what
+they explain, slopes, of which the pre-images that search make many (`engine.steps`), and features
+(`engine.features`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Facts:
 
     name: str
     lanes: int  # tiles that are computed side by side: threads or streams
-    free_bytes: int  # memory that can be taken now, where the tiles live
+    # Memory that can be taken now, where the tiles live; None: that of this machine, asked when it is needed.
+    free_bytes: int | None
     runs: Callable[[Any], str | None]  # None, or why this kernel can't run here, in words
     cache_bytes: int = CACHE_BYTES  # a tile of this size is computed fastest
     locked: bool = True  # tiles that are computed side by side wait for the interpreter's lock
@@ -92,7 +93,7 @@ class Facts:
     # Memory of this process that so many bytes of rows take on their way to where the tiles live; None: none.
     staging: Callable[[int], int] | None = None
     elsewhere: bool = (
-        False  # tiles live on a device or with workers, a place that `memory` calls `name`
+        False  # tiles live on a device or with workers: `memory` calls the place `name`
     )
 
 

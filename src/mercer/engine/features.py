@@ -17,7 +17,7 @@ from scipy import sparse
 from mercer.data.rows import row_slices
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.squares import Squared
+from mercer.engine.steps import Squared
 from mercer.engine.tiles import CACHE_BYTES
 
 if TYPE_CHECKING:

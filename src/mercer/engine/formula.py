@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "chi2": "χ²(x, x')"}
 
@@ -52,7 +55,7 @@ class Expr:
         """Whether a leaf of one of these kinds is in it."""
         return not self.kinds.isdisjoint(kinds)
 
-    @property
+    @cached_property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
         return not self.has("dot", "chi2", "opaque")
@@ -67,10 +70,16 @@ class Expr:
         """Whether rows may hold no negative entry."""
         return self.has("chi2")
 
-    @property
+    @cached_property
     def densifies(self) -> bool:
         """Whether tiles of sparse rows are made of dense ones."""
         return self.has("l1", "chi2")
+
+    @cached_property
+    def names_columns(self) -> bool:
+        """Whether a part of it is on columns by their names, which have positions once there are rows."""
+        nodes = (node for node in self.walk() if isinstance(node, On))
+        return any(isinstance(column, str) for node in nodes for column in node.columns)
 
     @property
     def divides(self) -> bool:
@@ -252,3 +261,54 @@ def _trend(expr: Expr) -> int | None:  # noqa: PLR0911  (a case, an answer)
 def _turned(of: Expr, sign: float) -> int | None:
     inner = _trend(of)
     return inner if inner is None or sign > 0 else -inner
+
+
+# ── trees of mercer's own kernels, cached by class and parameters ───────────
+# A fit asks for the same tree a dozen times, and to check the parameters of a kernel and to build its tree
+# takes as long as a tile of fifty rows. Parameters may be set at any time, also those of a kernel inside
+# another, so nothing is kept with an object: what it is now is the key.
+MOST = 512  # a search over widths has a tree for each
+PLAIN = frozenset((float, int, str, type(None), bool))
+
+_TREES: dict[tuple[Any, ...], Expr] = {}
+
+
+def remembered(kernel: Any, make: Callable[[], Expr], what: str) -> Expr:
+    """The tree of the kernel as it is now, made where it is not known yet; `what` it is the tree of."""
+    own = identity(kernel)
+    found = None if own is None else _TREES.get((what, own))
+    if found is None:
+        found = make()
+        # An opaque leaf holds one object of many that look alike.
+        if own is not None and not found.has("opaque"):
+            if len(_TREES) >= MOST:
+                _TREES.clear()
+            _TREES[what, own] = found
+    return found
+
+
+def identity(kernel: Any) -> tuple[Any, ...] | None:
+    """Its class, and its attributes with their types; None where these need not be all that counts.
+
+    True is equal to 1, and 1 to 1.0, but they are not the same parameter.
+    """
+    cls, own = type(kernel), vars(kernel)
+    if not cls.__module__.startswith("mercer."):  # may have slots, or attributes of its class
+        return None
+    values = tuple(own.values())
+    kinds = tuple(map(type, values))
+    if PLAIN.issuperset(kinds):  # as of most: no loop
+        return cls, tuple(own), kinds, values
+    parts: list[Any] = [cls]
+    for name, value in own.items():
+        kind = type(value)
+        if kind in PLAIN:
+            parts += (name, kind, value)
+        elif hasattr(value, "formula"):  # a kernel inside
+            inner = identity(value)
+            if inner is None:
+                return None
+            parts += (name, inner)
+        else:
+            return None
+    return tuple(parts)

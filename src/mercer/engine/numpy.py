@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mercer._core.errors import ParameterError
-from mercer._core.memory import hand_back, lately_available_bytes
+from mercer._core.memory import hand_back
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, Facts, Mergeable
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Cutting, Engine, Facts, Mergeable
 from mercer.engine.kept import KeptTiles
 from mercer.engine.passes import (
     BLOCKS_A_RUN,
@@ -43,6 +43,12 @@ POINTS = 2048
 PASS_ROWS, PASS_ENTRIES = 4096, 2**20
 # The width from which on sums are so large that what threads have freed of them is handed back.
 WIDE = 1000
+
+
+class HostCutting(Cutting, total=False):
+    """How rows in memory or in a file are cut, for one of several that multiply by a matrix together."""
+
+    part: Part  # which of the tiles `gram_times` makes: products of all parts add up to K @ V
 
 
 class HostRows:
@@ -120,14 +126,9 @@ class NumpyEngine(Engine[HostRows]):
         """Threads for kernels that may run on several."""
         return n_blas_threads(self.n_threads)
 
-    @property
-    def free_bytes(self) -> int:
-        """Memory that can be taken now."""
-        return lately_available_bytes()
-
     def facts(self) -> Facts:
         """What it is, how wide, and that it runs every kernel."""
-        return Facts("numpy", self.lanes, self.free_bytes, _runs_every_kernel)
+        return Facts("numpy", self.lanes, None, _runs_every_kernel)
 
     def load(
         self,
@@ -140,10 +141,7 @@ class NumpyEngine(Engine[HostRows]):
         store: TileStore = NOTHING_KEPT,
         part: Part = WHOLE,
     ) -> HostRows:
-        """The rows; those to be cut into tiles shifted to a common centre, with norms for distances.
-
-        ``part`` says which of the tiles of k(X, X) `gram_times` makes: products of all parts add up to K @ V.
-        """
+        """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
         # Shifted rows were taken from loaded ones.
         if width is not None and not isinstance(x, ShiftedRows):
             x = ready_rows(x, np.dtype(dtype), shift=kernel.shift_invariant, sliced=sliced)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.native import thin as native_thin
+from mercer.engine.native import matrices
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import n_blas_threads, parallel_map
@@ -63,8 +63,8 @@ def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
     if isinstance(a, RemoteVectors):
         return a.inner(b)
     native, n_threads = compiled(), _threads(a, b.shape[1])
-    if native is not None and native_thin.can_run(a, b):
-        return native_thin.summed(native, a.T, b, n_threads)
+    if native is not None and matrices.can_run(a, b):
+        return matrices.summed(native, a.T, b, n_threads)
     if n_threads == 1:
         return np.asarray(a.T @ b)
 
@@ -80,9 +80,9 @@ def times(a: Array, c: Array, *, n_threads: int | None = None) -> Array:  # (n, 
     if isinstance(a, RemoteVectors):
         return cast("Array", a.times(c))
     native, n_threads = compiled(), _threads(a, c.shape[1], n_threads)
-    if native is not None and native_thin.can_run(a, c):
+    if native is not None and matrices.can_run(a, c):
         product = np.zeros((len(a), c.shape[1]))
-        native_thin.added(native, a, c, product, n_threads)
+        matrices.added(native, a, c, product, n_threads)
         return product.astype(a.dtype, copy=False)
     out = np.empty((len(a), c.shape[1]), dtype=np.result_type(a, c))
 
@@ -103,8 +103,8 @@ def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w
         block.subtract(a, c)
         return
     native, n_threads = compiled(), _threads(a, c.shape[1])
-    if native is not None and native_thin.can_run(a, c) and block.dtype == a.dtype == np.float64:
-        native_thin.added(native, a, -c, block, n_threads)
+    if native is not None and matrices.can_run(a, c) and block.dtype == a.dtype == np.float64:
+        matrices.added(native, a, -c, block, n_threads)
         return
     if n_threads == 1:
         block -= a @ c

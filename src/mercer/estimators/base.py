@@ -21,11 +21,11 @@ from mercer.estimators.array_api import like
 from mercer.estimators.derived import Derivable
 from mercer.estimators.documented import Documented
 from mercer.estimators.form import Form
-from mercer.estimators.input import check_kernel_rows, new_rows, require_finite
+from mercer.estimators.input import check_kernel_rows, is_whitened, new_rows, require_finite
 from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
-from mercer.estimators.scores import check_out, is_whitened, require_scores, score_spread, whitened
+from mercer.estimators.scores import check_out, require_scores, score_spread, whitened
 from mercer.model.projection import holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace

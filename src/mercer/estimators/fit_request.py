@@ -23,6 +23,7 @@ from mercer.estimators.input import (
     as_generator,
     check_kernel_rows,
     check_n_components,
+    is_whitened,
     refuse_lopsided,
     training_rows,
 )
@@ -33,11 +34,10 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
-from mercer.estimators.scores import is_whitened
 from mercer.kernels import as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
-from mercer.model import Plan, Problem, plan_approximation, plan_linear
+from mercer.model import Plan, Problem, Task, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.forecast import forecast
 from mercer.planning.krylov import SHARE_COMPONENTS
@@ -85,6 +85,11 @@ class FitRequest:
         most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
         return self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
 
+    def task(self, data: TrainingData, observer: Observer) -> Task:
+        """The fit of these data, which may have been read into memory meanwhile."""
+        given = data.weights, observer, self.engine
+        return Task(self.kernel, data.rows, self.n_components, self.plan, self.rng, *given)
+
     def because(self, reason: str) -> FitRequest:
         """The request with one more reason in its plan."""
         return replace(self, plan=self.plan.because(reason))
@@ -121,7 +126,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
     data = training_rows(model, X, sample_weight, copy=copy, pairwise=kernel.is_precomputed)
-    kernel = placed(kernel, column_names(X, data.rows))
+    if kernel.shape().names_columns:
+        kernel = placed(kernel, column_names(X, data.rows))
     asked = as_many_as_there_are(model.n_components, data.n)
     if approximation is not None:
         approximation = _suited(approximation, model.approximation, kernel, data, asked)
@@ -142,7 +148,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
         approximation=approximation,
         method=method,
     )
-    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts)
+    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts, room)
     request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
     if is_whole(model.n_components) and model.n_components > data.n:
         request = request.because(
@@ -172,6 +178,7 @@ def asked_for(fit: Fit, n_components: Any) -> Fit:
 def _planned(
     engine: Any,
     facts: Facts,
+    room: Budget | None = None,
     *,
     model: Any,
     kernel: Kernel,
@@ -185,10 +192,12 @@ def _planned(
     full = approximation is None
     # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
     arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
-    facts, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
-    room = Budget.of(model.memory, facts)
+    found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
+    # Free memory is looked at once; where NumPy stands in for a device, that of another place.
+    if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
+        room = Budget.of(model.memory, found)
     problem = Problem.of(
-        data, kernel, asked, facts=facts, budget=room, ownership=owner, forms_k=full
+        data, kernel, asked, facts=found, budget=room, ownership=owner, forms_k=full
     )
     if approximation is not None:
         chosen = plan_approximation(problem, approximation)

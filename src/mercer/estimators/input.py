@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
-from mercer._core.quick import seeded
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
@@ -52,8 +51,8 @@ def training_rows(
             refuse("X", source.shape, "at least 2 rows", got)
         return TrainingData(source, check_weights(sample_weight, source.shape[0]))
     rows = resolve_engine(engine).settle(check_rows(estimator, X, reset=True, copy=copy))
-    data = TrainingData(rows, check_weights(sample_weight, int(rows.shape[0])), copied=copy)
-    data = _without_weightless(data, pairwise=pairwise)
+    weights = check_weights(sample_weight, int(rows.shape[0]))
+    data = _without_weightless(TrainingData(rows, weights, copied=copy), pairwise=pairwise)
     if not pairwise:
         return data
     square = check_square(data.rows)  # a copy of a matrix that is symmetric within rounding only
@@ -194,9 +193,8 @@ def check_rows(
             require_finite(X)
         names = getattr(estimator, "feature_names_in_", None)
         if not reset and (names is not None or X.shape[1] != estimator.n_features_in_):
-            validate_data(
-                estimator, X, reset=False, skip_check_array=True
-            )  # scikit-learn raises or warns
+            # scikit-learn raises or warns.
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         return X
     X = admitted(X)
     refuse_twins(X)
@@ -223,16 +221,10 @@ def check_rows(
 
 def _is_ready(X: Any, *, least: int) -> bool:
     """Whether X is what `check_array` would return: asking it takes longer than a small fit."""
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and X.dtype in (np.float64, np.float32)
-        and X.dtype.isnative
-        and X.flags.c_contiguous
-        and X.flags.aligned
-        and X.shape[0] >= least
-        and X.shape[1] >= 1
-    )
+    if type(X) is not np.ndarray or X.ndim != 2 or X.shape[0] < least or X.shape[1] < 1:
+        return False
+    plain = X.dtype in (np.float64, np.float32) and X.dtype.isnative
+    return bool(plain and X.flags.c_contiguous and X.flags.aligned)
 
 
 def _refuse_text(X: Any) -> None:
@@ -386,12 +378,18 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
     raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
 
 
+def is_whitened(whiten: Any) -> bool:
+    """Whether scores are to have unit variance; raises unless the parameter says yes or no."""
+    if not isinstance(whiten, (bool, np.bool_)):
+        raise ParameterError.about(parameter="whiten", value=whiten, must_be="True or False")
+    return bool(whiten)
+
+
 def as_generator(random_state: Any) -> np.random.Generator:
     """A seeded generator. None is a fixed seed: the same call gives the same result."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    remedy = "A NumPy generator is accepted too."
-    require("random_state", random_state, SEED, remedy=remedy)
-    return seeded(0 if random_state is None else int(random_state))
+    require("random_state", random_state, SEED, remedy="A NumPy generator is accepted too.")
+    return np.random.default_rng(0 if random_state is None else int(random_state))

@@ -201,16 +201,7 @@ class KernelPCA(Returning, Projector):
                 handed = handed_over(request.preimage, data, n)
             warn_if_long(request)
             with watching_request(self, request) as observer:
-                fit = fit_kernel_pca(
-                    request.kernel,
-                    data.rows,
-                    request.n_components,
-                    plan=request.plan,
-                    rng=request.rng,
-                    weights=data.weights,
-                    observer=observer,
-                    engine=request.engine,
-                )
+                fit = fit_kernel_pca(request.task(data, observer))
             fit = asked_for(fit, self.n_components)
             return self._completed(fit, X, request, data, handed)
 

@@ -19,17 +19,10 @@ from mercer.estimators.base import Projector, tell
 from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.gaussian import Gaussian
-from mercer.estimators.input import (
-    as_generator,
-    loaded,
-    remember,
-    training_rows,
-)
-from mercer.estimators.scores import is_whitened, score_spread
+from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
+from mercer.estimators.scores import score_spread
 from mercer.kernels import Linear
-from mercer.kernels.feature_map import IdentityMap
-from mercer.model import FeatureSections, Fit, Plan, Problem, fit_linear_pca, plan_linear
-from mercer.model.streamed import fit_streamed
+from mercer.model import Fit, Plan, Problem, Task, fit_kernel_pca, plan_linear
 from mercer.planning.problem import Budget, Ownership
 
 if TYPE_CHECKING:
@@ -145,23 +138,11 @@ class PCA(Projector):
         return fit
 
     def _fitted_to(self, data: TrainingData, asked: int | float | None, chosen: Plan) -> Fit:
-        rng, rows, weights = as_generator(self.random_state), data.rows, data.weights
-        engine = resolve_engine(self.engine)
-        if not data.in_memory and chosen.route == "primal":
-            sections = FeatureSections(IdentityMap(data.d), engine=engine)
-            return fit_streamed(
-                sections,
-                rows,
-                asked,
-                plan=chosen,
-                rng=rng,
-                observer=current_observer(),
-                weights=weights,
-            )
-        read = data if data.in_memory else loaded(data)  # the plan has counted it
-        return fit_linear_pca(
-            read.rows, asked, plan=chosen, rng=rng, weights=read.weights, engine=engine
-        )
+        if not data.in_memory and chosen.route != "primal":
+            data = loaded(data)  # the plan has counted it
+        rng, engine = as_generator(self.random_state), resolve_engine(self.engine)
+        own = chosen, rng, data.weights, current_observer(), engine
+        return fit_kernel_pca(Task(Linear(), data.rows, asked, *own))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: ``mean_ + scores @ components_``, of scores before they are whitened.

@@ -8,6 +8,7 @@ spreads s, ((x - c₁)/s₁ - c₂)/s₂ = (x - (c₁ + s₁c₂))/(s₁s₂).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -144,10 +145,12 @@ def _followed(step: Any, chain: _Chain) -> _Chain:
 
 
 def _filled(step: Any, chain: _Chain) -> _Chain | None:
-    values, missing = step.statistics_, step.missing_values
-    numbers = isinstance(missing, float) and np.isnan(missing) and values.dtype.kind == "f"
-    plain = numbers and step.indicator_ is None and not np.isnan(values).any()
-    return chain.filled(values) if plain else None
+    missing = step.missing_values
+    numbers = all(isinstance(fill, Real) for fill in step.statistics_)  # a constant may be a word
+    if not numbers or not (isinstance(missing, float) and np.isnan(missing)):
+        return None
+    values = np.asarray(step.statistics_, dtype=np.float64)
+    return None if step.indicator_ is not None or np.isnan(values).any() else chain.filled(values)
 
 
 def _one_hot(step: Any, chain: _Chain) -> _Chain | None:
@@ -190,8 +193,8 @@ _STEPS: dict[str, Callable[[Any, _Chain], _Chain | None]] = {
 
 def _refuse(what: str) -> NoReturn:
     msg = (
-        f"A pipeline is read as a prepared model where its steps fill numbers, turn words into columns of 0 "
-        f"and 1, and scale; got {what}. `mercer.save` and `mercer.load` keep it as a pipeline; or fit the "
-        "model to the rows that its steps make."
+        f"A pipeline is read as a prepared model where its steps fill numbers, turn each word into a column "
+        f"of 0 and 1, and scale; got {what}. `mercer.save` and `mercer.load` keep it as a pipeline; or fit "
+        "the model to the rows that its steps make."
     )
     raise InputError(msg)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, ParameterError, refuse
+from mercer._core.errors import InputError, refuse
 from mercer._core.quick import changed
 from mercer.data.rows import first_bad
 from mercer.model.projection import holds
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 def score_spread(fit: Fit) -> Array:  # (k,)
     """The standard deviation of each score of the training rows, √(λ/(n - 1)): what whitening divides by."""
     return np.sqrt(score_variances(fit))
-
-
-def is_whitened(whiten: Any) -> bool:
-    """Whether scores are to have unit variance; raises unless the parameter says yes or no."""
-    if not isinstance(whiten, (bool, np.bool_)):
-        raise ParameterError.about(parameter="whiten", value=whiten, must_be="True or False")
-    return bool(whiten)
 
 
 def whitened(fit: Fit) -> Projection:

@@ -222,12 +222,6 @@ class OnColumns(Combined):
         return f"{closed(self.kernel)}.on({written(self.columns)})"
 
 
-def names_columns(kernel: Kernel) -> bool:
-    """Whether the kernel, or a part of it, is on columns by name."""
-    own = isinstance(kernel, OnColumns) and are_names(kernel.columns)
-    return own or any(map(names_columns, kernel.children))
-
-
 def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """The kernel with positions where it has names of columns; the kernel itself where it has none.
 
@@ -237,18 +231,15 @@ def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     >>> placed(RBF(1.0).on(["pressure"]), ["temperature", "pressure"])
     RBF(gamma=1.0).on([1])
     """
-    if not names_columns(kernel):
+    if not kernel.shape().names_columns:
         return kernel
     own, inner = kernel.get_params(deep=False), names
     if isinstance(kernel, OnColumns):
         if are_names(kernel.columns):
             own["columns"] = named_positions(kernel.columns, names)
-        if names is not None and all(
-            -len(names) <= c < len(names) for c in positions(own["columns"])
-        ):
-            inner = [
-                names[c] for c in positions(own["columns"])
-            ]  # of a kernel on columns of these columns
+        at = positions(own["columns"])
+        if names is not None and all(-len(names) <= c < len(names) for c in at):
+            inner = [names[c] for c in at]  # of a kernel on columns of these columns
     parts = {name: placed(v, inner) if isinstance(v, Kernel) else v for name, v in own.items()}
     return type(kernel)(**parts)
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Constraints, is_number, meant, require
 from mercer._core.public import public
-from mercer.engine.formula import Expr, On, Opaque, Pair
+from mercer.engine.formula import Expr, On, Opaque, Pair, remembered
 from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import values
 from mercer.kernels.parameters import constructor_names, same, written
@@ -26,7 +26,6 @@ from mercer.kernels.rows import (
     stacked,
 )
 from mercer.kernels.slopes import slope
-from mercer.kernels.trees import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,9 +176,8 @@ class Kernel:
     def diag(self, X: Any) -> Array:
         """[k(x_i, x_i)], without the matrix around it."""
         x, kernel = as_rows(X), _placed(self, X)
-        kernel = (
-            kernel.resolve(x, rng=np.random.default_rng(0)) if self.is_data_dependent else kernel
-        )
+        if self.is_data_dependent:
+            kernel = kernel.resolve(x, rng=np.random.default_rng(0))
         kernel.check_parameters()
         kernel.check_rows(x)
         return kernel.tile_diag(x)
@@ -395,6 +393,6 @@ def _made(name: str, *parts: Any, **number: Any) -> Kernel:
 
 def _placed(kernel: Kernel, X: Any, Y: Any = None) -> Kernel:
     """The kernel with positions for names of columns, which X and Y have in one order."""
-    from mercer.kernels.algebra import names_columns, placed
+    from mercer.kernels.algebra import placed
 
-    return placed(kernel, shared_names(X, Y)) if names_columns(kernel) else kernel
+    return placed(kernel, shared_names(X, Y)) if kernel.shape().names_columns else kernel

@@ -2,9 +2,9 @@
 
 from mercer.model.dual import gram_operator
 from mercer.model.fit import fit_kernel_pca
-from mercer.model.linear import fit_linear_pca
 from mercer.model.projection import Projection
 from mercer.model.result import Fit
+from mercer.model.task import Task
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.planning.plan import plan, plan_approximation, plan_linear
 from mercer.planning.problem import Problem
@@ -18,8 +18,8 @@ __all__ = [
     "Plan",
     "Problem",
     "Projection",
+    "Task",
     "fit_kernel_pca",
-    "fit_linear_pca",
     "gram_operator",
     "plan",
     "plan_approximation",

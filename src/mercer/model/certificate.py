@@ -266,9 +266,7 @@ def _error_norm(
     engine = low_rank.sections.engine
     gap = engine.gram(kernel, engine.load(rows, kernel, rows.dtype)).astype(np.float64)
     features = low_rank.features(rows).astype(np.float64)
-    with (
-        single_threaded_blas()
-    ):  # after the threads of a pass: BLAS's own would wait for each other
+    with single_threaded_blas():  # after the threads of a pass, for which BLAS's own would wait
         gap -= features @ features.T
         gap -= weights @ gap / weights.sum()
         gap -= (gap @ weights / weights.sum())[:, None]

@@ -3,55 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, take_rows
-from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
 from mercer.model.linear import fit_features, fit_linear_pca
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.rounding import require_different
 from mercer.model.streamed import fit_streamed
-from mercer.model.task import Task
 from mercer.operators.sections import FeatureSections
 from mercer.planning.problem import probe_rows
 from mercer.solvers.refine import ritz_pairs
 
 if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Rows
     from mercer.kernels.base import Kernel
     from mercer.model.result import Fit
-    from mercer.planning.recipe import Plan
+    from mercer.model.task import Task
 
 
-def fit_kernel_pca(
-    kernel: Kernel,
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None = None,
-    observer: Observer = SILENT,
-    engine: Any = AUTO,
-) -> Fit:
-    """Kernel PCA of the rows x with a resolved kernel, as planned: on an engine, with the plan's threads."""
+def fit_kernel_pca(task: Task) -> Fit:
+    """Kernel PCA of the rows with a resolved kernel, as planned: on an engine, with the plan's threads."""
+    kernel, x, plan = task.kernel, task.x, task.plan
     require_different(x)
     if not kernel.parallel:
         _probe_symmetry(kernel, x)
-    task = Task(kernel, x, asked, plan, rng, weights, observer, resolve_engine(engine))
     with lanes(plan.n_threads):
         if plan.approximation is not None:
             return fit_approximation(task)
         if kernel.is_linear and not isinstance(x, RowSource):
             # The rows themselves can be centred, on either side: exact also far from the origin.
-            return fit_linear_pca(x, asked, plan=plan, rng=rng, weights=weights, engine=task.engine)
+            return fit_linear_pca(task)
         return _fit_primal(task) if plan.route == "primal" else fit_dual(task)
 
 
@@ -59,11 +45,10 @@ def _fit_primal(task: Task) -> Fit:
     """PCA of φ(x): the same non-zero eigenvalues, on the m x m side."""
     kernel, x = task.kernel, task.x
     sections = FeatureSections(kernel.feature_map(int(x.shape[1])), engine=task.engine)
-    given: dict[str, Any] = {"plan": task.plan, "rng": task.rng, "weights": task.weights}
     if isinstance(x, RowSource):
-        return fit_streamed(sections, x, task.asked, observer=task.observer, **given)
+        return fit_streamed(task, sections)
     shared = kernel.tree().divides  # by the length of all features, or of some
-    return fit_features(sections(x), sections, task.asked, shared=shared, **given)
+    return fit_features(task, sections(x), sections, shared=shared)
 
 
 def _probe_symmetry(kernel: Kernel, x: Rows) -> None:

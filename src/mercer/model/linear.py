@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.threads import single_threaded_blas
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.centred_features import EPS, CentredRows
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, keep
-from mercer.model.rounding import UNITS, handed_out, require_different, require_variance
+from mercer.model.rounding import UNITS, handed_out, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.operators.centred import require_finite
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array, Rows
+    from mercer.model.task import Task
     from mercer.operators import SymmetricOperator
-    from mercer.planning.recipe import Plan
 
 
 # Products for which threads of BLAS do not pay: those of 20 000 x 20 numbers take 0.3 ms on one thread, twice
@@ -34,29 +33,17 @@ if TYPE_CHECKING:
 LONE_PRODUCTS = 2**25
 
 
-def fit_linear_pca(
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None = None,
-    engine: Any = AUTO,
-) -> Fit:
+def fit_linear_pca(task: Task) -> Fit:
     """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
-    require_different(x)
-    sections = FeatureSections(IdentityMap(int(x.shape[1])), engine=resolve_engine(engine))
-    return fit_features(x, sections, asked, plan=plan, rng=rng, weights=weights, unit=0.0)
+    sections = FeatureSections(IdentityMap(int(task.x.shape[1])), engine=task.engine)
+    return fit_features(task, task.x, sections, unit=0.0)
 
 
 def fit_features(
+    task: Task,
     features: Rows,
     sections: FeatureSections,
-    asked: int | float | None,
     *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None = None,
     unit: float | None = None,
     shared: bool = False,
 ) -> Fit:
@@ -65,54 +52,38 @@ def fit_features(
     `unit` is how far the features are off, relative to themselves; by default, a few units of rounding.
     `shared` says that all features of a row may be off alike.
     """
-    n, m = int(features.shape[0]), int(features.shape[1])
+    (n, m), dtype = map(int, features.shape), features.dtype
+    unit = UNITS * float(np.finfo(dtype).eps) if unit is None else unit
     with single_threaded_blas() if n * m * min(n, m) <= LONE_PRODUCTS else nullcontext():
-        return _fit_features(
-            features, sections, asked, plan=plan, rng=rng, weights=weights, unit=unit, shared=shared
+        rows = CentredRows.of(features, task.weights)
+        # Sums of squares must be held in the precision they are made in.
+        limit = float(np.finfo(dtype).max)
+        require_finite(np.array([np.inf if rows.most > limit else rows.most]))
+        pairs, axes, total = (_primal if task.plan.route == "primal" else _dual)(task, rows)
+        offset, spread = rows.mean @ axes, np.sqrt(pairs.values / rows.weight)
+        # Far from the origin x·v and the mean's share in it cancel.
+        reach = np.linalg.norm(rows.mean) * np.linalg.norm(axes, axis=0)
+        own = projection_dtype(dtype, reach, spread)
+        moved = rows.moved(pairs.values, total, unit, shared=shared)
+        return Fit(
+            Projection(sections, axes.astype(own, copy=False), offset.astype(own)),
+            handed_out(pairs, dtype, moved=moved),
+            total,
+            rank_bound=min(n - 1, m),
+            plan=task.plan,
+            cut=rows.cut(pairs.values),
+            low_end=None,
+            asked=task.asked,
+            weight=rows.weight,
+            mean=FeatureMean(rows.mean, float(rows.mean @ rows.mean)),
+            roots=rows.roots,
         )
 
 
-def _fit_features(
-    features: Rows,
-    sections: FeatureSections,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    weights: Array | None,
-    unit: float | None,
-    shared: bool,
-) -> Fit:
-    rows = CentredRows.of(features, weights)
-    unit = UNITS * float(np.finfo(features.dtype).eps) if unit is None else unit
-    # Sums of squares must be held in the precision they are made in.
-    limit = float(np.finfo(features.dtype).max)
-    require_finite(np.array([np.inf if rows.most > limit else rows.most]))
-    side = _primal if plan.route == "primal" else _dual
-    pairs, axes, total = side(rows, asked, plan=plan, rng=rng)
-    offset, spread = rows.mean @ axes, np.sqrt(pairs.values / rows.weight)
-    # Far from the origin x·v and the mean's share in it cancel.
-    reach = np.linalg.norm(rows.mean) * np.linalg.norm(axes, axis=0)
-    dtype = projection_dtype(features.dtype, reach, spread)
-    projection = Projection(sections, axes.astype(dtype, copy=False), offset.astype(dtype))
-    n, m = rows.shape
-    bound, cut = min(n - 1, m), rows.cut(pairs.values)
-    centre = FeatureMean(rows.mean, float(rows.mean @ rows.mean))
-    moved = rows.moved(pairs.values, total, unit, shared=shared)
-    pairs = handed_out(pairs, features.dtype, moved=moved)
-    return Fit(
-        projection, pairs, total, bound, plan, cut, None, asked, rows.weight, centre, rows.roots
-    )
-
-
-def _primal(
-    rows: CentredRows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
-) -> tuple[EigenPairs, Array, float]:
+def _primal(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
     """C = Φ̃ᵀΦ̃, CV = VΛ; then U = Φ̃VΛ^(-1/2) are the eigenvectors of K̃."""
     covariance = StoredGram(rows.covariance())
-    small, total = solve_small(
-        covariance, asked, cut=rows.cut, plan=plan, rng=rng, nothing=rows.nothing
-    )
+    small, total = solve_small(task, covariance, cut=rows.cut, nothing=rows.nothing)
     values, scale = small.values, np.sqrt(small.values)
     # An axis of LAPACK's has a few units of the first one in it, which is √(λ₁/λ) times as long in Φ̃v.
     top, longer = values[0], np.sqrt(values[0] / values)
@@ -134,12 +105,10 @@ def _primal(
     return pairs, small.vectors * signs, total
 
 
-def _dual(
-    rows: CentredRows, asked: int | float | None, *, plan: Plan, rng: np.random.Generator
-) -> tuple[EigenPairs, Array, float]:
+def _dual(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
     """K̃ = Φ̃Φ̃ᵀ, K̃U = UΛ; then V = Φ̃ᵀUΛ^(-1/2) are the axes."""
     gram = StoredGram(rows.gram())
-    pairs, total = solve_small(gram, asked, cut=rows.cut, plan=plan, rng=rng, nothing=rows.nothing)
+    pairs, total = solve_small(task, gram, cut=rows.cut, nothing=rows.nothing)
     pairs = pairs.turned(score_signs(pairs.vectors, rows.roots))
     axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
     return pairs, _orthonormalised(axes, pairs.values), total
@@ -164,18 +133,16 @@ def _orthonormalised(axes: Array, values: Array) -> Array:
 
 
 def solve_small(
+    task: Task,
     operator: SymmetricOperator,
-    asked: int | float | None,
     *,
     cut: Callable[[Array], float],
-    plan: Plan,
-    rng: np.random.Generator,
     nothing: float = 0.0,
 ) -> tuple[EigenPairs, float]:
     """The pairs of a stored matrix that were asked for and are above rounding, and its trace."""
-    total = float(operator.diag().sum())
-    k = asked if isinstance(asked, int) else operator.n
-    pairs = plan.solver(operator, min(k, operator.n), rng=rng)
+    total, n = float(operator.diag().sum()), operator.n
+    k = min(task.asked, n) if isinstance(task.asked, int) else n
+    pairs = task.plan.solver(operator, k, rng=task.rng)
     rounding = cut(pairs.values)
     require_variance(pairs.values, rounding, nothing=nothing)
-    return keep(pairs, asked, total=total, cut=rounding), total
+    return keep(pairs, task.asked, total=total, cut=rounding), total

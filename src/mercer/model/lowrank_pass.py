@@ -24,7 +24,7 @@ from mercer.data.rows import take_rows
 from mercer.engine.base import Mergeable
 from mercer.engine.features import SquareFeatures
 from mercer.engine.moments import Moments
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import SquareSections
 from mercer.engine.thin import inner, times
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
 from mercer.operators.centred import require_finite
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.approximations import LowRank
     from mercer.engine.base import Step
-    from mercer.engine.squares import Squared
+    from mercer.engine.steps import Squared
     from mercer.kernels.base import Kernel
     from mercer.model.task import Task
 
@@ -95,7 +95,7 @@ class Look:
     weights: Array | None  # (n,)
     slack: (
         float | None
-    )  # of k(x, x), where ‖f‖² may be larger; None where the kernel is known to be valid
+    )  # of k(x, x), where ‖f‖² may be larger; None: the kernel is known to be valid
 
     def __call__(self, rows: Rows, place: slice) -> Seen:
         w = None if self.weights is None else self.weights[place]

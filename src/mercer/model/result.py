@@ -157,18 +157,20 @@ class Fit(Printed):
 
     def warnings(self) -> list[MercerWarning]:
         """What the user has to be told."""
-        checks = (
-            self._unconverged(),
-            self._short_of_goal(),
-            self._rank(),
-            self._indefinite(),
-            self._flat(),
-        )
-        return list(filter(None, checks))
+        found: list[MercerWarning] = []
+        if not self.pairs.status.ok:
+            found.append(self._unconverged())
+        if self.certificate is not None and self.certificate.falls_short:
+            found.append(self._short_of_goal(self.certificate))
+        if isinstance(self.asked, int) and len(self.pairs.values) < self.asked:
+            found.append(self._rank())
+        if self.low_end is not None and self.is_indefinite:
+            found.append(self._indefinite(self.low_end))
+        if self.is_flat:
+            found.append(self._flat())
+        return found
 
-    def _unconverged(self) -> MercerWarning | None:
-        if self.pairs.status.ok:
-            return None
+    def _unconverged(self) -> MercerWarning:
         worst = float(np.max(self.residuals))
         msg = Message(
             "The solver {how} The largest residual is {worst} of the largest eigenvalue (see {residuals_}).",
@@ -178,23 +180,17 @@ class Fit(Printed):
         numbers = {"status": self.pairs.status.name, "largest_residual": worst}
         return UnconvergedWarning(msg, numbers=numbers)
 
-    def _short_of_goal(self) -> MercerWarning | None:
-        if self.certificate is None or not self.certificate.falls_short:
-            return None
-        rank = self.projection.sections.width
+    def _short_of_goal(self, certificate: Certificate) -> MercerWarning:
+        goal, rank = certificate.goal, self.projection.sections.width
         msg = (
-            f"The approximation leaves out {self.trace_error:.2g} of the trace, but "
-            f"{self.certificate.goal:g} was asked for: its rank stopped growing at "
-            f"{rank}. Raise `max_rank`, loosen `tol`, or use a wider kernel."
+            f"The approximation leaves out {self.trace_error:.2g} of the trace, but {goal:g} was asked for: "
+            f"its rank stopped growing at {rank}. Raise `max_rank`, loosen `tol`, or use a wider kernel."
         )
-        goal = self.certificate.goal
         numbers = {"trace_left_out": self.trace_error, "goal": goal, "rank": rank}
         return ApproximationWarning(msg, numbers=numbers)
 
-    def _rank(self) -> MercerWarning | None:
+    def _rank(self) -> MercerWarning:
         k = len(self.eigenvalues)
-        if not isinstance(self.asked, int) or k >= self.asked:
-            return None
         msg = Message(
             "{asked} components were asked for, but only {k} have a variance above rounding: {k} are kept. "
             "Ask for {n_components:{k}}, give more rows, or use a kernel with more dimensions.",
@@ -204,28 +200,24 @@ class Fit(Printed):
         numbers = {"asked": self.asked, "kept": k}
         return RankWarning(msg, numbers=numbers, remedy=Remedy("n_components", k))
 
-    def _indefinite(self) -> MercerWarning | None:
-        if not self.is_indefinite or self.low_end is None:
-            return None
-        bound = "" if self.low_end.complete else "at least "
-        share = self.low_end.share(self.total)
+    def _indefinite(self, seen: NegativePart) -> MercerWarning:
+        bound = "" if seen.complete else "at least "
+        share = seen.share(self.total)
         msg = Message(
             f"The kernel is not positive semi-definite on these data: the smallest eigenvalue of the "
-            f"centred matrix is {self.low_end.lowest:.3g} beside a largest of "
+            f"centred matrix is {seen.lowest:.3g} beside a largest of "
             f"{self.eigenvalues[0]:.3g}, and {bound}{share:.1%} of the eigenvalue mass is negative. "
             "There is no feature space behind it, and variances mean little. "
             "{mercer.check_kernel} shows a witness; use a valid kernel or other parameters."
         )
         numbers = {
-            "smallest_eigenvalue": float(self.low_end.lowest),
+            "smallest_eigenvalue": float(seen.lowest),
             "largest_eigenvalue": float(self.eigenvalues[0]),
             "negative_share": float(share),
         }
         return IndefiniteKernelWarning(msg, numbers=numbers)
 
-    def _flat(self) -> MercerWarning | None:
-        if not self.is_flat:
-            return None
+    def _flat(self) -> MercerWarning:
         msg = (
             f"All eigenvalues are alike: the largest is {self.eigenvalues[0]:.3g}, the average "
             f"{self.total / self.rank_bound:.3g}. Their order by variance is meaningless here. "

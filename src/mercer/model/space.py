@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.engine.features import FeatureErrors
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.slopes import AxisSlopes, Pulls, SlopeSums
+from mercer.engine.steps import AxisSlopes, Pulls, SlopeSums
 from mercer.operators.sections import GivenSections, KernelSections, weighted_slopes
 
 if TYPE_CHECKING:

@@ -22,43 +22,34 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
+    from mercer.model.task import Task
     from mercer.operators.sections import Sections
-    from mercer.planning.recipe import Plan
     from mercer.solvers import EigenPairs
 
 # Rows of one slice at most: the sums of float32 features are continued in float64 from slice to slice.
 SLICE_ROWS = 4096
 
 
-def fit_streamed(
-    sections: Sections,
-    x: Rows,
-    asked: int | float | None,
-    *,
-    plan: Plan,
-    rng: np.random.Generator,
-    observer: Observer,
-    weights: Array | None = None,
-) -> Fit:
+def fit_streamed(task: Task, sections: Sections) -> Fit:
     """PCA of φ(x) = sections(x), exact, from W, μ and S = Σw(φ - μ)(φ - μ)ᵀ alone.
 
     No vector has as many entries as there are rows: the pairs are those of S, and their vectors are the
     axes, each with its largest entry positive. Nothing is left out, so the certificate bounds rounding.
     """
-    moments = stream_moments(sections, x, weights=weights, observer=observer)
-    cut = _rounding(moments, np.dtype(x.dtype))
-    scatter = StoredGram(moments.scatter)
-    pairs, total = solve_small(scatter, asked, cut=cut, plan=plan, rng=rng)
+    x, weights, dtype = task.x, task.weights, np.dtype(task.x.dtype)
+    moments = stream_moments(sections, x, weights=weights, observer=task.observer)
+    cut = _rounding(moments, dtype)
+    pairs, total = solve_small(task, StoredGram(moments.scatter), cut=cut)
     n = int(x.shape[0]) if weights is None else int(np.count_nonzero(weights))
     return Fit(
-        _projection(sections, moments, pairs, np.dtype(x.dtype)),
+        _projection(sections, moments, pairs, dtype),
         pairs,
         total,
         rank_bound=min(n - 1, sections.width),
-        plan=plan,
+        plan=task.plan,
         cut=cut(pairs.values),
         low_end=None,
-        asked=asked,
+        asked=task.asked,
         weight=moments.weight,
         mean=FeatureMean(moments.mean, float(moments.mean @ moments.mean)),
         certificate=_certificate(moments, pairs, cut(pairs.values)),

@@ -11,15 +11,17 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.pairwise import dense
+from mercer.estimators.anatomy import Anatomy
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
+from mercer.estimators.input import is_whitened
 from mercer.estimators.prepared import Prepared
-from mercer.estimators.scores import is_whitened, score_spread
+from mercer.estimators.scores import score_spread
 from mercer.kernels import Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
-from mercer.persistence.card import PIPELINE, features_of, kernel_of
+from mercer.persistence.card import PIPELINE
 from mercer.persistence.schema import name_of
 from mercer.sklearn import KernelPCA as DropIn
 
@@ -168,14 +170,14 @@ def _of_projector(model: Projector) -> Fitted:
     return Fitted(
         model=model,
         projection=model._scoring,
-        kernel=kernel_of(model) or Linear(),
+        kernel=Anatomy(model).kernel or Linear(),
         spread=spread / score_spread(fit) if is_whitened(model.whiten) else spread,
         mean_norm=float(fit.mean.norm),
         variance=fit.total / fit.weight,
         mean=fit.mean.coef if explicit else None,
         dtype=model._dtype,
         n_features=int(model.n_features_in_),
-        names=features_of(model),
+        names=Anatomy(model).feature_names,
         is_low_rank=fit.is_low_rank,
     )
 
@@ -194,5 +196,5 @@ def _of_drop_in(model: Any) -> Fitted:
         mean=None,
         dtype=np.dtype(projection.coef.dtype),
         n_features=int(model.n_features_in_),
-        names=features_of(model),
+        names=Anatomy(model).feature_names,
     )

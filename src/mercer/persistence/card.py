@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError, MercerError, many
 from mercer._core.public import public
+from mercer.data.frames import batch_rows
 from mercer.data.rows import RowSource
 from mercer.data.sources import as_source
 from mercer.estimators import IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer.estimators.anatomy import Anatomy
 from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
 from mercer.kernels.base import Kernel
-from mercer.kernels.rows import as_rows
 from mercer.kernels.text import kernel_text
 from mercer.model.checkpoint import digest as digest_of
 from mercer.operators.sections import KernelSections
@@ -149,17 +150,17 @@ def card(model: Any, data: Any = None, *, digest: bool = True) -> ModelCard:
         )
         raise InputError(msg)
     check_is_fitted(inner)
-    projector = _projector(inner)
-    kernel = kernel_of(projector)
+    body = Anatomy(inner)
+    kernel = body.kernel
     return ModelCard(
-        **identity(model) | {"features": features_of(model)},
+        **identity(model) | {"features": Anatomy(model).feature_names},
         parameters={} if kernel is None else plain(kernel.get_params(deep=False)),
-        precomputed=_is_precomputed(projector, kernel),
+        precomputed=body.is_precomputed,
         config={name: plain(value) for name, value in inner.get_params(deep=False).items()},
-        evidence=_evidence(inner),
-        plan=_plan(projector),
+        evidence=_evidence(body),
+        plan=_plan(body),
         limits=_limits(inner),
-        preimage=_preimage(projector),
+        preimage=_preimage(body.projector),
         preparation=_preparation(model),
         data=_data(inner, data, digest=digest),
         versions=_versions(),
@@ -176,9 +177,8 @@ def unwrapped(model: Any) -> Any:
 
 def identity(model: Any) -> dict[str, Any]:
     """What a model file and its model have to agree on."""
-    inner, features = unwrapped(model), features_of(model)
-    projector = _projector(inner)
-    kernel = kernel_of(projector)
+    inner, features = unwrapped(model), Anatomy(model).feature_names
+    projector, kernel = Anatomy(inner).projector, Anatomy(inner).kernel
     text = None if kernel is None else text_of(kernel)
     if kernel is None and name_of(projector) == DROP_IN:
         text = str(projector.kernel)
@@ -188,35 +188,6 @@ def identity(model: Any) -> dict[str, Any]:
         "kernel": text,
         "features": None if features is None else list(features),
     }
-
-
-def _projector(inner: Any) -> Any:
-    """The model that gives scores: that inside of a detector."""
-    return inner.model_ if isinstance(inner, KernelPCADetector) else inner
-
-
-def features_of(model: Any) -> tuple[str, ...] | None:
-    """Names of the columns that a fitted model takes, where they are known."""
-    if isinstance(model, Prepared):
-        return tuple(model.preparation.features)
-    names = getattr(model, "feature_names_in_", None)  # a pipeline has those of its first step
-    return None if names is None else tuple(map(str, names))
-
-
-def kernel_of(projector: Any) -> Kernel | None:
-    """The kernel with every parameter a number; None of linear PCA, and of kernel values that were given."""
-    if isinstance(projector, (KernelPCA, IncrementalKernelPCA)):
-        return projector.kernel_
-    if isinstance(projector, Projector):  # linear PCA
-        return None
-    sections = projector._projection.sections
-    return sections.kernel if isinstance(sections, KernelSections) else None
-
-
-def _is_precomputed(projector: Any, kernel: Kernel | None) -> bool:
-    if isinstance(projector, Projector):
-        return kernel is not None and kernel.is_precomputed
-    return bool(projector.kernel == "precomputed")
 
 
 def text_of(kernel: Kernel) -> str:
@@ -245,20 +216,11 @@ def plain(value: Any) -> Any:
 
 
 # ── evidence ────────────────────────────────────────────────────────────────
-def _fit(projector: Any) -> Fit | None:
-    """The fitted value; None of a stream that has no variance yet, and of a drop-in that keeps none."""
-    if not isinstance(projector, Projector):
-        return vars(projector).get("fit_")
-    try:
-        return projector.fit_
-    except AttributeError:
-        return None
-
-
-def _evidence(inner: Any) -> dict[str, Any]:
-    if isinstance(inner, KernelPCADetector):
-        return {**_evidence(inner.model_), "limits": str(inner.limits_).splitlines()}
-    fit = _fit(inner)
+def _evidence(body: Anatomy) -> dict[str, Any]:
+    if body.detector is not None:
+        inner = _evidence(Anatomy(body.projector))
+        return {**inner, "limits": str(body.detector.limits_).splitlines()}
+    fit, inner = body.fit, body.projector
     if fit is None and isinstance(inner, Projector):
         return {"summary": ["no component yet"]}
     if fit is None:  # the drop-in
@@ -283,11 +245,10 @@ def _first(values: Array) -> list[Any]:
     return [plain(value) for value in values[:SHOWN]]
 
 
-def _plan(projector: Any) -> str | None:
-    if not isinstance(projector, Projector):
-        return str(projector.plan_)
-    fit = _fit(projector)
-    return None if fit is None else str(fit.plan)
+def _plan(body: Anatomy) -> str | None:
+    if not isinstance(body.projector, Projector):
+        return str(body.projector.plan_)
+    return None if body.fit is None else str(body.fit.plan)
 
 
 def _limits(inner: Any) -> dict[str, Any] | None:
@@ -358,15 +319,7 @@ def _data(inner: Any, given: Any, *, digest: bool) -> dict[str, Any]:
 
 def _rows(given: Any) -> Any:
     source = as_source(given)
-    if source is not None:
-        return source
-    if hasattr(given, "to_numpy"):
-        given = given.to_numpy()
-    try:
-        return as_rows(given)
-    except (TypeError, ValueError) as error:
-        msg = f"`data` needs the training rows, numbers in a 2-D array or a file, but: {error}"
-        raise InputError(msg) from error
+    return batch_rows(given, None, what="`data`")[0] if source is None else source
 
 
 def _points(inner: Any) -> Any:
@@ -383,7 +336,7 @@ def _points(inner: Any) -> Any:
 
 
 def _count(inner: Any) -> int | None:
-    projector = _projector(inner)
+    projector = Anatomy(inner).projector
     if isinstance(projector, IncrementalKernelPCA):
         return int(projector.n_samples_seen_)
     fit: Fit | None = vars(projector).get("fit_")

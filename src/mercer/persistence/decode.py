@@ -12,7 +12,8 @@ from scipy import sparse
 from mercer._core.container import NAMES
 from mercer._core.errors import ModelFileError
 from mercer.data.intake import is_compressed
-from mercer.persistence.encode import BIT_GENERATORS
+from mercer.data.table import objects
+from mercer.persistence.encode import BIT_GENERATORS, PLAIN
 from mercer.persistence.invariants import check_object
 from mercer.persistence.schema import check_fields, check_parameters, known_type, plan_of_format_1
 
@@ -24,7 +25,8 @@ MOST_PARTS = 10_000
 MOST_INTEGER = 2**128
 # Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark.
 MARKED = (
-    "array csr dict dtype float generator names path random_state ref scalar slice texts tuple type"
+    "array csr dict dtype float generator names objects path random_state ref scalar slice texts tuple "
+    "type"
 )
 MARKS = {f"${name}" for name in MARKED.split()}
 BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # names that a marked value also has
@@ -36,7 +38,7 @@ class Decoder:
 
     def __init__(self, arrays: dict[Any, np.ndarray[Any, Any]]) -> None:
         self._arrays = arrays
-        self._objects: list[Any] = []
+        self._built: list[Any] = []
         self._matrices: dict[Any, Any] = {}
         self._sizes: list[int] = []  # of objects, shared parts counted as often as they are used
         self._size = 0
@@ -57,7 +59,7 @@ class Decoder:
             _wrong(f"its {name} has more than {MOST_PARTS} parts")
         value = _made(known, name, fields, learned)
         check_object(name, value)
-        self._objects.append(value)
+        self._built.append(value)
         self._sizes.append(self._size)
 
     def _trees(self, trees: Any, name: str) -> dict[str, Any]:
@@ -84,10 +86,10 @@ class Decoder:
 
     # ── what stands in a tree ───────────────────────────────────────────────
     def _ref(self, place: Any, _: Any) -> Any:
-        if type(place) is not int or not 0 <= place < len(self._objects):
+        if type(place) is not int or not 0 <= place < len(self._built):
             _wrong(f"an object refers to object {place!r}, which does not come before it")
         self._size += self._sizes[place]
-        return self._objects[place]
+        return self._built[place]
 
     def _array(self, name: Any, _: Any) -> Any:
         if type(name) not in (int, str) or name not in self._arrays:
@@ -123,6 +125,12 @@ class Decoder:
         if not all(isinstance(part, str) for part in _of(list, parts, "a list")):
             _wrong("a name is not a text")
         return np.array(parts, dtype=object)
+
+    def _objects(self, parts: Any, _: Any) -> Any:
+        values = [self.value(part) for part in _of(list, parts, "a list")]
+        if not all(isinstance(value, PLAIN) for value in values):
+            _wrong("an array of objects has one that is neither a number nor a text")
+        return objects(values)
 
     def _texts(self, parts: Any, tree: Any) -> Any:
         return self._names(parts, tree).astype(str)

@@ -28,6 +28,7 @@ WAY_OUT = (
     "Model files hold no Python code, so that any file is safe to open. Use a kernel or an object of "
     "mercer, or joblib.dump or cloudpickle for a model that stays on your own machine."
 )
+PLAIN = (type(None), bool, int, float, str, np.generic)  # entries of an array of objects
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 # They observe a fit, and are not a part of what was fitted.
 FORGOTTEN = ("_skl_callbacks", "_callback_fit_ctx", "_parent_callback_ctx")
@@ -86,10 +87,13 @@ class Encoder:
     # ── arrays ──────────────────────────────────────────────────────────────
     def _array(self, value: Any, where: str) -> Any:
         if value.dtype.kind in "OU":
-            if value.ndim != 1 or not all(isinstance(name, str) for name in value.tolist()):
+            if value.ndim != 1 or not all(isinstance(part, PLAIN) for part in value.tolist()):
                 _refuse(value, where)
-            mark = "$names" if value.dtype.kind == "O" else "$texts"
-            return {mark: [str(name) for name in value]}
+            if all(isinstance(name, str) for name in value):
+                mark = "$names" if value.dtype.kind == "O" else "$texts"
+                return {mark: [str(name) for name in value]}
+            # What scikit-learn fills with, or leaves out, by column: numbers, words and None.
+            return {"$objects": [self.value(part, where) for part in value]}
         if not storable(value.dtype):
             msg = f"{where} is an array of {value.dtype}, which a model file can't hold. {WAY_OUT}"
             raise ModelFileError(msg)

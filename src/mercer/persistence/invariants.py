@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from mercer._core.errors import ModelFileError
 from mercer.data.rows import RowSource, first_bad, row_blocks
+from mercer.estimators.anatomy import Anatomy, is_fitted
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
@@ -31,7 +32,7 @@ BLOCK = 2**20  # numbers that are looked at together
 
 def check_object(name: str, value: Any) -> None:
     """Raise a `ModelFileError` when an object of that name in a file can't be used as it is."""
-    if isinstance(value, BaseEstimator) and not hasattr(value, "n_features_in_"):
+    if isinstance(value, BaseEstimator) and not is_fitted(value):
         return  # not fitted: it has learned nothing that could disagree
     for why, holds in INVARIANTS.get(name, {}).items():
         if not holds(value):
@@ -102,7 +103,7 @@ def _takes(model: Any, d: int) -> bool:
 
 def _solved(stream: Any) -> bool:
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
-        fit = getattr(stream, "fit_", None)  # None: no variance yet
+        fit = Anatomy(stream).fit  # None: no variance yet
     return fit is None or width_in(fit.projection.sections) == stream.n_features_in_
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from sklearn.preprocessing import (
 from mercer._core.errors import ModelFileError
 from mercer.persistence.schema import COMMON, Stored, of_parameters
 from mercer.sklearn import KernelPCA, _Pairwise
+
+ENCODERS = (OneHotEncoder, OrdinalEncoder)
 
 # ── kernels of Gaussian processes, and splitters ────────────────────────────
 _KERNELS = (
@@ -147,11 +150,15 @@ def _passes(step: Any) -> bool:
 def _example(step: Any) -> list[Any]:
     """A row that a fitted step takes: numbers, and words that it knows."""
     if isinstance(step, Pipeline):
-        return _example(next(inner for _, inner in step.steps if not _passes(inner)))
-    if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
+        first, *rest = (inner for _, inner in step.steps if not _passes(inner))
+        # What an imputer would put in may be a word that an encoder after it has never met.
+        if isinstance(first, SimpleImputer) and rest and isinstance(rest[0], ENCODERS):
+            return _example(rest[0])[: first.n_features_in_]
+        return _example(first)
+    if isinstance(step, ENCODERS):
         return [levels[0] for levels in step.categories_]
     if isinstance(step, SimpleImputer):
-        return list(step.statistics_)
+        return [float(fill) if isinstance(fill, Real) else fill for fill in step.statistics_]
     row: list[Any] = [0.0] * step.n_features_in_
     if isinstance(step, ColumnTransformer):
         for name, inner, _ in step.transformers_:

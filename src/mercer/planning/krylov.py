@@ -81,7 +81,7 @@ def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = T
 def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) -> Plan:
     """The same on a given number of threads."""
     n, k = problem.n, problem.k or (SHARE_COMPONENTS if problem.is_share else problem.n)
-    if hold and (halved := _of_halves(problem, solver, reason, k)) is not None:
+    if hold and problem.halves and (halved := _of_halves(problem, solver, reason, k)) is not None:
         return halved
     rough = hold and _uses_rough(problem, solver)
     # K may fit whole or not, but residuals are to be true; those of exact passes too, which hold nothing.
@@ -114,7 +114,7 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
 
 def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | None:
     """Products of half floats, where the engine makes them and they fit; None where they don't."""
-    if not problem.halves or not _uses_rough(replace(problem, shift_invariant=True), solver):
+    if not _uses_rough(replace(problem, shift_invariant=True), solver):
         return None
     assert isinstance(solver, BlockKrylov)
     parts = problem.halves if solver.tol >= ROUGH_TOL else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -149,6 +149,26 @@ class Problem:
     devices: bool = False  # each worker makes its tiles on a device
     elsewhere: bool = False  # tiles live on a device or with workers: the budget is theirs
     here_bytes: int = 2**63  # memory of this process, which has the vectors then
+    # What follows from these.
+    k: int | None = field(init=False)  # components asked for, where that is a number
+    is_share: bool = field(init=False)  # a share of the variance: k is found on the way
+    on_device: bool = field(init=False)  # its budget it is; all else is this process's
+    by_devices: bool = field(init=False)  # they make tiles, one at a time: ours, or each worker's
+    # Entries are made in float64, whatever the rows are: where float32 can't hold them, where the engine has
+    # none, and of few rows, which are not multiplied roughly and proved. The eigenvalues of a wide kernel are
+    # far below its entries, and drown in their rounding.
+    is_double: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        k = self.n_components if isinstance(self.n_components, int) else None
+        on_device = self.elsewhere and not self.workers
+        vars(self).update(
+            k=k,
+            is_share=k is None and self.n_components is not None,
+            on_device=on_device,
+            by_devices=on_device or self.devices,
+            is_double=not self.precomputed and (self.n <= SMALL_ROWS or not self.single),
+        )
 
     @classmethod
     def of(
@@ -203,16 +223,6 @@ class Problem:
         )
 
     @property
-    def on_device(self) -> bool:
-        """Whether tiles live on a device, whose budget it is; all else is this process's."""
-        return self.elsewhere and not self.workers
-
-    @property
-    def by_devices(self) -> bool:
-        """Whether a device makes tiles, one at a time: that of this process, or one for each worker."""
-        return self.on_device or self.devices
-
-    @property
     def at_home(self) -> Problem:
         """The same for work that is the host's, whatever device there is: of its budget."""
         if not self.on_device:
@@ -229,11 +239,6 @@ class Problem:
         """The precision of the rows."""
         return f"float{8 * self.itemsize}"
 
-    @property
-    def k(self) -> int | None:
-        """Components asked for, where that is a number."""
-        return self.n_components if isinstance(self.n_components, int) else None
-
     def sum_columns(self, columns: int) -> int:
         """Numbers a row that a product with so many columns sums up in float64.
 
@@ -244,21 +249,6 @@ class Problem:
             return 3 * columns * max(1, self.workers)
         own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
         return own * max(1, self.workers)
-
-    @property
-    def is_double(self) -> bool:
-        """Whether entries are made in float64, whatever the rows are.
-
-        Where float32 can't hold them, where the engine has none, and of few rows, which are not
-        multiplied roughly and proved: the eigenvalues of a wide kernel are far below its entries, and drown
-        in their rounding.
-        """
-        return not self.precomputed and (self.n <= SMALL_ROWS or not self.single)
-
-    @property
-    def is_share(self) -> bool:
-        """Whether a share of the variance was asked for: the number of components is found on the way."""
-        return self.n_components is not None and self.k is None
 
 
 # ── probes of the kernel on a few rows ──────────────────────────────────────

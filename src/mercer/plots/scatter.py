@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.public import public
+from mercer.estimators.anatomy import is_model
 from mercer.plots import _axes, _labels
 from mercer.views import biplot, checks
 from mercer.views import scores as score_view
 from mercer.views.classes import Classes, classes
-from mercer.views.fitted import is_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

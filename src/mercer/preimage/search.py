@@ -13,7 +13,7 @@ from mercer._core.public import public
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.slopes import FixedPoints
+from mercer.engine.steps import FixedPoints
 from mercer.kernels.slopes import radial_slope
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without

@@ -49,11 +49,8 @@ class MatchedTable(Table):
         return self._table.resident_bytes()
 
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
-        missing, names, filled = (
-            Missing(),
-            self.preparation.numbers,
-            self.preparation.fills is not None,
-        )
+        self.missing = missing = Missing()  # of this pass
+        names, filled = self.preparation.numbers, self.preparation.fills is not None
         for chunk in self._table.chunks(height, start):
             missing.add(chunk, names)
             if self._gaps or filled or not missing.first:
@@ -166,6 +163,8 @@ class Sheet:
         SHA-256 of the rows before they were filled and scaled.
     preparation : Preparation
         What was done to them.
+    filled : (d,) array
+        How many values of each column were missing, and filled in.
     """
 
     rows: Rows
@@ -175,6 +174,7 @@ class Sheet:
     notes: tuple[str, ...]
     digest: str
     preparation: Preparation
+    filled: Array
     id_name: str | None = None
     label_name: str | None = None
     time_format: str | None = None
@@ -260,6 +260,7 @@ def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) 
         rows = lies or TableRows(table, preparation.gappy, columns=names, n_rows=held.n)
         size = format_bytes(held.n_bytes)
         notes.append(f"{size} of rows are more than half of the memory: read anew for every pass")
+    counts = {} if preparation.fills is None else table.missing.counts
     return Sheet(
         rows,
         _joined(ids),
@@ -268,6 +269,7 @@ def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) 
         tuple(notes),
         digest.hex(rows.shape, rows.dtype),
         preparation,
+        np.array([counts.get(name, 0) for name in preparation.features]),
         table.id_name,
         table.label_name,
         table.reading.time_format,

@@ -77,13 +77,13 @@ def _preparation(subject: Subject) -> list[str]:
         lines.append("The detector brings every column to mean 0 and standard deviation 1 itself")
     if made is None:
         return lines
-    if getattr(made, "center", None) is not None:
+    if made.center is not None:
         lines.append("Columns are standardised with the mean and the spread of the training rows")
     elif not lines:
         lines.append("Columns are used in their own units: they were not scaled")
-    if getattr(made, "fills", None) is not None:
+    if made.fills is not None:
         lines.append("Missing values are filled in with numbers learned from the training rows")
-    for column, levels in getattr(made, "categories", ()):
+    for column, levels in made.categories:
         lines.append(
             f"Column {column} became {counted(len(levels), 'column')} of 0 and 1: {few(levels)}"
         )
@@ -128,7 +128,7 @@ def kernel(subject: Subject) -> list[Any]:
     ours, given = subject.fitted.kernel, subject.fitted.given_kernel
     if ours is None and not subject.fitted.is_precomputed:
         if given is not None:  # a drop-in, which keeps what it was given
-            gamma = subject.fitted.given_gamma
+            gamma = vars(subject.fitted.projector).get("gamma_")
             width = "" if gamma is None else f" with gamma={number(gamma)}"
             given = tag("code", str(given))
             return [paragraph("The kernel is ", given, f"{width}, given by hand.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.data.intake import admitted
+from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
 from mercer.monitoring.alarms import Gaps
@@ -141,7 +141,8 @@ class Subject:
         """What the rows go by: the column of ids where the file had one, or their number."""
         if self.ids is None:
             return "row"
-        return str(getattr(self.fitted.preparation, "id", None) or self.id_name)
+        prepared = self.fitted.preparation
+        return self.id_name if prepared is None else prepared.id or self.id_name
 
     @cached_property
     def called(self) -> Any:  # (N,)
@@ -167,6 +168,9 @@ def subject(
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
     fitted = Fitted.of(model, preparation)
+    assert (
+        fitted.k >= 0
+    )  # a pipeline of steps that can't be read says so before its rows are looked at
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
     named, X = fitted.names(names, X), fitted.rows(X)
@@ -231,19 +235,7 @@ def _complete(about: Subject) -> Subject:
 
 def _rows(X: Any) -> Rows:
     source = as_source(X)
-    if source is not None:
-        return source
-    X = admitted(X)
-    if hasattr(X, "indptr"):
-        return X.tocsr()
-    rows = np.asarray(X)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
-        msg = (
-            f"Rows must be a 2-D array of numbers; got {rows.ndim}-D of dtype {rows.dtype}. Pass what the "
-            "model was fitted to, or rows like those."
-        )
-        raise InputError(msg)
-    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    return batch_rows(X, None, what="`X`")[0] if source is None else source
 
 
 def _one_each(what: str, values: Any, n: int, of: str) -> Any:

@@ -207,42 +207,35 @@ class KrylovBasis:
 
 def orthonormal(block: Array, *, drop: float) -> tuple[Array, Array]:
     """W, R with W R = block and WᵀW = I; directions shorter than `drop` are left out."""
-    with np.errstate(over="ignore", invalid="ignore"):  # such a block is scaled first
-        gram = inner(block, block)
+    with np.errstate(over="ignore", invalid="ignore"):  # such a block is scaled
+        gram, size = inner(block, block), 1.0
     longest = math.sqrt(np.diagonal(gram).max(initial=0.0))
-    if max(drop, TINY) < longest < 1.0 / TINY:
-        return _orthonormal_unit(block, gram, drop=drop)
-    size = _size(block)
-    if size * np.sqrt(len(block)) <= drop:
-        return block[:, :0], np.empty((0, block.shape[1]))
-    # Scaled to one, so that squares neither overflow nor vanish.
-    block = block / size
-    w, upper = _orthonormal_unit(block, inner(block, block), drop=drop / size)
-    return w, upper * size
-
-
-def _size(block: Array) -> float:
-    """The largest entry; not finite where one of them is not."""
-    return float(max(block.max(), -block.min())) if block.size else 0.0
-
-
-def _orthonormal_unit(block: Array, gram: Array, *, drop: float) -> tuple[Array, Array]:
+    if not max(drop, TINY) < longest < 1.0 / TINY:
+        size = _size(block)
+        if size * np.sqrt(len(block)) <= drop:
+            return block[:, :0], np.empty((0, block.shape[1]))
+        # Scaled to one, so that squares neither overflow nor vanish.
+        block, drop = block / size, drop / size
+        gram = inner(block, block)
     try:
         upper = np.linalg.cholesky(gram).T
         pivots = np.abs(np.diagonal(upper))
         # Cholesky squares the condition number: on a mild block WᵀW = I to 1e-8, which a second
         # call brings to rounding, and the two are still several times faster than QR.
         if pivots.min() > max(1e-4 * pivots.max(), 10.0 * drop):
-            return times(block, np.linalg.inv(upper)), upper
+            return times(block, np.linalg.inv(upper)), size * upper
     except np.linalg.LinAlgError:
         pass
     q, upper = np.linalg.qr(block)
     left = _left_vectors(upper)
-    upper = (
-        left.T @ upper
-    )  # W R = block whatever the rotation: it only sorts short directions from long
+    upper = left.T @ upper  # W R = block whatever the rotation: it sorts short directions from long
     keep = np.linalg.norm(upper, axis=1) > drop
-    return times(q, left[:, keep]), upper[keep]
+    return times(q, left[:, keep]), size * upper[keep]
+
+
+def _size(block: Array) -> float:
+    """The largest entry; not finite where one of them is not."""
+    return float(max(block.max(), -block.min())) if block.size else 0.0
 
 
 def _left_vectors(upper: Array) -> Array:

@@ -14,7 +14,7 @@ from scipy import linalg
 from mercer._core.observer import SILENT
 from mercer._core.public import public
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.reflections import Reflections
+from mercer.engine.native.matrices import Reflections
 from mercer.engine.threads import LONE_DOT, single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
 

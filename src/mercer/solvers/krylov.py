@@ -18,7 +18,7 @@ from mercer.solvers.dense import Lapack, top_pairs
 from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from mercer._core.observer import Observer, State
     from mercer._core.types import Array, Indices
@@ -241,21 +241,12 @@ class BlockKrylov(Solver):
     ) -> Status:
         """Product after product, until every residual is within the tolerance."""
         basis, block = run.basis, self.width(k, operator.n)
-
-        def noise(
-            k: int,
-        ) -> float:  # of residuals: of half floats, that of what they have multiplied
-            halves = work.eps > HALF_EPS
-            return work.eps * (HALF_NOISE * basis.rough_share(k) if halves else NOISE)
-
         while True:
             observer.keep(lambda: _state(run, operator, work, rng))
             if basis.n_products >= self.max_products:
                 return Status.MAX_PRODUCTS
-            ended = self._advance(run, k, block, noise=noise, rng=rng)
-            if observer.step(
-                basis.n_products, run.schedule.expected, "products", run.schedule.worst
-            ):
+            ended, schedule = self._advance(run, work, k, block, rng=rng), run.schedule
+            if observer.step(basis.n_products, schedule.expected, "products", schedule.worst):
                 ended = ended or Status.STOPPED
             if ended is not None:
                 return ended
@@ -267,10 +258,10 @@ class BlockKrylov(Solver):
     def _advance(
         self,
         run: KrylovRun,
+        work: SymmetricOperator,
         k: int,
         block: int,
         *,
-        noise: Callable[[int], float],
         rng: np.random.Generator,
     ) -> Status | None:
         """After a product: look at the residuals when that is due; say when it is over."""
@@ -281,7 +272,9 @@ class BlockKrylov(Solver):
             basis.inject(block, rng=rng)
         elif basis.size >= k and (exhausted or product >= schedule.due):
             values = basis.ritz(k)[0]
-            worst = schedule.tol * basis.excess(k, schedule.tol, noise(k))
+            # What rounding leaves of residuals; of half floats, of what they have multiplied.
+            noise = HALF_NOISE * basis.rough_share(k) if work.eps > HALF_EPS else NOISE
+            worst = schedule.tol * basis.excess(k, schedule.tol, work.eps * noise)
             schedule.saw(product, worst)
             if worst <= schedule.tol:
                 if run.settled is not None and _same(values, run.settled, schedule.tol):

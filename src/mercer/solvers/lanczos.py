@@ -15,7 +15,7 @@ from mercer._core.observer import SILENT
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.lanczos import CompiledSteps
+from mercer.engine.native.matrices import CompiledSteps
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_residuals
 from mercer.solvers.basis import EPS, ConvergenceSchedule
@@ -175,11 +175,8 @@ class LanczosRun:
     """
 
     def __init__(self, matrix: Array, fixed: Array, *, room: int, rng: np.random.Generator) -> None:
-        self.matrix, self.fixed, self.rng = (
-            np.ascontiguousarray(matrix),
-            fixed,
-            rng,
-        )  # (n, n), (f, n)
+        self.matrix, self.fixed = np.ascontiguousarray(matrix), fixed  # (n, n), (f, n)
+        self.rng = rng
         n, f = len(matrix), len(fixed)
         self.room = min(room, n - f)
         self.basis = np.empty((f + self.room + 1, n))

@@ -1,4 +1,4 @@
-"""What a view asks of a fitted model: the only place that looks inside one."""
+"""What a view asks of a fitted model, and of the preparation of its rows."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from mercer._core.errors import InputError
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
+from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
+from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Rows
-    from mercer.model import Fit
+    from mercer.estimators import KernelPCADetector
     from mercer.monitoring.report import Monitoring
+    from mercer.preprocessing.preparation import Preparation
 
 BLOCK_ENTRIES = 2**21  # numbers in a block of rows
 BLOCK_ROWS = 2**14
-
-
-def is_model(thing: Any) -> bool:
-    """Whether this is a model, and not an array."""
-    return hasattr(thing, "transform") or hasattr(thing, "monitor")
 
 
 @contextmanager
@@ -40,26 +38,27 @@ def unnamed() -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(Anatomy):
     """A fitted model of any kind, and the preparation of its rows where it has one.
 
     Rows are as the model takes them; `raw` brings them back to the units of the file.
     """
 
-    model: Any
-    preparation: Any = None
-    prepared_model: Any = None  # what takes rows as a file has them, where one was given
+    preparation: Preparation | None = None
+    prepared_model: Prepared | None = (
+        None  # what takes rows as a file has them, where one was given
+    )
 
     @classmethod
     def of(cls, model: Any, preparation: Any = None) -> Fitted:
         """Any model; what is not fitted is refused."""
         whole = None
-        if hasattr(model, "steps") and hasattr(model, "named_steps"):  # scikit-learn's Pipeline
+        if is_pipeline(model):
             with suppress(InputError):  # of other steps, or of another library's model: as it is
                 model = Prepared.from_pipeline(model)
-        if hasattr(model, "preparation") and hasattr(model, "model"):
+        if isinstance(model, Prepared):
             whole, preparation, model = model, model.preparation, model.model
-        if not is_model(model) or not hasattr(model, "n_features_in_"):
+        if not is_model(model) or not is_fitted(model):
             got = "None" if model is None else f"a {type(model).__name__} that is not fitted"
             msg = f"A fitted model is needed; got {got}. Call `fit` first."
             raise InputError(msg)
@@ -77,14 +76,18 @@ class Fitted:
         return len(self.eigenvalues)
 
     @property
-    def detector(self) -> Any:
-        """The model, where it is a detector; None otherwise."""
-        return self.model if hasattr(self.model, "monitor") else None
-
-    @property
     def limits(self) -> str:
         """Where alarms of a detector begin, in words."""
-        return str(self.detector._rule.joint(self.detector.limits_))
+        return str(self.judge._rule.joint(self.judge.limits_))
+
+    @property
+    def judge(self) -> KernelPCADetector:
+        """The detector; a model that is none is refused."""
+        if self.detector is None:
+            msg = f"Monitoring needs a detector; got a {type(self.model).__name__}. Fit a "
+            msg += "`KernelPCADetector` to rows of normal operation."
+            raise InputError(msg)
+        return self.detector
 
     @property
     def chose_kernel(self) -> bool:
@@ -95,48 +98,11 @@ class Fitted:
         return isinstance(detector.kernel, str) and detector.kernel == "auto"
 
     @property
-    def projector(self) -> Any:
-        """What gives scores: the model, or the one inside a detector."""
-        return self.model if self.detector is None else self.detector.model_
-
-    @property
-    def fit(self) -> Fit | None:
-        """The evidence; None for a model of another library, which keeps none."""
-        return getattr(self.projector, "fit_", None)
-
-    @property
-    def kernel(self) -> Any:
-        """The kernel with every parameter a number; None for linear PCA."""
-        return getattr(self.projector, "kernel_", None)
-
-    @property
     def given_kernel(self) -> Any:
-        """The kernel as it was asked for."""
-        return getattr(self.projector, "kernel", None)
-
-    @property
-    def given_gamma(self) -> Any:
-        """The width of a kernel that is only a name."""
-        return getattr(self.projector, "gamma_", None)
-
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether the rows are kernel values, not points."""
-        ours = bool(getattr(self.kernel, "is_precomputed", False))
-        return ours or (isinstance(self.given_kernel, str) and self.given_kernel == "precomputed")
-
-    @property
-    def eigenvalues(self) -> Array:  # (k,)
-        """The eigenvalues; the variances where the model has no others."""
-        found = getattr(self.projector, "eigenvalues_", None)
-        found = self.projector.explained_variance_ if found is None else found
-        return np.asarray(found, dtype=np.float64)
-
-    @property
-    def shares(self) -> Array | None:  # (k,)
-        """The share of the whole variance of each component; None where the whole is not known."""
-        found = getattr(self.projector, "explained_variance_ratio_", None)
-        return None if found is None else np.clip(np.asarray(found, dtype=np.float64), 0.0, 1.0)
+        """The kernel as it was asked for; scikit-learn's name for one has its gamma beside it."""
+        if isinstance(self.projector, Evidence) and self.kernel is not None:
+            return self.kernel
+        return self.projector.get_params(deep=False).get("kernel")
 
     @property
     def seed(self) -> Any:
@@ -146,29 +112,15 @@ class Fitted:
     @property
     def image_shape(self) -> tuple[int, int] | None:
         """Height and width, where a row is a picture."""
-        shape = getattr(self.preparation, "image_shape", None)
+        shape = None if self.preparation is None else self.preparation.image_shape
         if shape is None or int(shape[0]) * int(shape[1]) != self.d:
             return None
         return int(shape[0]), int(shape[1])
 
-    @property
-    def has_preimage(self) -> bool:
-        """Whether scores lead back to rows."""
-        known = hasattr(self.projector, "inverse_transform")
-        # scikit-learn's name for a pre-image.
-        known = getattr(self.projector, "fit_inverse_transform", known)
-        return getattr(self.projector, "preimage", known or None) is not None
-
-    @property
-    def measures_distance(self) -> bool:
-        """Whether the distance of a row from the components is known."""
-        return hasattr(self.projector, "reconstruction_error") and not self.is_precomputed
-
     def names(self, given: Any = None, X: Any = None) -> tuple[str, ...]:
         """Names of the d columns: those given, of the preparation, of the fit, of a data frame, or x0, …"""
-        of_fit = getattr(self.model, "feature_names_in_", None)
-        of_frame = getattr(X, "columns", None)
-        for known in (given, getattr(self.preparation, "features", None), of_fit, of_frame):
+        prepared = None if self.preparation is None else self.preparation.features
+        for known in (given, prepared, self.feature_names, getattr(X, "columns", None)):
             if known is not None and len(known) == self.d:
                 return tuple(map(str, known))
         if given is not None:
@@ -180,20 +132,16 @@ class Fitted:
     def rows(self, X: Any) -> Any:
         """Rows as the model takes them; missing cells stay for a detector, which marks their rows."""
         if self.prepared_model is None:
-            columns, own = (
-                getattr(X, "columns", None),
-                getattr(self.model, "feature_names_in_", None),
-            )
+            columns, own = getattr(X, "columns", None), self.feature_names
             if columns is None or not hasattr(X, "to_numpy"):
                 return X
-            if own is not None and list(map(str, columns)) != list(map(str, own)):
+            if own is not None and tuple(map(str, columns)) != own:
                 msg = f"The columns of `X` must be those of the fit, in their order: {', '.join(own)}; got "
                 msg += f"{', '.join(map(str, columns))}."
                 raise InputError(msg)
             return np.asarray(X)
-        return (
-            self.prepared_model.rows if self.detector is None else self.prepared_model.gappy_rows
-        )(X)
+        whole = self.prepared_model
+        return whole.rows(X) if self.detector is None else whole.gappy_rows(X)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
         """All rows, some at a time."""
@@ -239,18 +187,18 @@ class Fitted:
     def monitor(self, rows: Any, **knobs: Any) -> Monitoring:
         """What a detector sees in rows."""
         with unnamed():
-            found: Monitoring = self.detector.monitor(rows, **knobs)
+            found: Monitoring = self.judge.monitor(rows, **knobs)
         return found
 
     def contributions(self, rows: Any) -> Array:  # (b, d) -> (b, d)
         """What each variable adds to the statistic of a detector."""
         with unnamed():
-            return np.asarray(self.detector.contributions(rows))
+            return np.asarray(self.judge.contributions(rows))
 
     def alarm(self, rows: Any) -> Any:  # (b, d) -> (b,)
         """Which rows are alarms."""
         with unnamed():
-            return np.asarray(self.detector.predict(rows)) == -1
+            return np.asarray(self.judge.predict(rows)) == -1
 
     def require_preimage(self, what: str) -> None:
         """Refuse a model whose scores don't lead back to rows."""

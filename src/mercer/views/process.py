@@ -193,10 +193,6 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
     if isinstance(detector, Monitoring):
         return detector
     fitted = Fitted.of(detector)
-    if fitted.detector is None:
-        msg = f"Monitoring needs a detector; got a {type(fitted.model).__name__}. Fit a "
-        msg += "`KernelPCADetector` to rows of normal operation."
-        raise InputError(msg)
     time = index_times(X) if time is None else time
     return fitted.monitor(fitted.rows(X), time=time, names=fitted.names(names, X))
 
@@ -271,7 +267,7 @@ def watched(
 
     `rows` are those without a missing cell, of which `gaps` says where they lie among all.
     """
-    detector = fitted.detector
+    detector = fitted.judge
     blocks = [fitted.monitor(block, names=names, top=0) for _, block in fitted.blocks(rows)]
     seen = Monitoring.joined(blocks)
     alarms = np.flatnonzero(seen.table["alarm"])

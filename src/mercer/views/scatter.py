@@ -10,10 +10,11 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer.estimators.anatomy import is_model
 from mercer.views import checks
 from mercer.views.base import View, listing
 from mercer.views.classes import Classes, alarm_classes, classes
-from mercer.views.fitted import Fitted, is_model, unnamed
+from mercer.views.fitted import Fitted, unnamed
 from mercer.views.wording import count, counted, number, share
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
+from mercer.estimators.anatomy import is_model
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing, span
 from mercer.views.classes import Classes, classes
-from mercer.views.fitted import Fitted, is_model
+from mercer.views.fitted import Fitted
 from mercer.views.scatter import component_names
 from mercer.views.wording import number, share
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.public import public
+from mercer.estimators.anatomy import is_model
 from mercer.solvers.base import Status
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing
-from mercer.views.fitted import Fitted, is_model
+from mercer.views.fitted import Fitted
 from mercer.views.wording import counted, number, power_of_ten, share
 
 if TYPE_CHECKING:

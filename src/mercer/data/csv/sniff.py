@@ -91,19 +91,18 @@ def sniff(
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
     records = list(head.records(mark))
     _require_few(records, source)
-    decimal = reading.decimal
+    cells = _Cells(reading.decimal, frozenset(reading.na_values))
     # A line of units hides what the columns below it are.
-    commas = _has_decimal_commas(records) or (len(records) > 3 and _has_decimal_commas(records[1:]))
-    if decimal == "." and mark != "," and commas:
-        decimal = ","
+    tried = (records, records[1:]) if len(records) > 3 else (records,)
+    if cells.decimal == "." and mark != "," and any(_has_decimal_commas(r, cells) for r in tried):
+        cells = replace(cells, decimal=",")
         notes.append("numbers are written with a decimal comma (guessed)")
     header = reading.header
     if header is None:
-        header = _guess_header(records, decimal, reading, source)
+        header = _guess_header(records, cells, reading, source)
         if not header:
             notes.append("the file is read as one without a header (guessed)")
-    names, unnamed = _names(records, header, source)
-    cells = _Cells(decimal, frozenset(reading.na_values))
+    names, unnamed = _names(records, header, cells, source)
     units = _units(records, header, reading.units_row, cells)
     if units is not None:
         shown, guessed = listed([unit for unit in units if unit]), reading.units_row is None
@@ -113,7 +112,9 @@ def sniff(
     if not rows and whole:
         refuse_data(f"{source} has a header and no rows.", "At least one row is needed.")
     columns = tuple(_column(j, name, rows, cells) for j, name in enumerate(names))
-    return Dialect(mark, decimal, header, columns, tuple(notes), unnamed, units, cells.na_values)
+    return Dialect(
+        mark, cells.decimal, header, columns, tuple(notes), unnamed, units, cells.na_values
+    )
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,14 @@ class _Cells:
 
     def number(self, text: str) -> bool:
         return is_number(text, self.decimal)
+
+    def filled(self, j: int, rows: Sequence[Record]) -> list[str]:
+        """The fields of column j that are not missing."""
+        return [fields[j] for _, fields in rows if j < len(fields) and not self.missing(fields[j])]
+
+    def all_numbers(self, column: list[str]) -> bool:
+        """Whether there are some, and all of them are numbers."""
+        return bool(column) and all(map(self.number, column))
 
 
 def _first_lines(blocks: Iterator[tuple[str, int]]) -> tuple[str, bool]:
@@ -211,11 +220,11 @@ def _guess_delimiter(head: _Head) -> str:
     return max(DELIMITERS, key=merit)  # the comma stands first and wins a tie
 
 
-def _has_decimal_commas(records: list[Record]) -> bool:
+def _has_decimal_commas(records: list[Record], cells: _Cells) -> bool:
     """Whether 3,14 is how the file writes numbers; not if 3.14 is there too, or if all may be thousands."""
     commas: list[str] = []
-    for cells in zip(*(fields for _, fields in records[1:] or records), strict=False):
-        filled = [cell.strip() for cell in cells if not is_missing(cell)]
+    for column in zip(*(fields for _, fields in records[1:] or records), strict=False):
+        filled = [cell.strip() for cell in column if not cells.missing(cell)]
         if any("." in cell for cell in filled) and all(map(is_number, filled)):
             return False
         if filled and all(is_number(cell, ",") for cell in filled):
@@ -223,21 +232,21 @@ def _has_decimal_commas(records: list[Record]) -> bool:
     return bool(commas) and not all(THOUSANDS.fullmatch(cell) for cell in commas)
 
 
-def _guess_header(records: list[Record], decimal: str, reading: Reading, source: str) -> bool:
+def _guess_header(records: list[Record], cells: _Cells, reading: Reading, source: str) -> bool:
     """Names are words, and numbers stand below them; where that does not tell, ask."""
     line, first = records[0]
-    words = [not is_number(cell, decimal) and not is_missing(cell) for cell in first]
+    words = [not cells.number(cell) and not cells.missing(cell) for cell in first]
     if not any(words):
         return False
     asked = {reading.id, reading.label, *(reading.columns or ())} - {None}
     if len(records) == 1 or asked & {cell.strip() for cell in first}:
         return True
-    if all(word or is_missing(cell) for word, cell in zip(words, first, strict=True)):
+    if all(word or cells.missing(cell) for word, cell in zip(words, first, strict=True)):
         return True
-    below = [_filled(j, records[1:]) for j in range(len(first))]
-    if any(word and _all_numbers(below[j], decimal) for j, word in enumerate(words)):
+    below = [cells.filled(j, records[1:]) for j in range(len(first))]
+    if any(word and cells.all_numbers(below[j]) for j, word in enumerate(words)):
         return True
-    if _is_within(first, words, below, decimal):
+    if _is_within(first, words, below, cells):
         return False
     msg = f"{source}: line {line} may be names or the first row: {listed(first)}."
     remedy = (
@@ -246,21 +255,12 @@ def _guess_header(records: list[Record], decimal: str, reading: Reading, source:
     raise DataError.saying(msg, remedy, parameter="header")
 
 
-def _filled(j: int, rows: Sequence[Record], cells: _Cells | None = None) -> list[str]:
-    missing = is_missing if cells is None else cells.missing
-    return [fields[j] for _, fields in rows if j < len(fields) and not missing(fields[j])]
-
-
-def _all_numbers(cells: list[str], decimal: str) -> bool:
-    return bool(cells) and all(is_number(cell, decimal) for cell in cells)
-
-
-def _is_within(first: list[str], words: list[bool], below: list[list[str]], decimal: str) -> bool:
+def _is_within(first: list[str], words: list[bool], below: list[list[str]], cells: _Cells) -> bool:
     """Whether the numbers of the first line are like those below them: wavelengths as names are not."""
     for j, cell in enumerate(first):
-        if words[j] or is_missing(cell):
+        if words[j] or cells.missing(cell):
             continue
-        if len(below[j]) < 5 or not _all_numbers(below[j], decimal):
+        if len(below[j]) < 5 or not cells.all_numbers(below[j]):
             return False
         values = [float(c.replace(",", ".")) for c in below[j]]
         if not min(values) <= float(cell.replace(",", ".")) <= max(values):
@@ -269,7 +269,9 @@ def _is_within(first: list[str], words: list[bool], below: list[list[str]], deci
 
 
 # ── columns ─────────────────────────────────────────────────────────────────
-def _names(records: list[Record], header: bool, source: str) -> tuple[list[str], tuple[int, ...]]:
+def _names(
+    records: list[Record], header: bool, cells: _Cells, source: str
+) -> tuple[list[str], tuple[int, ...]]:
     """The names of all columns, and which of them have none: the first, of row names, and empty ones."""
     first = records[0][1]
     if not header:
@@ -278,7 +280,7 @@ def _names(records: list[Record], header: bool, source: str) -> tuple[list[str],
     unnamed = tuple(j for j, name in enumerate(names) if not name)
     for j in unnamed:
         names[j] = f"column {j + 1}"
-        if j > 0 and _filled(j, records[1:]):
+        if j > 0 and cells.filled(j, records[1:]):
             raise nameless(j, source)
     return names, unnamed
 
@@ -304,11 +306,8 @@ def _units(
     units = tuple(cell.strip() for cell in records[1][1])
     if asked or len(units) != len(records[0][1]):
         return units if asked else None
-    below = [_filled(j, records[2:], cells) for j in range(len(units))]
     beside = [
-        unit
-        for unit, column in zip(units, below, strict=True)
-        if column and all(map(cells.number, column))
+        unit for j, unit in enumerate(units) if cells.all_numbers(cells.filled(j, records[2:]))
     ]
     words = [unit for unit in beside if not cells.missing(unit)]
     return units if words and not any(map(cells.number, words)) else None

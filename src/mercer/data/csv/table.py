@@ -37,26 +37,17 @@ REMEDY = (
 )
 
 
-def open_csv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
-    """A file of fields; the delimiter is guessed unless it is given."""
-    return CsvTable(path, reading, source=f"CSV file {shown}", delimiter=None)
-
-
-def open_tsv(path: Path, reading: Reading, *, shown: str) -> CsvTable:
-    """A file of fields with tabs between them, unless another delimiter is given."""
-    return CsvTable(path, reading, source=f"TSV file {shown}", delimiter="\t")
-
-
 class CsvTable(Table):
     """Lines of fields. Memory is bounded by a block of the file, however long it is."""
 
+    delimiter: str | None = None  # unless another is given; None: it is guessed
     _seeks = True  # whether a pass can begin at a mark
 
-    def __init__(self, path: Path, reading: Reading, *, source: str, delimiter: str | None) -> None:
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self._path, self.source, self.stamp = path, source, Stamp.of(path)
         # Where rows begin that have been met: (row, place in the file).
         self._marks = [(0, self._first_mark(reading))]
-        self._dialect = sniff(self._texts, reading, source=source, delimiter=delimiter)
+        self._dialect = sniff(self._texts, reading, source=source, delimiter=self.delimiter)
         self.named = self._dialect.header
         names = [column.name for column in self._dialect.columns]
         # What is left out here has a note of its own.
@@ -235,6 +226,12 @@ class CsvTable(Table):
             self.told.add(ROUNDED)
             names = [c.name for c in self.columns if c.kind == "number"]
             warn_of_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
+
+
+class TsvTable(CsvTable):
+    """Lines of fields with tabs between them."""
+
+    delimiter = "\t"
 
 
 def _without_unnamed(

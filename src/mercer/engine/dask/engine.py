@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer._core.errors import EngineWarning, MercerWarning, refuse
 from mercer._core.findings import warn
+from mercer._core.memory import lately_available_bytes
 from mercer._core.observer import SILENT
 from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
@@ -105,7 +106,7 @@ class DaskEngine(Engine[ClusterRows]):
         """All workers together; raises where there are none, with other versions, or without the device."""
         workers = list(self.cluster.memory().values())
         free, count = min(each.free_bytes for each in workers), len(workers)
-        lanes, here = sum(each.n_threads for each in workers), self.here.free_bytes
+        lanes, here = sum(each.n_threads for each in workers), lately_available_bytes()
         if self.device is None:
             there = Workers(count, lanes, least=self.least, here_bytes=here)
             own: dict[str, Any] = {"free_bytes": count * free, "workers": there}

@@ -15,12 +15,11 @@ from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import NOTHING_KEPT, Mergeable, TileStore
 from mercer.engine.dask import devices
 from mercer.engine.dask.interrupt import interruptible
-from mercer.engine.explained import ExplainSections
 from mercer.engine.features import SquareFeatures
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, SquareSections
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE
 

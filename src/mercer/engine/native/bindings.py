@@ -7,11 +7,14 @@ import math
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.engine.native.build import NAME
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
 
 # From the widest vectors to what every processor has.
 ISAS = ("avx512", "avx2", "plain")
@@ -21,39 +24,33 @@ ALIGNMENT = 64  # bytes, those of the widest vector
 _int, _double, _pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 # Operations, as tiles.cpp counts them.
-PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP, ADD, MULTIPLY, OUTER, CONSTANT = range(
-    12
-)
-KEEP, TAKE, SMOOTH = range(12, 15)
+PAIR, AFFINE, EXP, TANH, ROOT, WHOLE_POWER, POWER, POLY_EXP = range(8)
+ADD, MULTIPLY, OUTER, CONSTANT, KEEP, TAKE, SMOOTH = range(8, 15)
 BLOCKS = 3  # of squares that are in memory
+TICKETS = 16  # that the caller draws at a time: between two such draws Python looks at signals
+# What threads may be at work on, with the number of them. Ctrl-C can strike between any two lines of Python;
+# then they finish a job that nobody waits for, in memory that must not be freed before.
+_RUNNING: dict[int, tuple[ctypes.c_int64, Any]] = {}
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3, "weights": 0}
+
+
+def laid_out(names: str) -> list[tuple[str, Any]]:
+    """Fields of a structure, as the library's sources have them: *pointers, .doubles and whole numbers."""
+    kinds = {"*": _pointer, ".": _double}
+    return [(name.lstrip("*."), kinds.get(name[0], _int)) for name in names.split()]
 
 
 class Rows(ctypes.Structure):
     """Rows as they lie in memory, packed block by block as tiles need them."""
 
-    _fields_ = (
-        ("numbers", _pointer),
-        ("n", _int),
-        ("down", _int),
-        ("along", _int),
-        ("single", _int),
-        ("which", _pointer),
-        ("origin", _pointer),
-        ("unit", _int),
-    )
+    _fields_ = laid_out("*numbers n down along single *which *origin unit")
 
 
 class Leaf(ctypes.Structure):
     """A quantity of two rows, and the rows of both sides: packed, or as they are."""
 
     _fields_ = (
-        ("kind", _int),
-        ("columns", _int),
-        ("left", _pointer),
-        ("right", _pointer),
-        ("left_norms", _pointer),
-        ("right_norms", _pointer),
+        *laid_out("kind columns *left *right *left_norms *right_norms"),
         ("left_rows", ctypes.POINTER(Rows)),
         ("right_rows", ctypes.POINTER(Rows)),
     )
@@ -62,65 +59,29 @@ class Leaf(ctypes.Structure):
 class Op(ctypes.Structure):
     """An operation on the last tile of a stack of tiles, or on the last two."""
 
-    _fields_ = (
-        ("code", _int),
-        ("number", _int),
-        ("a", _double),
-        ("b", _double),
-        ("left", _pointer),
-        ("right", _pointer),
-    )
+    _fields_ = laid_out("code number .a .b *left *right")
 
 
 class Explained(ctypes.Structure):
     """Columns W of a factor, and where goes what they explain of rows."""
 
-    _fields_ = (
-        ("w", _pointer),
-        ("panels", _int),
-        ("height", _int),
-        ("before", _int),
-        ("weights", _pointer),
-        ("rows", _pointer),
-        ("energies", _pointer),
-        ("offset", _int),
-    )
+    _fields_ = laid_out("*w panels height before *weights *rows *energies offset")
 
 
 class Pulls(ctypes.Structure):
     """What a tile weighs: derivatives of a quantity in its rows, and itself."""
 
-    _fields_ = (
-        ("kind", _int),
-        ("columns", _int),
-        ("left", _pointer),
-        ("right", _pointer),
-        ("sums", _pointer),
-        ("sizes", _pointer),
-    )
+    _fields_ = laid_out("kind columns *left *right *sums *sizes")
 
 
 class Squares(ctypes.Structure):
     """A sum CᵀC over blocks of rows of C, which are tiles about their means."""
 
     _fields_ = (
-        ("centred", _pointer),
-        ("wide", _int),
-        ("height", _int),
-        ("tiles", _int),
-        ("blocks", _int),
-        ("weights", _pointer),
-        ("means", _pointer),
-        ("width", _int),
-        ("so_far", _pointer),
-        ("sums", _pointer),
-        ("panels", _int),
-        ("group", _int),
-        ("products", _int),
-        ("made", _pointer),
-        ("used", _pointer),
-        ("added", _pointer),
-        ("merged", _int),
+        *laid_out(
+            "*centred wide height tiles blocks *weights *means width *so_far *sums panels group"
+        ),
+        *laid_out("products *made *used *added merged"),
         ("rows", _int * BLOCKS),
     )
 
@@ -131,136 +92,51 @@ class Job(ctypes.Structure):
     _fields_ = (
         ("leaves", ctypes.POINTER(Leaf)),
         ("ops", ctypes.POINTER(Op)),
-        ("n_ops", _int),
-        ("depth", _int),
-        ("rows", _int),
-        ("columns", _int),
-        ("panels", _int),
-        ("symmetric", _int),
-        ("group", _int),
-        ("v", _pointer),
-        ("vectors", _int),
-        ("sums", _pointer),
-        ("other_sums", _pointer),
-        ("matrix", _pointer),
-        ("stride", _int),
+        *laid_out("n_ops depth rows columns panels symmetric group"),
+        *laid_out("*v vectors *sums *other_sums *matrix stride"),
         ("squares", ctypes.POINTER(Squares)),
         ("explained", ctypes.POINTER(Explained)),
         ("pulls", ctypes.POINTER(Pulls)),
-        ("exact", _pointer),
-        ("n_exact", _int),
-        ("rounded", _pointer),
-        ("codes", _pointer),
-        ("scales", _pointer),
-        ("diagonals", _pointer),
+        *laid_out("*exact n_exact *rounded *codes *scales *diagonals"),
         ("minus", ctypes.c_float),
         ("from_rounded", ctypes.c_int32),
-        ("made", _pointer),
-        ("n_tickets", _int),
-        ("ticket", _int),
-        ("stop", _int),
-        ("done", _pointer),
+        *laid_out("*made n_tickets ticket stop *done"),
     )
 
 
 class Thin(ctypes.Structure):
     """A product Y += T V of a stored matrix and a thin one."""
 
-    _fields_ = (
-        ("t", _pointer),
-        ("m", _int),
-        ("n", _int),
-        ("down", _int),
-        ("along", _int),
-        ("v", _pointer),
-        ("v_stride", _int),
-        ("vectors", _int),
-        ("back", _int),
-        ("y", _pointer),
-        ("y_stride", _int),
-        ("y_group", _int),
-        ("height", _int),
-        ("length", _int),
-        ("n_tickets", _int),
-        ("ticket", _int),
-        ("stop", _int),
+    _fields_ = laid_out(
+        "*t m n down along *v v_stride vectors back *y y_stride y_group height length n_tickets ticket stop"
     )
 
 
 class LeftOut(ctypes.Structure):
     """Penalties of a ridge, by the tridiagonal form of its kernel matrix."""
 
-    _fields_ = (
-        ("q", _pointer),
-        ("n", _int),
-        ("stride", _int),
-        ("diagonal", _pointer),
-        ("off", _pointer),
-        ("x", _pointer),
-        ("columns", _int),
-        ("alphas", _pointer),
-        ("penalties", _int),
-        ("pivots", _pointer),
-        ("below", _pointer),
-        ("inverse", _pointer),
-        ("targets", _pointer),
-        ("errors", _pointer),
+    _fields_ = laid_out(
+        "*q n stride *diagonal *off *x columns *alphas penalties *pivots *below *inverse *targets *errors"
     )
 
 
 class Reduction(ctypes.Structure):
     """A small symmetric matrix, on its way to a tridiagonal one."""
 
-    _fields_ = (
-        ("a", _pointer),
-        ("n", _int),
-        ("stride", _int),
-        ("diagonal", _pointer),
-        ("off", _pointer),
-        ("q", _pointer),
-        ("room", _pointer),
-        ("rows", _pointer),
-        ("count", _int),
-    )
+    _fields_ = laid_out("*a n stride *diagonal *off *q *room *rows count")
 
 
 class Beside(ctypes.Structure):
     """A penalty of a ridge, and scores near those of some rows."""
 
-    _fields_ = (
-        ("q", _pointer),
-        ("seen", _pointer),
-        ("n", _int),
-        ("stride", _int),
-        ("pivots", _pointer),
-        ("below", _pointer),
-        ("x", _pointer),
-        ("columns", _int),
-        ("inverse", _pointer),
-        ("targets", _pointer),
-        ("said", _pointer),
-    )
+    _fields_ = laid_out("*q *seen n stride *pivots *below *x columns *inverse *targets *said")
 
 
 class Steps(ctypes.Structure):
     """Steps of Lanczos, as far as they are done."""
 
-    _fields_ = (
-        ("matrix", _pointer),
-        ("n", _int),
-        ("basis", _pointer),
-        ("fixed", _int),
-        ("row", _int),
-        ("alpha", _pointer),
-        ("beta", _pointer),
-        ("size", _int),
-        ("end", _int),
-        ("scale", _double),
-        ("least", _double),
-        ("most", _double),
-        ("eps", _double),
-        ("w", _pointer),
-        ("along", _pointer),
+    _fields_ = laid_out(
+        "*matrix n *basis fixed row *alpha *beta size end .scale .least .most .eps *w *along"
     )
 
 
@@ -275,44 +151,59 @@ class Library:
             found.restype, found.argtypes = result, arguments
             return found
 
+        def both(name: str, *signature: Any) -> dict[np.dtype[Any], Any]:  # by precision
+            wide, narrow = (function(f"{name}{bits}", *signature) for bits in (64, 32))
+            return {np.dtype(np.float64): wide, np.dtype(np.float32): narrow}
+
         if function("job", _int)() != ctypes.sizeof(Job):
             msg = "The library was built from another source."
             raise AttributeError(msg)
         self.vector_bytes = int(function("bytes", _int)())
-        self.panel = {
-            np.dtype(np.float64): int(function("panel64", _int)()),
-            np.dtype(np.float32): int(function("panel32", _int)()),
-        }
-        run = (_int, ctypes.POINTER(Job), _pointer, _int)
-        self.run = {
-            np.dtype(np.float64): function("run64", *run),
-            np.dtype(np.float32): function("run32", *run),
-        }
-        pack = (None, ctypes.POINTER(Rows), _int, _int, _pointer, _pointer)
-        self.pack = {
-            np.dtype(np.float64): function("pack64", *pack),
-            np.dtype(np.float32): function("pack32", *pack),
-        }
-        thin = (_int, ctypes.POINTER(Thin), _pointer, _int)
-        self.thin = {
-            np.dtype(np.float64): function("thin64", *thin),
-            np.dtype(np.float32): function("thin32", *thin),
-        }
+        self.panel = {dtype: int(panel()) for dtype, panel in both("panel", _int).items()}
+        self.run = both("run", _int, ctypes.POINTER(Job), _pointer, _int)
+        self.pack = both("pack", None, ctypes.POINTER(Rows), _int, _int, _pointer, _pointer)
+        self.thin = both("thin", _int, ctypes.POINTER(Thin), _pointer, _int)
+        self.function = both("function", None, _int, _pointer, _pointer, _int, _double)
         self.left_out = function("left_out", None, ctypes.POINTER(LeftOut))
         self.beside = function("beside", None, ctypes.POINTER(Beside))
         self.reduce = function("reduce", None, ctypes.POINTER(Reduction))
         self.turn_back = function("turn_back", None, ctypes.POINTER(Reduction))
         self.lanczos = function("lanczos", _int, ctypes.POINTER(Steps))
         self.targets = int(function("targets", _int)())
-        apply = (None, _int, _pointer, _pointer, _int, _double)
-        self.function = {
-            np.dtype(np.float64): function("function64", *apply),
-            np.dtype(np.float32): function("function32", *apply),
-        }
         self.started, self.ended = library.mercer_started, library.mercer_ended
         self.started.restype = _pointer
         self.started.argtypes = (_pointer, _pointer, _pointer, _int, _int, ctypes.POINTER(_int))
         self.ended.restype, self.ended.argtypes = None, (_pointer,)
+
+    def drawn(
+        self, work: Any, job: Any, scratch: Array, *, holding: Any, tickets: int = TICKETS
+    ) -> None:
+        """All tickets of a job, by the caller and as many threads as `scratch` has rows beside the first.
+
+        The threads are the job's own, and end with it. ``holding`` is whatever the job points into.
+        """
+        n_threads, pointer, own = len(scratch), ctypes.byref(job), address(scratch[0])
+        if n_threads == 1:
+            while work(pointer, own, tickets) == tickets:
+                pass
+            return
+        for key, (at_work, _) in list(_RUNNING.items()):  # what was left behind, and is over
+            if at_work.value == 0:
+                _RUNNING.pop(key, None)
+        running = ctypes.c_int64(1)
+        _RUNNING[id(running)] = running, (job, scratch, holding)
+        function, rest = ctypes.cast(work, _pointer), scratch[1:]
+        where = address(rest), rest.strides[0]
+        team = self.started(function, pointer, *where, n_threads - 1, running)
+        try:
+            while work(pointer, own, tickets) == tickets:
+                pass
+        except BaseException:
+            job.stop = 1
+            raise
+        finally:
+            self.ended(team)
+            _RUNNING.pop(id(running), None)
 
 
 def address(array: Any) -> int:

@@ -5,32 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import numpy as np
 
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Facts, Mergeable
-from mercer.engine.explained import ExplainSections
+from mercer.engine.base import FLOAT32, FLOAT64, Facts, Mergeable
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.explained import explained
-from mercer.engine.native.passes import (
-    BLOCK,
-    COLUMNS,
-    FEW_ROWS,
-    Rectangle,
-    Symmetric,
-    Written,
-)
+from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import squared
 from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
-from mercer.engine.slopes import Pulls
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
@@ -40,8 +31,8 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.tiles import Part
+    from mercer.engine.base import FoldAdvice, RowStep, Step, TileKernel
+    from mercer.engine.numpy import HostCutting
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -90,8 +81,7 @@ class NativeEngine(NumpyEngine):
         """What it is, how wide, and which kernels it runs."""
         native = compiled()
         panel = 1 if native is None else native.panel[FLOAT32]
-        cache = BLOCK * BLOCK * 8
-        return Facts("native", self.lanes, self.free_bytes, _why_not, cache, False, panel)
+        return Facts("native", self.lanes, None, _why_not, BLOCK * BLOCK * 8, False, panel)
 
     @property
     def tile_bytes(self) -> int:
@@ -101,9 +91,8 @@ class NativeEngine(NumpyEngine):
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
         """Why NumPy computes on these rows, in words; None where tiles are compiled."""
         if not isinstance(x, np.ndarray):
-            return (
-                f"{'sparse rows' if hasattr(x, 'nnz') else 'rows in a file'} have no compiled tiles"
-            )
+            kind = "sparse rows" if hasattr(x, "nnz") else "rows in a file"
+            return f"{kind} have no compiled tiles"
         program = program_of(kernel)
         return program if isinstance(program, str) else out_of_range(x, program)
 
@@ -112,19 +101,13 @@ class NativeEngine(NumpyEngine):
         x: Rows,
         kernel: TileKernel,
         dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
-        part: Part = WHOLE,
+        **cutting: Unpack[HostCutting],
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
         plain = isinstance(x, np.ndarray) and x.ndim == 2
         if native is None or isinstance(program, str) or not plain or out_of_range(x, program):
-            return super().load(
-                x, kernel, dtype, width=width, sliced=sliced, store=store, part=part
-            )
+            return super().load(x, kernel, dtype, **cutting)
         # The library reads rows of its own precisions, at whole numbers.
         if not x.flags.aligned or any(step % x.itemsize for step in x.strides):
             x = x.copy()
@@ -134,9 +117,9 @@ class NativeEngine(NumpyEngine):
         # rows, which are in one tile, are packed by it.
         columns = [leaf.columns for leaf in program.leaves]
         packed = sum(x.shape[1] if c is None else len(c) for c in columns)
-        sliced = sliced or packed > x.shape[1] or len(x) <= FEW_ROWS
+        sliced = cutting.pop("sliced", False) or packed > x.shape[1] or len(x) <= FEW_ROWS
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
-        return NativeRows(x, dtype, width, store, part, **own)
+        return NativeRows(x, dtype, **own, **cutting)
 
     def times(self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array) -> Array:
         """k(X, Z) @ V, in slices of X: what is packed and summed of them is a part of memory."""
@@ -151,7 +134,7 @@ class NativeEngine(NumpyEngine):
             if not isinstance(part, NativeRows):
                 return super().times(kernel, x, z, v)
             for j in row_slices(v.shape[1], COLUMNS):
-                product[i, j] = Rectangle(part, z, v[:, j]).run(self._threads(kernel))
+                product[i, j] = Rectangle(part, z).times(v[:, j], self._threads(kernel))
         # Values out of range, which NumPy knows how to reach, or to refuse in words.
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
@@ -165,7 +148,7 @@ class NativeEngine(NumpyEngine):
             part = self.load(rows, kernel, x.dtype)
             if not isinstance(part, NativeRows):
                 return None
-            tile = Written(part, z).run(self._threads(kernel))
+            tile = Rectangle(part, z).matrix(self._threads(kernel))
             if tile is None:
                 return None
             product[i] = wide_times(tile, v, n_threads=self._threads(kernel))
@@ -175,7 +158,7 @@ class NativeEngine(NumpyEngine):
         """k(X, Z) as a new array; in a thread of a pass, on that thread."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if isinstance(rows, NativeRows) and isinstance(points, NativeRows):
-            matrix = Written(rows, points).run(self._threads(kernel))
+            matrix = Rectangle(rows, points).matrix(self._threads(kernel))
             if matrix is not None:
                 return matrix
         return super().tile(kernel, x, z)
@@ -185,20 +168,16 @@ class NativeEngine(NumpyEngine):
         x: Rows,
         step: Step[S],
         *,
-        width: int | None = None,
-        height: int | None = None,
-        parallel: bool = True,
         observer: Observer = SILENT,
+        **advice: Unpack[FoldAdvice],
     ) -> S:
         """Steps of low-rank fits by compiled products; all others on threads, as NumPy has them."""
         if (work := COMPILED.get(type(step))) is not None:
-            n_threads = self.lanes if parallel else 1
+            n_threads = self.lanes if advice.get("parallel", True) else 1
             found = work(self, step, x, n_threads=n_threads, observer=observer)
             if found is not None:
                 return cast("S", found)
-        return super().fold(
-            x, step, width=width, height=height, parallel=parallel, observer=observer
-        )
+        return super().fold(x, step, observer=observer, **advice)
 
     def map(
         self,
@@ -259,10 +238,8 @@ class NativeEngine(NumpyEngine):
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
-        x.tiles, x.host = (
-            None,
-            super().load(x.rows, kernel, x.dtype, width=x.width, sliced=x.sliced, store=x.store),
-        )
+        own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
+        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, **own)
 
 
 def _is_finite(matrix: Array) -> bool:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import row_blocks
-from mercer.engine.explained import Explained
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import aligned
 from mercer.engine.native.passes import Pass
 from mercer.engine.native.rows import NativeRows
+from mercer.engine.steps import Explained
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.explained import ExplainSections
     from mercer.engine.numpy import NumpyEngine
+    from mercer.engine.steps import ExplainSections
 
 # Rows of a float64 tile: their columns of F stay in a core's own cache.
 TILE = 96

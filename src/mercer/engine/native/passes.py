@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy as np
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
-from mercer.engine.native.bindings import Job, address, aligned
+from mercer.engine.native.bindings import TICKETS, Job, address, aligned
 from mercer.engine.native.program import Step
-from mercer.engine.native.team import TICKETS, drawn
 from mercer.engine.tiles import WHOLE, places
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mercer._core.types import Array, Indices
     from mercer.engine.native.program import Leaf, Program
     from mercer.engine.native.rows import NativeRows
@@ -30,6 +31,7 @@ FEW_ROWS = (
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
 ROW_BLOCKS, GROUP, SUMS_BYTES = 32, 16, 2**24
+NOTHING: Mapping[Leaf, tuple[NativeRows, NativeRows]] = MappingProxyType({})
 
 
 class Pass:
@@ -43,6 +45,7 @@ class Pass:
         minus: float = 0.0,
         block: int | None = None,
         program: Program | None = None,
+        beside: Mapping[Leaf, tuple[NativeRows, NativeRows]] = NOTHING,
     ) -> None:
         self.x, self.z, self.native, self.room = x, z, x.native, x.room
         self.dtype, self.panel = x.dtype, x.panel
@@ -50,10 +53,10 @@ class Pass:
         # Rows that stay are packed about an origin of their own; those that meet them join.
         origin = x.origin if z.width is None and x.width is not None else z.origin
         self._alive: list[Any] = []
-        self._packing = 0  # numbers of a row that tiles pack for themselves
+        packing = 0  # numbers of a row that tiles pack for themselves
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            left, right = self._sides(leaf)
+            left, right = beside.get(leaf, (x, z))  # the rows that a quantity is of
             columns = left.d if leaf.columns is None else len(leaf.columns)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", left), ("right", right)):
@@ -63,14 +66,14 @@ class Pass:
                     raw = rows.raw(leaf, origin, self._alive)
                     self._alive.append(raw)
                     setattr(to, f"{side}_rows", ctypes.pointer(raw))
-                    self._packing = max(self._packing, columns + 1)
+                    packing = max(packing, columns + 1)
                 else:
                     packed, norms = rows.packed(leaf, origin)
                     setattr(to, side, self._address(packed))
                     setattr(to, f"{side}_norms", self._address(norms))
-        steps, kept = _shared(program.steps)
+        steps, kept = program.shared
         if minus:
-            steps.append(Step(lib.AFFINE, b=-minus))
+            steps = [*steps, Step(lib.AFFINE, b=-minus)]
         ops = (lib.Op * len(steps))()
         for op, step in zip(ops, steps, strict=True):
             op.code, op.number, op.a, op.b = step.code, step.number, step.a, step.b
@@ -91,12 +94,9 @@ class Pass:
             panels=panels,
         )
         self.side = panels * self.panel  # rows of a tile
+        # Of a thread's own memory: a stack of tiles, and rows that are packed for one of them.
+        self.numbers = self.side * ((program.depth + kept) * self.side + 2 * packing)
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
-
-    def _sides(self, leaf: Leaf) -> tuple[NativeRows, NativeRows]:
-        """The rows that a quantity is of."""
-        del leaf
-        return self.x, self.z
 
     def _address(self, array: Array | Indices) -> int:
         self._alive.append(array)
@@ -111,11 +111,6 @@ class Pass:
         self.job.v, self.job.vectors = self._address(padded), vectors
         return vectors * width
 
-    @property
-    def numbers(self) -> int:
-        """Of a thread's own memory: a stack of tiles, and rows that are packed for one of them."""
-        return self.side * (int(self.job.depth) * self.side + 2 * self._packing)
-
     def _drawn(self, n_threads: int, *, beyond: int = 0, tickets: int = TICKETS) -> None:
         """All tickets, on so many threads; with numbers `beyond` those that every pass needs.
 
@@ -125,7 +120,7 @@ class Pass:
         shape = n_threads, self.numbers + beyond
         scratch = self.room("scratch", shape, self.dtype, zero=False)
         work = self.native.run[self.dtype]
-        drawn(self.native, work, job, scratch, holding=self, tickets=tickets)
+        self.native.drawn(work, job, scratch, holding=self, tickets=tickets)
 
     def _grouped(self, width: int) -> Array:  # (groups, rows, width)
         """Sums of so many numbers a row, for each group of blocks of columns that is a ticket."""
@@ -137,58 +132,32 @@ class Pass:
         return self.room("sums", (groups, below * self.side, width), np.float64)
 
 
-def _shared(steps: list[Step]) -> tuple[list[Step], int]:
-    """The steps, with tiles kept of quantities that are needed more than once; how many are."""
-    uses = Counter(step.number for step in steps if step.code == lib.PAIR)
-    kept: dict[int, int] = {}
-    out: list[Step] = []
-    for step in steps:
-        again = step.code == lib.PAIR and step.number in kept
-        out.append(Step(lib.TAKE, number=kept[step.number]) if again else step)
-        if step.code == lib.PAIR and uses[step.number] > 1 and not again:
-            kept[step.number] = len(kept)
-            out.append(Step(lib.KEEP, number=kept[step.number]))
-    return out, len(kept)
-
-
 class Rectangle(Pass):
-    """k(X, Z) @ V."""
+    """k(X, Z): with the steps of a pass over rows the points are packed for each block anew.
 
-    def __init__(self, x: NativeRows, z: NativeRows, v: Array) -> None:
-        super().__init__(x, z)
-        self.dtype_out = np.result_type(x.dtype, v)
-        self.k = v.shape[1]
-        self.sums = self._grouped(self._right_side(v, self.dtype))
-        self.job.sums = self._address(self.sums)
-
-    def run(self, n_threads: int) -> Array:
-        """The product."""
-        self._drawn(n_threads)
-        parts = self.sums[:, : self.x.n, : self.k]
-        return np.add.reduce(parts, axis=0).astype(self.dtype_out, copy=False)
-
-
-class Written(Pass):
-    """[k(x_i, z_j)], for the steps of a pass over rows.
-
-    Points are packed for each block anew: they are few, and a block has thousands of rows. So nothing is
-    remembered from block to block, and a step that holds the engine can be pickled.
+    They are few, and a block has thousands of rows. So nothing is remembered from block to block, and a step
+    that holds the engine can be pickled.
     """
 
-    def __init__(self, x: NativeRows, z: NativeRows) -> None:
-        super().__init__(x, z)
-        self.matrix = np.empty((x.n, z.n), dtype=x.dtype)
-        job, (below, beside) = self.job, self.blocks
-        job.matrix, job.stride = self._address(self.matrix), z.n
-        job.group, job.n_tickets = beside, below  # a ticket is a block of rows against all points
+    def times(self, v: Array, n_threads: int) -> Array:
+        """k(X, Z) @ V."""
+        sums = self._grouped(self._right_side(v, self.dtype))
+        self.job.sums = self._address(sums)
+        self._drawn(n_threads)
+        parts = sums[:, : self.x.n, : v.shape[1]]
+        return np.add.reduce(parts, axis=0).astype(np.result_type(self.dtype, v), copy=False)
 
-    def run(self, n_threads: int) -> Array | None:
+    def matrix(self, n_threads: int) -> Array | None:
         """The matrix; None where values are out of range, which NumPy knows how to reach or to refuse."""
+        matrix = np.empty((self.x.n, self.z.n), dtype=self.dtype)
+        job, (below, beside) = self.job, self.blocks
+        job.matrix, job.stride = self._address(matrix), self.z.n
+        job.group, job.n_tickets = beside, below  # a ticket is a block of rows against all points
         self._drawn(n_threads)
         # A finite sum has finite terms; an infinite one may have, and is looked through.
         with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite(self.matrix.sum()) or np.isfinite(self.matrix).all()
-        return self.matrix if finite else None
+            finite = np.isfinite(matrix.sum()) or np.isfinite(matrix).all()
+        return matrix if finite else None
 
 
 class Kept:
@@ -204,10 +173,8 @@ class Kept:
         self.rounded = self.codes = self.scales = self.diagonals = None
         if rounding is not None and rounding.packed:
             self.codes = aligned((n, entries), np.uint16)
-            self.scales, self.diagonals = (
-                np.zeros((n, 2), dtype=np.float32),
-                np.zeros(work.x.n, dtype=np.float32),
-            )
+            self.scales = np.zeros((n, 2), dtype=np.float32)
+            self.diagonals = np.zeros(work.x.n, dtype=np.float32)
         elif rounding is not None:
             self.rounded = aligned((n, entries), np.float32)
         self.complete = rounding is not None or self.n_exact == n
@@ -226,11 +193,9 @@ class Symmetric(Pass):
     def times(self, v: Array, n_threads: int, *, rough: bool) -> Array:
         """K @ V in the dtype of V."""
         if v.shape[1] > COLUMNS:
-            slices = row_slices(v.shape[1], COLUMNS)
-            part = self.x.part
-            return np.hstack(
-                [Symmetric(self.x, part).times(v[:, j], n_threads, rough=rough) for j in slices]
-            )
+            parts = (v[:, j] for j in row_slices(v.shape[1], COLUMNS))
+            own = self.x, self.x.part
+            return np.hstack([Symmetric(*own).times(p, n_threads, rough=rough) for p in parts])
         job, store = self.job, self.x.store
         if store.keep_bytes or store.rounding is not None:
             if self.x.tiles is None:

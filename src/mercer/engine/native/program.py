@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,6 +86,20 @@ class Program:
             msg = f"its formula needs {program.depth} tiles at a time, more than {most_tiles}"
             raise NotCompiledError(msg)
         return program
+
+    @cached_property
+    def shared(self) -> tuple[list[Step], int]:
+        """The steps, with tiles kept of quantities that are needed more than once; how many are."""
+        uses = Counter(step.number for step in self.steps if step.code == lib.PAIR)
+        kept: dict[int, int] = {}
+        out: list[Step] = []
+        for step in self.steps:
+            again = step.code == lib.PAIR and step.number in kept
+            out.append(Step(lib.TAKE, number=kept[step.number]) if again else step)
+            if step.code == lib.PAIR and uses[step.number] > 1 and not again:
+                kept[step.number] = len(kept)
+                out.append(Step(lib.KEEP, number=kept[step.number]))
+        return out, len(kept)
 
     def _write(self, expr: f.Expr, columns: Columns, under: int) -> None:  # noqa: PLR0912  (a case, a rule)
         """The steps of a part, whose result is the tile above `under` others."""

@@ -19,11 +19,9 @@ from mercer.engine.shifted import blur_of, centre_of
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.engine.base import TileStore
     from mercer.engine.native.bindings import Library
     from mercer.engine.native.passes import Kept
     from mercer.engine.native.program import Leaf, Program
-    from mercer.engine.tiles import Part
 
 
 # Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept. Where
@@ -41,17 +39,16 @@ class NativeRows(HostRows):
         self,
         rows: Array,
         dtype: Any,
-        width: int | None,
-        store: TileStore,
-        part: Part,
         *,
         sliced: bool,
         program: Program,
         native: Library,
+        **cutting: Any,
     ) -> None:
-        super().__init__(rows, dtype, width, store, part)
+        super().__init__(rows, dtype, **cutting)
         self.program, self.native, self.sliced = program, native, sliced
         self.panel = native.panel[self.dtype]
+        self.panels = -(-self.n // self.panel)
         self._packed: dict[Leaf, tuple[Array, Array]] = {}  # about their own origin
         self._rooms: dict[str, Array] = {}
         self.parts: dict[int, HostRows] = {}  # of many rows, by their first
@@ -67,18 +64,14 @@ class NativeRows(HostRows):
         centre = centre_of(self.rows)
         # Mostly a bound on the blur is small enough, and the columns need not be looked at.
         eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
-        if self._blurred(eps * math.sqrt(centre @ centre)):
-            blur, _ = blur_of(self.rows, centre, self.dtype)
-            return np.zeros_like(centre) if self._blurred(blur) else centre
-        return centre
-
-    def _blurred(self, blur: float) -> bool:
-        return math.sqrt(self.program.sharpest) * 2.0 * blur > BLUR[self.dtype]
-
-    @property
-    def panels(self) -> int:
-        """The number of panels."""
-        return -(-self.n // self.panel)
+        sharp, most = 2.0 * math.sqrt(self.program.sharpest), BLUR[self.dtype]
+        if sharp * (eps * math.sqrt(centre @ centre)) <= most:
+            return centre
+        return (
+            np.zeros_like(centre)
+            if sharp * blur_of(self.rows, centre, self.dtype)[0] > most
+            else centre
+        )
 
     def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""
@@ -92,10 +85,12 @@ class NativeRows(HostRows):
     def room(self, name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = True) -> Array:
         """Memory that is used again: fresh pages would be faulted in by all threads at once.
 
-        Beyond `_most_room` it is given back after its product, which takes far longer than its pages: it
-        would lie there while the same rows are multiplied in another precision.
+        Much of it is given back after its product, which takes far longer than its pages: it would lie there
+        while the same rows are multiplied in another precision.
         """
-        if math.prod(shape) * np.dtype(dtype).itemsize > self._most_room:
+        anew = self.width is not None and (self.tiles is None or not self.tiles.complete)
+        most = min(ROOM_BYTES, ANEW_BYTES) if anew else ROOM_BYTES
+        if math.prod(shape) * np.dtype(dtype).itemsize > most:
             self._rooms.pop(name, None)
             return np.asarray(aligned(shape, dtype, zero=zero))
         found = self._rooms.get(name)
@@ -108,12 +103,6 @@ class NativeRows(HostRows):
     def stays(self, room: Array) -> bool:
         """Whether a room is used again."""
         return any(room is each for each in self._rooms.values())
-
-    @property
-    def _most_room(self) -> int:
-        """Bytes of a room that stays."""
-        anew = self.width is not None and (self.tiles is None or not self.tiles.complete)
-        return min(ROOM_BYTES, ANEW_BYTES) if anew else ROOM_BYTES
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
         """1/√u(x, x) of each row, and 0 where that is zero."""
@@ -143,10 +132,8 @@ class NativeRows(HostRows):
 
     def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         alive: list[Any] = []
-        raw, d = (
-            self.raw(leaf, origin, alive),
-            self.d if leaf.columns is None else len(leaf.columns),
-        )
+        raw = self.raw(leaf, origin, alive)
+        d = self.d if leaf.columns is None else len(leaf.columns)
         out = aligned((self.panels, d, self.panel), self.dtype)
         norms = aligned((self.panels, self.panel), self.dtype)
         work = self.native.pack[self.dtype]

@@ -16,23 +16,21 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT
+from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import aligned
 from mercer.engine.native.derived import derivative, length_slopes, of_columns, quantities, spread
 from mercer.engine.native.passes import BLOCK, GROUP, SUMS_BYTES, Pass
 from mercer.engine.native.program import MOST_TILES, Leaf, NotCompiledError, Program, Step
 from mercer.engine.native.rows import NativeRows
-from mercer.engine.native.team import TICKETS
 from mercer.engine.pairwise import lengths
 from mercer.engine.shifted import centre_of
-from mercer.engine.slopes import FixedPoints
-from mercer.engine.tiles import WHOLE
+from mercer.engine.steps import FixedPoints
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.engine.numpy import NumpyEngine
-    from mercer.engine.slopes import Pulls
+    from mercer.engine.steps import Pulls
 
 WEIGHTS = Leaf("weights")
 # Rows of a run, whose sums are there at once; operations between two looks at signals, a tenth of a second.
@@ -180,7 +178,7 @@ def _weights(v: Array, like: NativeRows) -> NativeRows:
     """Numbers of rows whose dot products with others are weights."""
     own: dict[str, Any] = {"sliced": False, "program": like.program, "native": like.native}
     v = np.ascontiguousarray(v, dtype=np.float64)
-    return NativeRows(v, like.dtype, None, NOTHING_KEPT, WHOLE, **own)
+    return NativeRows(v, like.dtype, **own)
 
 
 def _padded(v: Array, points: NativeRows) -> Array:
@@ -210,8 +208,8 @@ class Pulling(Pass):
         *,
         sized: bool = False,
     ) -> None:
-        self.weights, leaf = weights, part.leaf
-        super().__init__(x, z, program=part.program)
+        leaf = part.leaf
+        super().__init__(x, z, program=part.program, beside={WEIGHTS: weights})
         columns = x.d if leaf.columns is None else len(leaf.columns)
         self.width = columns + (leaf.kind == "sqdist") if leaf.kind != "length" else 1
         job, pulls = self.job, lib.Pulls(kind=lib.KINDS.get(leaf.kind, 0), columns=columns)
@@ -231,10 +229,7 @@ class Pulling(Pass):
             self._alive.append(pulls)
             job.pulls = ctypes.pointer(pulls)
         entry = 2 * (2 * columns + weights[0].d) + 64 * int(job.depth)
-        self.tickets = max(1, min(TICKETS, LOOK // (self.side**2 * int(job.group) * entry)))
-
-    def _sides(self, leaf: Leaf) -> tuple[NativeRows, NativeRows]:
-        return self.weights if leaf is WEIGHTS else super()._sides(leaf)
+        self.tickets = max(1, min(lib.TICKETS, LOOK // (self.side**2 * int(job.group) * entry)))
 
     def run(self, n_threads: int) -> tuple[Array, Array]:  # (n, c), (n, 1)
         """Both sums, over all groups of points."""

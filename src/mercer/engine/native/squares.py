@@ -19,13 +19,13 @@ from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import BLOCKS, address, aligned
 from mercer.engine.native.passes import Pass
 from mercer.engine.native.rows import NativeRows
-from mercer.engine.squares import Squared
+from mercer.engine.steps import Squared
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.numpy import NumpyEngine
-    from mercer.engine.squares import SquareSections
+    from mercer.engine.steps import SquareSections
 
 # Rows of a tile, and tiles of a block at most: a block has enough of them for many threads.
 TILE, MOST_TILES = 96, 64

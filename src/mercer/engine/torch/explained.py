@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.explained import Explained
+from mercer.engine.steps import Explained
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.passes import here, sent
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Rows
-    from mercer.engine.explained import ExplainSections
+    from mercer.engine.steps import ExplainSections
     from mercer.engine.torch.rows import TorchRows
 
 # Columns of W that are multiplied together: few waste little below the diagonal, more are multiplied faster.

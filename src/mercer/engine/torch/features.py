@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.features import FeatureProduct, SquareFeatures, Waves
-    from mercer.engine.squares import Squared
+    from mercer.engine.steps import Squared
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import TorchRows
 

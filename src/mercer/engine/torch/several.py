@@ -21,7 +21,7 @@ from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import Engine, Facts, Mergeable
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import SquareSections
 from mercer.engine.threads import on_threads
 from mercer.engine.tiles import places
 from mercer.engine.torch.engine import TorchEngine

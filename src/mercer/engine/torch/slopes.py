@@ -14,7 +14,7 @@ import numpy as np
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT64
 from mercer.engine.native import bindings as op
-from mercer.engine.slopes import FixedPoints
+from mercer.engine.steps import FixedPoints
 from mercer.engine.torch.evaluate import FAR, pair
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.engine.native.program import Leaf, Program, Step
-    from mercer.engine.slopes import Pulls
+    from mercer.engine.steps import Pulls
     from mercer.engine.torch.rows import Side, TorchRows
 
 # A device starts some thirty operations, of 10 µs each, for what the host does with fewer pairs in that time.

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
-from mercer.engine.squares import Squared
+from mercer.engine.steps import Squared
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.passes import here, sent
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.squares import SquareSections
+    from mercer.engine.steps import SquareSections
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import TorchRows
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mercer.engine.base import FLOAT64
-from mercer.engine.explained import ExplainSections
 from mercer.engine.features import FeatureErrors, FeatureProduct, SquareFeatures, Waves, Whitened
-from mercer.engine.slopes import Pulls
-from mercer.engine.squares import SquareSections
+from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.torch import slopes
 from mercer.engine.torch.explained import explained
 from mercer.engine.torch.features import DeviceWhitened, multiplied, squared_features, waves_of

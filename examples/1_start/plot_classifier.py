@@ -24,10 +24,10 @@ data_sets = {  # rows and labels, number of components, widths to try
     "circles": (
         make_circles(400, factor=0.5, noise=0.1, random_state=0),
         10,
-        np.logspace(-1, 2, 7),
+        np.logspace(-1, 2, 6),
     ),
-    "moons": (make_moons(400, noise=0.15, random_state=0), 10, np.logspace(-1, 2, 7)),
-    "digits": ((digits.data[:300] / 16, digits.target[:300]), 30, np.logspace(-2.5, 0, 6)),
+    "moons": (make_moons(400, noise=0.15, random_state=0), 10, np.logspace(-1, 2, 6)),
+    "digits": ((digits.data[:250] / 16, digits.target[:250]), 30, np.logspace(-2.5, 0, 5)),
 }
 
 # %%
@@ -36,10 +36,10 @@ data_sets = {  # rows and labels, number of components, widths to try
 found = {}
 for name, ((X, y), k, gammas) in data_sets.items():
     train, test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    line = LogisticRegression(C=100, max_iter=10_000)
+    line = LogisticRegression(C=10, max_iter=10_000)
     steps = [
         ("kpca", KernelPCA(k, kernel=RBF())),
-        ("line", LogisticRegression(C=100, max_iter=10_000)),
+        ("line", LogisticRegression(C=10, max_iter=10_000)),
     ]
     search = GridSearchCV(Pipeline(steps), {"kpca__kernel__gamma": gammas}, cv=3).fit(
         train, y_train

@@ -34,8 +34,10 @@ def signal(n, odd=()):
     return beats + 0.02 * rng.standard_normal(len(beats))
 
 
-normal, new = signal(40), signal(20, odd=(12,))
-windows = sliding_window_view(normal, 60)[::3]
+normal, new = signal(80), signal(20, odd=(12,))
+windows = sliding_window_view(normal, 60)[
+    ::7
+]  # 7 and 60 have no common factor: every phase of a beat is seen
 detector = KernelPCADetector(kernel="rbf", scale=False, wild="keep", false_alarm=0.002).fit(windows)
 index = -detector.score_samples(sliding_window_view(new, 60))
 

@@ -22,7 +22,10 @@ PIXELS = {False: 17, True: 19}  # of a formula in a line, and on a line of its o
 REPHRASED = [
     (re.compile(r"\\[lr]Vert(?![a-zA-Z])"), r"\\| "),  # as high as what they enclose
     (re.compile(r"\\mathbf\s*\{?(\d)\}?"), lambda found: chr(0x1D7CE + int(found[1]))),
-    (re.compile(r"\\(mathbf|mathbb|mathrm|mathcal|tilde|hat|bar)\s+(\\[a-zA-Z]+|[a-zA-Z0-9])"), r"\\\1{\2}"),
+    (
+        re.compile(r"\\(mathbf|mathbb|mathrm|mathcal|tilde|hat|bar)\s+(\\[a-zA-Z]+|[a-zA-Z0-9])"),
+        r"\\\1{\2}",
+    ),
 ]
 UNKNOWN = re.compile(r"\\[a-zA-Z]+(?=[^<>]*<)")
 

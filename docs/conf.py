@@ -30,6 +30,7 @@ extensions = [
 exclude_patterns = ["_build", "changes", "**sg_execution_times*"]
 templates_path = ["_templates"]
 nitpicky = True
+smartquotes = False  # --scale and "rbf" are to be typed as they stand
 default_role = "py:obj"
 # Backticks in docstrings are code, and a link where the site has the name: parameters have none.
 nitpick_ignore_regex = [("py:obj", ".*")]
@@ -119,6 +120,11 @@ def skip_others(
     return True if skip or not str(home or "mercer").startswith("mercer") else None
 
 
+def without_unset(_app: object, _ctx: object, lines: list[str]) -> None:
+    """An option that has no default shows none; sphinx-click writes the mark that Click has for it."""
+    lines[:] = [line for line in lines if "Sentinel.UNSET" not in line]
+
+
 def write_changes(_app: object) -> None:
     """What has changed since the last release, from the fragments in docs/changes."""
     draft = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", VERSION]
@@ -138,3 +144,4 @@ def setup(app: object) -> None:
     """Sphinx calls this once."""
     app.connect("builder-inited", write_changes)
     app.connect("autodoc-skip-member", skip_others)
+    app.connect("sphinx-click-process-options", without_unset)

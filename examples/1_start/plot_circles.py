@@ -5,7 +5,7 @@ Two circles: can a line separate them?
 One circle lies inside the other. PCA can only turn the plane, so the circles stay as they are; its
 two variances are alike, and it says that ranking them means nothing. Kernel PCA with a Gaussian
 kernel finds two components in which a line separates the circles, and ten from which every point
-finds its way back.
+returns to where it was.
 """
 
 # %%

@@ -27,11 +27,11 @@ kernels = {
 }
 
 # %%
-# How well do four scores tell the hour and the load? The share of their variance that a linear fit
+# How well do four scores explain the hour and the load? The share of their variance that a linear fit
 # on the scores explains.
 
 fig, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), layout="constrained")
-told = {}
+explained = {}
 for row, (name, kernel) in zip(axes, kernels.items(), strict=True):
     model = KernelPCA(4, kernel=kernel).fit(X)
     scores = model.transform(X)
@@ -39,11 +39,11 @@ for row, (name, kernel) in zip(axes, kernels.items(), strict=True):
     for quantity, target in targets.items():
         fit = np.column_stack([scores, np.ones(300)])
         left = target - fit @ np.linalg.lstsq(fit, target, rcond=None)[0]
-        told[name, quantity] = 1 - left.var(axis=0).sum() / target.var(axis=0).sum()
+        explained[name, quantity] = 1 - left.var(axis=0).sum() / target.var(axis=0).sum()
     for ax, (quantity, colours, cmap) in zip(
         row, [("hour", hour, "twilight"), ("load", load, "viridis")], strict=True
     ):
         shaded = ax.scatter(*scores[:, :2].T, c=colours, cmap=cmap, s=10)
         fig.colorbar(shaded, ax=ax, label=quantity)
-        ax.set_title(f"{name}: {told[name, quantity]:.0%} of the {quantity}", fontsize=9)
+        ax.set_title(f"{name}: {explained[name, quantity]:.0%} of the {quantity}", fontsize=9)
         ax.set(xlabel="component 1", ylabel="component 2")

@@ -4,7 +4,7 @@ Which texts are alike?
 
 The documentation of functions of SciPy, as text: 100 functions of four modules, their words counted
 and weighted (tf-idf), a sparse matrix with thousands of columns. Lengths of texts do not matter, so
-the kernel is the cosine. Nobody told the model about modules.
+the kernel is the cosine. The model does not know the modules.
 """
 
 # %%

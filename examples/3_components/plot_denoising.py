@@ -4,7 +4,7 @@ Noisy digits: what do five pre-images make of them?
 
 The models are fitted to clean digits and never see noise (Mika et al. 1999). A noisy digit is
 projected on their components, which know only what digits look like, and taken back to a picture.
-Linear PCA comes back by a product; kernel PCA by each of five methods, the exact one with a cubic
+Linear PCA takes it back by a product; kernel PCA by each of five methods, the exact one with a cubic
 polynomial, for which there is a formula.
 """
 

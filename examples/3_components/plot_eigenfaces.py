@@ -9,6 +9,8 @@ face does not, so the reconstruction error tells the two apart. The faces are dr
 ``mercer.datasets``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 import matplotlib.pyplot as plt
 import numpy as np

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         views,
     )
     from mercer.data.formats import open_table
-    from mercer.diagnostics import check_kernel, select
+    from mercer.diagnostics import check_kernel, select, select_detector
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
     from mercer.persistence.card import ModelCard, card
@@ -64,6 +64,7 @@ _HOMES = {
     "save": "mercer.persistence.model_file",
     "scorers": "",
     "select": "mercer.diagnostics",
+    "select_detector": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
     "views": "",
@@ -96,6 +97,7 @@ __all__ = [
     "save",
     "scorers",
     "select",
+    "select_detector",
     "sklearn",
     "solvers",
     "views",

@@ -21,6 +21,7 @@ import numpy as np
 
 from mercer._core.errors import refuse
 from mercer._core.public import public
+from mercer.data.frames import need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -162,10 +163,11 @@ def flower(shape: tuple[int, int] = (56, 46)) -> Array:
     >>> flower((28, 23)).shape
     (644,)
     """
-    from PIL import Image
     from sklearn.datasets import load_sample_image
 
-    photo = Image.fromarray(load_sample_image("flower.jpg")).convert("L")
+    photo = (
+        need("PIL.Image", extra="images").fromarray(load_sample_image("flower.jpg")).convert("L")
+    )
     height, width = shape
     wide = round(photo.height * width / height)
     left = (photo.width - wide) // 2

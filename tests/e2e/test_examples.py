@@ -117,9 +117,9 @@ def graph(found):
 
 @claims("groups_of_columns")
 def groups_of_columns(found):
-    assert found["told"]["one kernel for all columns", "hour"] < 0.3
-    assert found["told"]["one for each group", "hour"] > 0.9
-    assert found["told"]["one for each group", "load"] > 0.75
+    assert found["explained"]["one kernel for all columns", "hour"] < 0.3
+    assert found["explained"]["one for each group", "hour"] > 0.9
+    assert found["explained"]["one for each group", "load"] > 0.75
 
 
 @claims("choosing")
@@ -183,7 +183,7 @@ def glasses(found):
 @claims("monitoring")
 def monitoring(found):
     rates = found["found"]
-    assert rates["PCA"]["detected"] < 0.05  # a bend is no plane
+    assert rates["PCA"]["detected"] < 0.05  # a bend is not a plane
     assert rates["kernel PCA"]["detected"] > 0.7
     assert max(row["false alarms"] for row in rates.values()) < 0.02
     assert found["names"][np.argmax(found["seen"].contributions.mean(axis=0))] == "heat"

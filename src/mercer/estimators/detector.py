@@ -128,6 +128,11 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Watching, OutlierMixin, Bas
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    See Also
+    --------
+    mercer.pyod.KernelPCADetector : The same with PyOD's conventions.
+    mercer.plots.control_charts : T² and Q over time.
+
     Examples
     --------
     >>> import numpy as np

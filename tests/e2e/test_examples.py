@@ -231,8 +231,8 @@ def memory_time(found):
 
 @claims("gpu")
 def gpu(found):
-    page = (ROOT / "docs" / "gpu.md").read_text()
-    assert "docs/gpu.md" in found["origin"]
+    page = (ROOT / "docs" / "gpu-inside.md").read_text()
+    assert "docs/gpu-inside.md" in found["origin"]
     for record in found["records"]:  # what is drawn is what the page of measurements says
         rows = f"{int(record['rows']):,}".replace(",", " ")
         assert f"{rows} × {record['columns']}" in page

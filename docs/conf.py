@@ -76,6 +76,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
+    "capture_repr": (),  # pictures and what is printed, not the last value of a cell
     "show_memory": False,
     "min_reported_time": 1_000_000,  # seconds of one machine say nothing
     "download_all_examples": False,

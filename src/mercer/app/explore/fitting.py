@@ -102,7 +102,7 @@ class Shown:
         """The evidence, the plan and the warnings, in words."""
         own, fit = self.inside, self.inside.fit
         n, d = self.sheet.rows.shape
-        shares = own.shares
+        shares, indefinite = own.shares, fit is not None and fit.is_indefinite
         return {
             "kernel": "Linear()" if own.kernel is None else repr(own.kernel),
             "formula": "" if own.kernel is None else str(own.kernel.shape()),
@@ -114,7 +114,8 @@ class Shown:
             "evidence": [] if fit is None else str(fit).splitlines(),
             "plan": "" if fit is None else str(fit.plan),
             "status": "" if fit is None else fit.pairs.status.name,
-            "variance_kept": None if shares is None else float(shares.sum()),
+            # Shares of a trace from which negative eigenvalues are subtracted add up to more than all of it.
+            "variance_kept": None if shares is None or indefinite else float(shares.sum()),
             "symptoms": self.symptoms,
         }
 

@@ -17,7 +17,7 @@ export function widthSlider(width, change) {
   const tick = h("button", { type: "button", class: "median", title: "Set to the median rule" }, "median");
   const root = h("div", { class: "width" },
     h("div", { class: "width-head" }, h("label", { for: id }, h("b", {}, symbol(width.name)), ` ${width.name} of ${width.of}`), twin),
-    h("div", { class: "log-track" }, range, tick), h("div", { class: "ends" }, h("span", {}, meaning(width.name)[0]), h("span", {}, meaning(width.name)[1])));
+    h("div", { class: "log-track" }, range, tick), h("div", { class: "ends" }, h("span", {}, meaning(width)[0]), h("span", {}, meaning(width)[1])));
   let held = width;
 
   function show(value) {
@@ -57,4 +57,5 @@ export function widthSlider(width, change) {
 const symbol = (name) => ({ gamma: "γ", sigma: "σ", length_scale: "ℓ", alpha: "α", coef0: "c₀", nu: "ν" })[name] ?? name[0];
 
 /** What either end of a slider does to a kernel. */
-const meaning = (name) => (name === "gamma" ? ["wide, nearly linear", "narrow, every row alone"] : name === "sigma" || name === "length_scale" ? ["narrow", "wide"] : ["small", "large"]);
+const OF_DISTANCES = new Set(["rbf", "gaussian", "laplacian", "cauchy", "chi2"]);
+const meaning = ({ name, of }) => (name === "gamma" && OF_DISTANCES.has(String(of).toLowerCase()) ? ["wide, nearly linear", "narrow, every row alone"] : name === "sigma" || name === "length_scale" ? ["narrow", "wide"] : ["small", "large"]);

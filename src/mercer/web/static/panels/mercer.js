@@ -34,11 +34,13 @@ export function mercerPanel(session) {
     try {
       const { header, arrays } = await session.ask("check", { table: rows.id, kernel, scale: recipe.scale ?? "standard" });
       if (mine !== asked) return;
-      const state = header.valid === true ? "yes" : header.valid === false ? "no" : "open";
+      // Rows that refute nothing prove nothing: "yes" is for kernels that are valid by how they are built.
+      const proved = header.valid === true && header.how !== "valid on these data";
+      const state = proved ? "yes" : header.valid === false ? "no" : "open";
       const word = { yes: "Yes.", no: "No.", open: "No counterexample found." }[state];
       fill(verdict, h("p", { class: `word ${state}` }, word), h("p", { class: "lede" }, header.verdict));
       const least = header.smallest_eigenvalue;
-      fill(details, least === null || least === undefined ? null : h("p", {}, "Smallest eigenvalue of the kernel matrix of these rows: ", h("strong", {}, number(least, 4)), "."),
+      fill(details, least === null || least === undefined ? null : h("p", {}, "Smallest eigenvalue of the kernel matrix of these rows: ", h("strong", {}, number(least, 4)), least < 0 && state !== "no" ? ", which is zero up to rounding." : "."),
         header.witness ? witness(header, arrays) : null,
         h("p", { class: "note" }, "A function is a kernel if every matrix of its values at finitely many points has no negative eigenvalue (Mercer, 1909). One vector c with cᵀKc < 0 refutes it for all data."));
       store.set({ witness: header.witness ?? null });

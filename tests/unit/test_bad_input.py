@@ -106,7 +106,7 @@ FITS = {
         {"kernel": lambda x, y: (x @ y.T + 1.0) ** 3},
         "finite value",
     ),
-    "fractional degree": (None, {"kernel": Polynomial(2.5)}, "whole degree"),
+    "fractional degree": (None, {"kernel": Polynomial(2.5)}, "integer degree"),
     "negative histogram": (None, {"kernel": "chi2"}, "histograms"),
 }
 

@@ -353,10 +353,12 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     ways = [more]
     if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
         most = problem.n // lapack_share(problem.n)
-        if (problem.k or problem.n) <= most:  # iterated for, unless LAPACK is asked for by name
-            ways.append("use {solver:'auto'}, which does not form K for so few components")
-        else:
-            ways.append(f"ask for at most {most} components, for which K is not formed")
+        few = (problem.k or problem.n) <= most  # iterated for, unless LAPACK is asked for by name
+        fewer = problem if few else replace(problem, n_components=most)
+        auto = "use {solver:'auto'}, which does not form K for so few components"
+        if krylov_plan(fewer, BlockKrylov(), "").n_bytes <= problem.budget_bytes:
+            less = f"ask for at most {most} components, for which K is not formed"
+            ways.append(auto if few else less)
     from mercer.approximations import RPCholesky  # only an error needs it
 
     low_rank = RPCholesky(max(1, min(100, problem.n // 4)))

@@ -8,11 +8,19 @@ from typing import Any
 import click
 
 from benchmarks.machine import facts
-from benchmarks.monitoring import bio, false_alarms, report, tennessee
+from benchmarks.monitoring import (
+    bio,
+    dynamics,
+    dynamics_report,
+    false_alarms,
+    plants,
+    report,
+    tennessee,
+)
 from benchmarks.run import ROOT, say, write_results
 
 PICTURE = ROOT / "docs" / "images" / "monitoring.png"
-PARTS = ("tennessee", "bio", "false-alarms")
+PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,7 +30,7 @@ PARTS = ("tennessee", "bio", "false-alarms")
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help=f"With {tennessee.FILE} and {bio.FILE}.",
 )
-@click.option("--only", type=click.Choice(PARTS), help="One of the three.")
+@click.option("--only", type=click.Choice(PARTS), help="One of the five.")
 @click.option("--quick", is_flag=True, help="Toy data, a few seconds: does everything run?")
 @click.option("--update-docs", is_flag=True, help=f"Write docs/images/{PICTURE.name}.")
 def main(*, folder: Path | None, only: str | None, quick: bool, update_docs: bool) -> None:
@@ -49,6 +57,21 @@ def main(*, folder: Path | None, only: str | None, quick: bool, update_docs: boo
         for name, (found, table) in _second_runs(data, quick=quick).items():
             rows += [{"part": name, **row} for row in found]
             texts.append(table(found))
+    if only in (None, "dynamics") and not quick:  # whose limits need more rows than toy data have
+        data = tennessee.load(folder or Path())
+        found, own = dynamics.measure(data, "tennessee"), dynamics.plants()
+        blamed = dynamics.blame(data)
+        rows += [{"part": "dynamics", **row} for row in (*found, *own, *blamed)]
+        texts += [dynamics_report.rates(found), dynamics_report.delays(found)]
+        texts += [
+            dynamics_report.rates(own),
+            dynamics_report.delays(own),
+            dynamics_report.blame(blamed),
+        ]
+    if only in (None, "plants"):
+        found = plants.measure(2 if quick else plants.COUNT)
+        rows += [{"part": "plants", **row} for row in found]
+        texts += [dynamics_report.plants(found), dynamics_report.kinds(found)]
     text = "\n\n".join(texts)
     click.echo(text)
     if quick:

@@ -14,6 +14,7 @@ from mercer._core.version import VERSION as __version__
 if TYPE_CHECKING:
     from mercer import (
         approximations,
+        datasets,
         diagnostics,
         errors,
         kernels,
@@ -28,16 +29,20 @@ if TYPE_CHECKING:
         views,
     )
     from mercer.data.formats import open_table
-    from mercer.diagnostics import check_kernel, select
+    from mercer.diagnostics import check_kernel, select, select_detector
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
+    from mercer.monitoring.alarm_rule import AlarmRule
+    from mercer.monitoring.events import compare_events
     from mercer.persistence.card import ModelCard, card
     from mercer.persistence.model_file import load, save
     from mercer.persistence.schema import SKOPS_TRUSTED
+    from mercer.web.launch import explore
 
 # Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
 # more than Python itself, and the command line answers `--help` at once.
 _HOMES = {
+    "AlarmRule": "mercer.monitoring.alarm_rule",
     "IncrementalKernelPCA": "mercer.estimators",
     "KernelPCA": "mercer.estimators",
     "KernelPCADetector": "mercer.estimators",
@@ -49,8 +54,11 @@ _HOMES = {
     "approximations": "",
     "card": "mercer.persistence.card",
     "check_kernel": "mercer.diagnostics",
+    "compare_events": "mercer.monitoring.events",
+    "datasets": "",
     "diagnostics": "",
     "errors": "",
+    "explore": "mercer.web.launch",
     "kernels": "",
     "load": "mercer.persistence.model_file",
     "onnx": "",
@@ -62,6 +70,7 @@ _HOMES = {
     "save": "mercer.persistence.model_file",
     "scorers": "",
     "select": "mercer.diagnostics",
+    "select_detector": "mercer.diagnostics",
     "sklearn": "",
     "solvers": "",
     "views": "",
@@ -70,6 +79,7 @@ _HOMES = {
 __all__ = [
     "PCA",
     "SKOPS_TRUSTED",
+    "AlarmRule",
     "IncrementalKernelPCA",
     "KernelPCA",
     "KernelPCADetector",
@@ -80,8 +90,11 @@ __all__ = [
     "approximations",
     "card",
     "check_kernel",
+    "compare_events",
+    "datasets",
     "diagnostics",
     "errors",
+    "explore",
     "kernels",
     "load",
     "onnx",
@@ -93,6 +106,7 @@ __all__ = [
     "save",
     "scorers",
     "select",
+    "select_detector",
     "sklearn",
     "solvers",
     "views",

@@ -263,6 +263,8 @@ LATER = {
     "Baselines.unit",
     "EigenPairs.rounding",
     "EigenPairs.unseen",
+    "Limits.high",
+    "Limits.low",
     "Limits.note",
     "Plan.preimage",
     "Plan.preimage_bytes",

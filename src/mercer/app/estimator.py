@@ -11,6 +11,7 @@ from mercer._core.errors import InputError, ParameterError
 from mercer.app.outcome import refuse
 from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.estimators.detector_lags import check_past
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import parse_call, parse_kernel
 from mercer.monitoring.limits import Rule
@@ -106,6 +107,7 @@ def asked_for(
     asked = Asked(kind, params)
     if kind == "detector":
         as_usage(Rule.of, asked.estimator(ENDLESS[0], scale=True))
+        as_usage(check_past, asked.estimator(ENDLESS[0], scale=True))
     _check_parts(asked, kernels or [params.get("kernel", RBF())])
     return asked
 

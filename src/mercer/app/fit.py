@@ -70,6 +70,10 @@ class ModelOptions(OfTraining):
     limits: str | None = None
     folds: int | None = None
     wild: str | None = None
+    lags: int | str | None = None
+    differences: bool | None = None
+    smoothing: float | None = None
+    confidence: float | None = None
     weights: str | None = None
 
     @property
@@ -133,7 +137,9 @@ class FitRequest(ModelOptions, Request[Fitted]):
         n, d = sheet.rows.shape
         model = asked.estimator(n, scale=self.standardises)
         with run.timed("fit"):
-            model.fit(rows_for(asked, sheet), sample_weight=weights)
+            # Times say where a detector that looks back finds a gap.
+            when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.ids}
+            model.fit(rows_for(asked, sheet), sample_weight=weights, **when)
         if asked.has_free_preimages:
             run.note(
                 "the linear kernel has exact pre-images, which are kept with the model", "preimage"

@@ -136,6 +136,9 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     n, names = len(sheet), list(sheet.names)
     ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
     reports, found = [], []
+    if not detector._past.static:  # a row is judged by those before it: no block is by itself
+        told = detector.monitor(np.asarray(sheet.rows[:]), time=ids, names=names, top=top)
+        return _seen(told, sheet, top)
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
         gaps = Gaps.of(rows)
@@ -155,6 +158,10 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     told = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
+    return _seen(told, sheet, top)
+
+
+def _seen(told: Monitoring, sheet: Sheet, top: int) -> Seen:
     return Seen(
         told,
         named=None if sheet.ids is None else sheet.id_name or "id",

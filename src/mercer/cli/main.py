@@ -31,6 +31,7 @@ VERBS = {
     "check": "Is it a kernel? Look for a witness that it is not.",
     "completion": "Print the lines that make a shell complete this command.",
     "demo": "Fit two circles and two moons; print what was found, draw it.",
+    "explore": "Open a page on this machine where kernels are tried by hand.",
     "export": "Write a model as ONNX, and verify it.",
     "fit": "Fit a model to the rows of a file, and keep it in a file.",
     "info": "Print what is in a model file, or what this machine has to compute with.",
@@ -39,6 +40,7 @@ VERBS = {
     "plot": "Draw a model or its scores to PNG, SVG or PDF.",
     "reconstruct": "Take rows through the components and back: what is left out is gone.",
     "report": "Write one HTML file that shows a model and its data, and opens anywhere.",
+    "retrain": "Teach a detector later rows, or a fault by its name.",
     "select": "Compare kernels and widths on rows held out.",
     "transform": "Write the scores of the rows of a file.",
 }

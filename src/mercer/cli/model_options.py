@@ -33,6 +33,15 @@ COMPONENTS = Read(
     "a number such as 3, a share of the variance such as 0.95, or all",
     _components,
 )
+
+
+def _lags(value: Any) -> int | str | None:
+    """`2` as a number; `auto` stays a word."""
+    text = str(value).strip().lower()
+    return text if text == "auto" else int(text) if text.isdecimal() else None
+
+
+LAGS = Read("NUMBER|auto", "a number of rows such as 2, or auto", _lags)
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 MODEL = (
     option(
@@ -88,6 +97,30 @@ DETECTOR = (
         "--wild",
         "Whether a detector sets rows with wild readings aside, as otherwise, or keeps them.",
         ["aside", "keep"],
+    ),
+    option(
+        "--lags",
+        "Earlier rows that a detector judges beside each; auto: by prediction of held-out rows.",
+        LAGS,
+        metavar="NUMBER|auto",
+    ),
+    click.option(
+        "--differences",
+        is_flag=True,
+        default=None,
+        help="Write earlier rows as differences from row to row.",
+    ),
+    option(
+        "--smoothing",
+        "Weight of the newest row in a moving mean that a detector judges in its place.",
+        SHARE,
+        metavar="WEIGHT",
+    ),
+    option(
+        "--confidence",
+        "How sure the rate of false alarms is to hold, by blocks of held-out rows.",
+        click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        metavar="SHARE",
     ),
 )
 

@@ -1,6 +1,7 @@
 """Questions about a kernel or a fit that are asked before or after it, never during."""
 
 from mercer.diagnostics.components import Components, n_components
+from mercer.diagnostics.detection import DetectorSelection, select_detector
 from mercer.diagnostics.importance import Importance, gradients, importance
 from mercer.diagnostics.mercer_check import Verdict, check_kernel
 from mercer.diagnostics.preimages import compare_preimages
@@ -11,6 +12,7 @@ from mercer.diagnostics.witness import Witness
 
 __all__ = [
     "Components",
+    "DetectorSelection",
     "Importance",
     "Selection",
     "Symptom",
@@ -22,6 +24,7 @@ __all__ = [
     "importance",
     "n_components",
     "select",
+    "select_detector",
     "symptoms",
     "widths",
 ]

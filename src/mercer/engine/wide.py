@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.data.rows import row_slices
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_blas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -74,5 +74,7 @@ def _sliced(
             multiply(a[i], c, out=out[i])
 
     slices = row_slices(len(a), ROWS)
-    parallel_map(fill, slices, n_threads=n_threads or n_blas_threads())
+    n_threads = n_threads or n_blas_threads()
+    with single_threaded_blas():  # on one thread of ours, too
+        parallel_map(fill, slices, n_threads=n_threads)
     return out

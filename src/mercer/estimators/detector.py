@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.params import OneOf, require
 from mercer.data.dask import refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
+from mercer.estimators.detector_blame import Blame
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.detector_rows import Answers, Fitted, learnt_rows, refuse_sparse
+from mercer.estimators.detector_lags import Remembered, check_past
+from mercer.estimators.detector_live import Watching
+from mercer.estimators.detector_rows import Fitted, learnt_rows, refuse_sparse
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import new_rows, remember
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
-from mercer.monitoring.contributions import Baselines, has_slopes, need_slopes, warn_incomplete
+from mercer.monitoring.blocks import with_confidence
+from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
 from mercer.monitoring.limits import Calibration, Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
-from mercer.monitoring.statistics import STATISTICS, Gauge
+from mercer.monitoring.statistics import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Fitted, Form, Saving, Blame, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -77,6 +82,9 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         ``contamination`` is given, which then sets the limits alone.
     contamination : float, optional
         In (0, 0.5): share of the *training* rows that are not normal, and that lie above the limits.
+    confidence : float, optional
+        In (0.5, 1): how sure the rate of false alarms is to hold. Limits are raised to where they would be
+        in that share of held-out rows drawn again in blocks, which keep the spells of a slow process whole.
     folds : int or splitter, default=5
         For the limits. A number makes that many stretches of neighbouring rows: rows of a process resemble
         those just before and after, which tell too much about them and are left out, as many on either side
@@ -86,6 +94,14 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         What to do with training rows that hold a wild reading: one far beyond all others of its column,
         isolated or in a stretch that no other column knows of, which would set its scale and hide its
         changes. They are set aside, with a warning that names row, column and reading; or kept.
+    lags : int or "auto", default=0
+        Earlier rows to judge beside each row, for a process whose sensors depend on their past. ``"auto"``
+        takes as many as still lower the error of predicting rows held out, which ``limits_`` says.
+    differences : bool, default=False
+        Whether the past is written as differences from row to row, each in its own spread.
+    smoothing : float, optional
+        In (0, 1): the weight of the newest row in an exponentially weighted mean that is judged in its place.
+        Small changes that stay add up in it, and are seen a few rows later.
     memory, engine : default="auto"
         As in `KernelPCA`.
     random_state : int, Generator, RandomState or None, default=None
@@ -101,14 +117,21 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         ``decision_function(X) == score_samples(X) - offset_``.
     center_, spread_ : ndarray of shape (d,)
         Mean and standard deviation of the training columns; 0 for the spread of a column that never
-        changes. Without ``scale``, 0 and 1.
+        changes. Without ``scale``, 0 and 1. With ``lags``, of the columns of lagged rows, d(l + 1).
     set_aside_ : ndarray of shape (m, 3)
         Row, column and reading of each wild cell in the training rows that were set aside.
     baselines_ : ndarray of shape (m, d)
         Scaled rows that `contributions` start from: the training mean where it is normal, m = 1, else up to
         500 normal training rows, of which the nearest counts.
+    dynamics_ : Dynamics
+        How rows are put beside those before them; its ``lagger()`` does it for rows that arrive.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    mercer.pyod.KernelPCADetector : The same with PyOD's conventions.
+    mercer.plots.control_charts : T² and Q over time.
 
     Examples
     --------
@@ -136,8 +159,12 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         limits: LimitsFrom = "cross-validation",
         false_alarm: float | None = None,
         contamination: float | None = None,
+        confidence: float | None = None,
         folds: Any = 5,
         wild: Wild = "aside",
+        lags: int | Literal["auto"] = 0,
+        differences: bool = False,
+        smoothing: float | None = None,
         memory: Memory = "auto",
         engine: EngineLike = "auto",
         random_state: Seed = None,
@@ -151,8 +178,9 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         self.limits = limits
         self.false_alarm = false_alarm
         self.contamination = contamination
-        self.folds = folds
+        self.confidence, self.folds = confidence, folds
         self.wild = wild
+        self.lags, self.differences, self.smoothing = lags, differences, smoothing
         self.memory, self.engine = memory, engine
         self.random_state = random_state
 
@@ -165,7 +193,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         return tags
 
     # ── fit ─────────────────────────────────────────────────────────────────
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, time: Any = None) -> Self:
         """Learn what is normal.
 
         Parameters
@@ -177,6 +205,9 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         sample_weight : array-like of shape (n,), optional
             How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
             and the limits.
+        time : array-like of shape (n,), optional
+            When each row was taken, as numbers or dates; otherwise the DatetimeIndex of a data frame. With
+            ``lags`` or ``smoothing``, a step that is not the usual one begins a new history.
 
         Returns
         -------
@@ -185,17 +216,25 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         del y
         rule = Rule.of(self)
         check_folds(self.folds)
+        check_past(self)
         data, read, engine = learnt_rows(self, X, sample_weight)
         of = data.rows if hasattr(data.rows, "columns") else X  # a table, or a frame
         names = getattr(of, "columns", None)
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
+        time = index_times(X) if time is None else time
+        past = Remembered.of(self, read, rows, aside=aside, names=names, time=time)
+        sensors = Sensors.of(engine, rows)
+        rows, columns = past.rows, past.columns
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
-        model = chosen_model(self, scaled, weights, names).fit(scaled, sample_weight=weights)
-        normal = Normal(rows, weights, scale, bool(self.scale), names, scaled, engine)
+        model = chosen_model(self, scaled, weights, columns).fit(scaled, sample_weight=weights)
+        told = bool(self.scale), columns, scaled, engine, past.overlap
+        normal = Normal(rows, weights, scale, *told)
         limits, held = found_limits(rule, model, normal, self.folds)
-        limits = noted(limits, aside, read.n)
-        warn_still(scale.still, names)
+        if held is not None:
+            limits = with_confidence(limits, rule, held, self.confidence)
+        limits = noted(limits, aside, read.n, past.how.in_words())
+        warn_still(past.sensors(scale.still), names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
         far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
         warn_blind(rule, limits, far, listed(stretched, names))
@@ -203,42 +242,17 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         baselines = Baselines.of(gauge, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
         remember(self, X, data.rows)
+        self.dynamics_ = past.how
         self.model_, self.limits_, self._scale, self._rule = model, limits, scale, rule
         self._baselines, self.baselines_ = baselines, baselines.rows
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
         self.set_aside_, self.offset_ = aside, -rule.limit(limits)
+        self._sensors, self._known, self._lineage = sensors, None, ()
         self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 
     # ── an engineer's questions ─────────────────────────────────────────────
-    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
-        """What each variable adds to a statistic: integrated gradients from a normal row to the row.
-
-        That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
-        statistic of the row less that of its baseline, and don't depend on the units of the variables. For
-        linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be negative; those of
-        a row with infinite statistics are NaN.
-
-        Parameters
-        ----------
-        X : array-like of shape (b, d), or a source of rows
-        statistic : "T2", "Q" or "combined", optional
-            ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
-            these units. By default the one that the detector goes by.
-
-        Returns
-        -------
-        contributions : ndarray of shape (b, d)
-        """
-        rows = self._rows(X)
-        which = self._rule.statistic if statistic is None else statistic
-        require("statistic", which, OneOf(STATISTICS))
-        need_slopes(self._kernel)
-        found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
-        warn_incomplete(gap)
-        return self._judge.own(found)
-
     def monitor(
         self,
         X: Any,
@@ -274,10 +288,16 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
         check_is_fitted(self)
         named = named_columns(names, getattr(self, "feature_names_in_", None), self.n_features_in_)
         every = self._read(X, gaps=True)  # (b, d)
+        if np.isinf(every).any():  # the largest number there is
+            every = np.nan_to_num(every, nan=np.nan)
+        time = index_times(X) if time is None else time
+        rows, judged = self._with_past(every, time)
         gaps = Gaps.of(every)
-        rows = self._judge.scaled(gaps.complete(every, named))  # those that can be judged, (m, d)
-        found = self._gauge(rows)
-        wanted = check_top(top, explain, int(rows.shape[1]))
+        gaps = replace(gaps, judged=judged, short=int(gaps.judged.sum() - judged.sum()))
+        gaps.require_some(named)
+        rows = self._judge.scaled(rows)  # those that can be judged, (m, D)
+        found = self._gauge.steady(rows)  # to the bit as `stream` judges them
+        wanted = check_top(top, explain, len(named))
         alarm = ~(self._judge.index(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
@@ -286,13 +306,14 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
                 self._gauge, self.limits_, rows[asked], self._rule.statistic
             )
             warn_incomplete(gap)
+            shares = self._past.folded(shares).sum(axis=1)
         told = report(
             found,
             self._rule,
             self._rule.joint(self.limits_),
             alarm=alarm,
             gaps=gaps,
-            time=index_times(X) if time is None else time,
+            time=time,
             names=named,
             explained=asked,
             contributions=shares,
@@ -304,7 +325,7 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
     # ── how ─────────────────────────────────────────────────────────────────
     def _rows(self, X: Any) -> Array:
         """New rows: checked, in memory and scaled."""
-        return self._judge.scaled(self._read(X))
+        return self._judge.scaled(self._with_past(self._read(X))[0])
 
     def _read(self, X: Any, *, gaps: bool = False) -> Array:
         """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""
@@ -325,4 +346,5 @@ class KernelPCADetector(Fitted, Form, Saving, Answers, OutlierMixin, BaseEstimat
 
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         index = self._judge.index
-        return with_onsets(told, self._baselines, lambda x: index(self._gauge(x)), take)
+        ways = self._past.ways(self._scale.unit)
+        return with_onsets(told, self._baselines, lambda x: index(self._gauge(x)), take, ways)

@@ -162,6 +162,7 @@ class Normal:
     names: Any
     scaled: Rows  # all rows, as the model of all rows takes them
     engine: Engine[Any]  # that passes over rows
+    overlap: int = 0  # rows on either side of a stretch that are in its lagged rows
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -225,7 +226,7 @@ def found_limits(
         if not many:  # or else it is told already
             _check_once(rule, model, normal, folds, limits)
         return limits, None
-    pace, splits = _parts(rule, k, normal, folds)
+    pace, splits = folds_in_time(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
     found, rows_left, stopped = [], len(normal), np.zeros(len(normal.moving), dtype=bool)
@@ -257,7 +258,7 @@ def require_room(n: int, n_sizes: int = 0) -> None:
         raise MemoryBudgetError(msg)
 
 
-def _parts(
+def folds_in_time(
     rule: Rule, k: int, normal: Normal, folds: Any
 ) -> tuple[Slowness, Iterator[tuple[Indices, Indices]]]:
     """How slow the rows are, and the folds that this asks for."""
@@ -267,7 +268,8 @@ def _parts(
     pace = Slowness.of(scaled, rule.rate, normal.engine, normal.moved) if in_time else none
     # The gaps never take rows away that the components need: with so many of them, neighbours stay in.
     room = n - -(-n // int(folds)) - max(k + SPARE, HELD_OUT_ROWS * k) if in_time else 0
-    return pace, _splits(folds, normal, min(pace.gap, max(room, 0) // 2))
+    gap = max(pace.gap, normal.overlap)
+    return pace, _splits(folds, normal, min(gap, max(room, 0) // 2))
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
@@ -276,7 +278,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
     These limits don't need it: where the other rows can't make such a model, nothing is said.
     """
     try:
-        pace, splits = _parts(rule, model.n_components_, normal, folds)
+        pace, splits = folds_in_time(rule, model.n_components_, normal, folds)
         every = list(splits)
         train, test = every[len(every) // 2]
         part = normal.part(train, model.n_components_)
@@ -304,14 +306,14 @@ def _held_out(
     stretched, strayed = (
         gauge.nested(made(normal.rows, farther, test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
-        for farther in [partial(_second_run, normal.scale, own, pace, factors)]
+        for farther in [partial(second_run, normal.scale, own, pace, factors)]
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
     return HeldOut(sizes, stretched, strayed)
 
 
-def _second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
+def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
     """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
     return own(usual.back(pace.moved(usual(rows), factors)))
 

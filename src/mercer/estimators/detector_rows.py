@@ -11,14 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError
 from mercer._core.public import Public
 from mercer._core.table import Table
-from mercer.data.dask import DaskRows, dask_kind
+from mercer.data.dask import DaskRows, dask_kind, refuse_dask
 from mercer.engine.resolve import resolve_engine
 from mercer.estimators.detector_fit import require_room
+from mercer.estimators.detector_lags import Memory
 from mercer.estimators.input import cast, check_kernel_rows, loaded, training_rows
 from mercer.estimators.lazy import lazy_answers
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Flags, Rows
     from mercer.data.training import TrainingData
     from mercer.engine.base import Engine
     from mercer.engine.moments import Scale
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
     from mercer.monitoring.contributions import Baselines
+    from mercer.monitoring.lags import Dynamics
+    from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.limits import Calibration, Limits, Rule
+    from mercer.monitoring.lineage import Generation
+    from mercer.monitoring.sensors import Sensors
     from mercer.monitoring.statistics import Gauge, Statistics
 
 
@@ -40,12 +45,16 @@ class Fitted:
     spread_: Annotated[Array, "d"]
     baselines_: Annotated[Array, "m d"]
     set_aside_: Annotated[Array, "c 3"]
+    dynamics_: Dynamics
     n_features_in_: int
     _scale: Scale
     _rule: Rule
     _gauge: Gauge
     _baselines: Baselines
     _calibration: Calibration | None
+    _sensors: Sensors | None
+    _known: KnownEvents | None
+    _lineage: tuple[Generation, ...]
     _dtype: np.dtype[Any]
 
 
@@ -163,7 +172,19 @@ NOT_HELD_OUT = (
 )
 
 
-class Answers(Public):
+LAGGED = (
+    "detector.predict(X.compute()), since this detector looks back and rows on workers have no past"
+)
+
+
+def spread_out(found: Array, whole: Flags, fill: float) -> Array:  # (m, …), (b,) -> (b, …)
+    """What was found of rows with a whole history, in its place; nothing is known of the others."""
+    out = np.full((len(whole), *found.shape[1:]), fill, dtype=found.dtype)
+    out[whole] = found
+    return out
+
+
+class Answers(Memory, Public):
     """scikit-learn's questions to a fitted detector, and T², Q and p-values of rows."""
 
     limits_: Limits
@@ -272,17 +293,22 @@ class Answers(Public):
         """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
         check_is_fitted(self)
         if dask_kind(X) is not None:
+            if not self._past.static:
+                refuse_dask(X, LAGGED)
             lazy: Array = lazy_verdicts(self, X, self._judge, name)
             return lazy
-        found: Array = getattr(self._judge, name)(self._gauge(self._rows(X)))
-        return found
+        rows, whole = self._with_past(self._read(X))
+        found: Array = getattr(self._judge, name)(self._gauge(self._judge.scaled(rows)))
+        return (
+            found if whole.all() else spread_out(found, whole, 1 if name == "predict" else np.nan)
+        )
 
     @property
     def _judge(self) -> Judge:
         told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
         return Judge(self._gauge, self._scale, *told, vars(self).get("_calibration"))
 
-    def _rows(self, X: Any) -> Array:
+    def _read(self, X: Any) -> Array:
         raise NotImplementedError
 
     @property

@@ -45,6 +45,7 @@ class Gaps:
 
     judged: Flags  # (n,)
     missing: Indices  # (d,)
+    short: int = 0  # complete rows that a detector with lags finds too few rows before
 
     @classmethod
     def of(cls, rows: Any) -> Gaps:  # (n, d)
@@ -56,7 +57,8 @@ class Gaps:
     def joined(cls, parts: Sequence[Gaps]) -> Gaps:
         """The gaps of consecutive blocks of rows."""
         judged = np.concatenate([part.judged for part in parts])
-        return cls(judged, np.sum([part.missing for part in parts], axis=0))
+        short = sum(part.short for part in parts)
+        return cls(judged, np.sum([part.missing for part in parts], axis=0), short)
 
     @property
     def count(self) -> int:
@@ -69,23 +71,26 @@ class Gaps:
         out[self.judged] = values
         return out
 
-    def complete(self, rows: Array, names: Sequence[str]) -> Array:  # (n, d) -> (m, d)
-        """The rows without a missing cell; an infinite reading is the largest number there is."""
+    def require_some(self, names: Sequence[str]) -> None:
+        """Raise where no row can be judged."""
         if not self.judged.any():
             msg = (
-                f"None of {len(rows)} rows can be judged: cells are missing in {self.where(names)}. Give "
+                f"None of {len(self.judged)} rows can be judged: {self._why(names)}. Give "
                 "rows that are complete, fill the cells in (SimpleImputer), or fit without those columns."
             )
             raise InputError(msg)
-        kept = rows[self.judged] if self.count else rows
-        return np.asarray(kept if np.isfinite(kept).all() else np.nan_to_num(kept))
 
     def in_words(self, names: Sequence[str]) -> str:
         """'2 of 9 rows could not be judged: cells are missing in flow (2).'; nothing where all could be."""
         if self.count == 0:
             return ""
-        n = len(self.judged)
-        return f"{self.count} of {n} rows could not be judged: cells are missing in {self.where(names)}."
+        return f"{self.count} of {len(self.judged)} rows could not be judged: {self._why(names)}."
+
+    def _why(self, names: Sequence[str]) -> str:
+        cells = f"cells are missing in {self.where(names)}" if self.missing.any() else ""
+        have = "has too few rows before it" if self.short == 1 else "have too few rows before them"
+        short = f"{self.short} {have}" if self.short else ""
+        return "; ".join(filter(None, [cells, short]))
 
     def where(self, names: Sequence[str]) -> str:
         """The columns that lack cells, those that lack most first, and how many."""
@@ -174,17 +179,19 @@ def with_onsets(
     baselines: Baselines,
     index: Callable[[Array], Array],
     take: Callable[[Indices], Array],
+    ways: Array | None = None,
 ) -> Monitoring:
     """The report with what its longest runs began with.
 
-    ``index`` is that of scaled rows, (b, d) -> (b,), which ``take`` gives by their positions.
+    ``index`` is that of scaled rows, (b, D) -> (b,), which ``take`` gives by their positions; ``ways``
+    are those of `gains`.
     """
     longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
     alarms = np.flatnonzero(report.table["alarm"])
     found: dict[int, Array] = {}
     for run in longest:
         first = alarms[np.searchsorted(alarms, run.first) :][: min(run.alarms, FIRST_ALARMS)]
-        gain = gains(index, baselines, take(first)).mean(axis=0)  # (d,)
+        gain = gains(index, baselines, take(first), ways).mean(axis=0)  # (d,)
         if gain.max() < LEAST_GAIN and report.contributions is not None:
             explained = report.table["alarm"][report.explained]
             gain = beginning(run, report.contributions[explained], report.explained[explained])
@@ -193,29 +200,42 @@ def with_onsets(
 
 
 def gains(
-    index: Callable[[Array], Array], baselines: Baselines, x: Array
-) -> Array:  # (b, d) -> (b, d)
-    """The share of each row's index that goes when one variable takes its best normal value."""
+    index: Callable[[Array], Array], baselines: Baselines, x: Array, ways: Array | None = None
+) -> Array:  # (b, D) -> (b, d)
+    """The share of each row's index that goes when one variable takes its best normal value.
+
+    ``ways``, (d, p, D), are those in which a variable may be put right, with 1 in its own column: where a row
+    holds its past too, that of a deviation which began with it, one that began a row before, and so on.
+    """
     x = baselines.within(x, REACH)
-    unit = np.ones(x.shape[1]) if baselines.unit is None else baselines.unit
-    middle, every = baselines.rows.mean(axis=0), np.arange(len(x))
-    h = TRIED[1] - TRIED[0]
-
-    own, lowest = index(x), np.empty(x.shape)
-    for j in range(x.shape[1]):
-
-        def tried(values: Array, j: int = j) -> Array:  # (m, b) in spreads -> (m, b)
-            rows = np.repeat(x[None], len(values), axis=0)  # (m, b, d)
-            rows[:, :, j] = middle[j] + unit[j] * values
-            return index(rows.reshape(-1, x.shape[1])).reshape(values.shape)
-
-        seen = tried(np.repeat(TRIED[:, None], len(x), axis=1))  # (m, b)
-        best = np.clip(seen.argmin(axis=0), 1, len(TRIED) - 2)
-        left, here, right = (seen[best + side, every] for side in (-1, 0, 1))
-        with np.errstate(invalid="ignore"):  # ∞ - ∞
-            bend = left - 2.0 * here + right
-            step = np.where(bend > 0.0, 0.5 * h * (left - right) / np.where(bend > 0, bend, 1), 0.0)
-        between = tried((TRIED[best] + np.clip(np.nan_to_num(step), -h, h))[None])
-        lowest[:, j] = np.minimum(np.minimum(seen.min(axis=0), between[0]), own)
+    ways = np.eye(x.shape[1])[:, None, :] if ways is None else ways
+    own, lowest = index(x), np.empty((len(x), len(ways)))
+    for j, way in enumerate(ways):
+        lowest[:, j] = np.minimum(
+            own, np.min([_lowest(index, baselines, x, j, w) for w in way], axis=0)
+        )
     with np.errstate(invalid="ignore"):
         return np.nan_to_num((own[:, None] - lowest) / own[:, None], nan=0.0)
+
+
+def _lowest(
+    index: Callable[[Array], Array], baselines: Baselines, x: Array, j: int, way: Array
+) -> Array:  # (b, D) -> (b,)
+    """The lowest index of each row with column j at any normal value, the others moved along the way."""
+    unit = 1.0 if baselines.unit is None else baselines.unit[j]
+    middle, every, h = baselines.rows[:, j].mean(), np.arange(len(x)), TRIED[1] - TRIED[0]
+
+    def tried(values: Array) -> Array:  # (m, b) in spreads -> (m, b)
+        by = middle + unit * values - x[:, j]  # (m, b)
+        rows = x + by[:, :, None] * way  # (m, b, D)
+        rows[:, :, j] = middle + unit * values
+        return index(rows.reshape(-1, x.shape[1])).reshape(values.shape)
+
+    seen = tried(np.repeat(TRIED[:, None], len(x), axis=1))  # (m, b)
+    best = np.clip(seen.argmin(axis=0), 1, len(TRIED) - 2)
+    left, here, right = (seen[best + side, every] for side in (-1, 0, 1))
+    with np.errstate(invalid="ignore"):  # ∞ - ∞
+        bend = left - 2.0 * here + right
+        step = np.where(bend > 0.0, 0.5 * h * (left - right) / np.where(bend > 0, bend, 1), 0.0)
+    between = tried((TRIED[best] + np.clip(np.nan_to_num(step), -h, h))[None])
+    return np.minimum(seen.min(axis=0), between[0])

@@ -37,7 +37,11 @@ CHOICES: dict[str, Constraint] = {
     "limits": OneOf(get_args(LimitsFrom)),
     "wild": OneOf(get_args(Wild)),
 }
-RATES: dict[str, Constraint] = {"false_alarm": Number(0, 1), "contamination": Number(0, 0.5)}
+RATES: dict[str, Constraint] = {
+    "false_alarm": Number(0, 1),
+    "contamination": Number(0, 0.5),
+    "confidence": Number(0.5, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,10 @@ class Limits:
     rate: float  # share of normal rows above each of the three
     method: str
     note: str = ""  # what else there is to know, such as rows that were set aside
+    low: float | None = (
+        None  # the rate lies between these, by 90 % of blocks of held-out rows drawn again
+    )
+    high: float | None = None
 
     def indices(self, statistics: Statistics) -> Array:  # (b,)
         """max(T²/T²-limit, Q/Q-limit) of each row."""
@@ -67,8 +75,13 @@ class Limits:
         return (
             f"T² below {self.t2:.4g}, Q below {self.q:.4g}: "
             f"{self.rate:.2%} of {whose} rows are above {above} ({self.method})"
-            f"{'; ' if self.note else ''}{self.note}"
+            f"{'; ' if self.note else ''}{self.note}{self._range()}"
         )
+
+    def _range(self) -> str:
+        if self.low is None or self.high is None:
+            return ""
+        return f"; {self.low:.1%} to {self.high:.1%} in blocks of held-out rows drawn again"
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,14 @@ class Rule:
                 f"{{contamination:{share!r}}} and {{limits:'approximate'}} exclude each other: "
                 "{contamination} reads the limits off the training rows, not off distributions. Leave one "
                 "out."
+            )
+            raise InputError(msg)
+        if detector.confidence is not None and (
+            share is not None or detector.limits == "approximate"
+        ):
+            msg = Message(
+                f"{{confidence:{detector.confidence!r}}} is that of limits from held-out rows: leave "
+                "{contamination} and {limits} out."
             )
             raise InputError(msg)
         rate = FALSE_ALARM if alarm is None else alarm
@@ -182,18 +203,21 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
     alone makes more false alarms than asked for. A row of weight w counts as w rows.
     """
     n, weights = held.count, held.weights
-    few, how = _are_few(n, rate), "held-out rows"
-    if few:
+    how = "held-out rows"
+    if _are_few(n, rate):
         how = (
             f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
             "rate, and a slow process may make several times as many false alarms"
         )
 
-    def limit(values: Array) -> float:
-        ranked = order_limit(values, rate, weights)
-        return max(box_limit(values, rate, weights), ranked) if few else ranked
+    return _limits(held, partial(held_limit, rate=rate, weights=weights), rate, rounding, how)
 
-    return _limits(held, limit, rate, rounding, how)
+
+def held_limit(values: Array, rate: float, weights: Array | None = None) -> float:
+    """The limit of values of held-out rows: an order statistic, of few of them Box's where that is larger."""
+    ranked = order_limit(values, rate, weights)
+    n = len(values) if weights is None else float(weights.sum())
+    return max(box_limit(values, rate, weights), ranked) if _are_few(n, rate) else ranked
 
 
 def in_sample_limits(own: Statistics, share: float, *, rounding: float) -> Limits:

@@ -49,6 +49,8 @@ class Monitoring:
     onsets : dict of int to ndarray of shape (d,)
         For the ten longest of ``runs``, by their first positions: the share of the index that goes when one
         variable takes its best normal value, mean of the first three alarms. `began_with` names the largest.
+    short : int
+        Complete rows that were not judged, since a detector with lags finds too few rows before them.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Monitoring:
     statistic: str
     missing: Indices
     onsets: dict[int, Array] = field(default_factory=dict)
+    short: int = 0
 
     @property
     def alarms(self) -> Table:
@@ -79,7 +82,7 @@ class Monitoring:
     @property
     def gaps(self) -> Gaps:
         """The rows that could not be judged."""
-        return Gaps(self.table["judged"], self.missing)
+        return Gaps(self.table["judged"], self.missing, self.short)
 
     @property
     def runs(self) -> list[Run]:
@@ -221,6 +224,7 @@ class Monitoring:
             table=Table(columns),
             explained=at[self.explained],
             missing=gaps.missing,
+            short=gaps.short,
             onsets={int(at[first]): gain for first, gain in self.onsets.items()},
         )
 

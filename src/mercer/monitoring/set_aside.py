@@ -219,12 +219,11 @@ def _warn_crowded(far: FarCells, names: Any) -> None:
     warn(msg, DetectorWarning, "wild-readings-kept", {"readings": len(cells), "of": far.n})
 
 
-def noted(limits: Limits, aside: Array, n: int) -> Limits:
-    """The limits, with a note of the rows that were set aside."""
-    if len(aside) == 0:
-        return limits
+def noted(limits: Limits, aside: Array, n: int, past: str = "") -> Limits:
+    """The limits, with a note of the rows that were set aside, and of what a row remembers."""
     count = len(np.unique(aside[:, 0]))
-    return replace(limits, note=f"{count} of {n} training rows were set aside for wild readings")
+    wild = f"{count} of {n} training rows were set aside for wild readings" if count else ""
+    return replace(limits, note="; ".join(filter(None, [limits.note, wild, past])))
 
 
 # ── columns ─────────────────────────────────────────────────────────────────

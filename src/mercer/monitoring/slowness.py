@@ -114,17 +114,17 @@ def _along(centre: Array, directions: Array, z: Array) -> Array:  # (d,), (r, d)
 
 
 def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
-    """Of each direction whether it is slow (1 or 0) and, where it is, its `_times`."""
+    """Of each direction whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
     del first
-    correlations = _autocorrelations(scores)  # (n, r)
+    correlations = autocorrelations(scores)  # (n, r)
     slow = _is_slow(scores, correlations)
     found = np.zeros((scores.shape[1], 3))
     found[slow, 0] = 1.0
-    found[slow, 1:] = np.reshape([_times(c) for c in correlations[:, slow].T], (-1, 2))
+    found[slow, 1:] = np.reshape([integrated_times(c) for c in correlations[:, slow].T], (-1, 2))
     return found
 
 
-def _autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)
+def autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)
     """At lags 0 to n - 1, biased as usual: Σ_t s_t s_{t+l}/Σ_t s_t²."""
     n = len(scores)
     size = fft.next_fast_len(2 * n, real=True)
@@ -142,7 +142,7 @@ def _is_slow(scores: Array, correlations: Array) -> Flags:  # (n, r), (n, r) -> 
     return np.asarray((correlations[1] > SURE / np.sqrt(n)) & (flatness > BOUNDED))
 
 
-def _times(correlations: Array) -> tuple[float, float]:
+def integrated_times(correlations: Array) -> tuple[float, float]:
     """1 + 2 Σ ρ_l and 1 + 2 Σ ρ_l², up to the first pair of lags without a positive sum (Geyer 1992)."""
     pairs = correlations[1:]
     pairs = pairs[: 2 * (len(pairs) // 2)].reshape(-1, 2)

@@ -153,6 +153,12 @@ def fitted(model: Any) -> Fitted:
     if isinstance(model, (KernelPCADetector, Projector, DropIn)):
         check_is_fitted(model)
         if isinstance(model, KernelPCADetector):
+            if not model._past.static:
+                msg = (
+                    "A graph takes rows one by one, and this detector judges them by those before. Fit it "
+                    "with `lags` 0 and without `smoothing`."
+                )
+                raise InputError(msg)
             return replace(fitted(model.model_), detector=model)
         return _of_drop_in(model) if isinstance(model, DropIn) else _of_projector(model)
     msg = (

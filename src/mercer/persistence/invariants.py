@@ -233,16 +233,23 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "what a stream has solved is of other columns": _solved,
     },
     "KernelPCADetector": {
-        "a detector has other columns than its model": lambda m: _takes(m, m.model_.n_features_in_),
+        "a detector remembers no such rows": lambda m: m._past.lags >= 0,
+        "a detector has other columns than its model": lambda m: (
+            m.model_.n_features_in_ == m._past.width(m.n_features_in_)
+            and _takes(m, m.n_features_in_)
+        ),
+        "a detector smooths other columns than it has": lambda m: (
+            m._past.centre is None or len(m._past.centre) == m.n_features_in_
+        ),
         "a detector scales other columns than it has": lambda m: (
-            m._scale.mean.shape == m.center_.shape == (m.n_features_in_,)
+            m._scale.mean.shape == m.center_.shape == (m._past.width(m.n_features_in_),)
         ),
         "a detector has other baselines than it shows": lambda m: (
             m._baselines.rows.shape == m.baselines_.shape and len(m.baselines_) >= 1
         ),
         "a detector judges by an unknown statistic": lambda m: m._rule.statistic in STATISTICS,
         "a detector gauges other columns than it has": lambda m: (
-            width_in(m._gauge.space.projection.sections) == m.n_features_in_
+            width_in(m._gauge.space.projection.sections) == m._past.width(m.n_features_in_)
         ),
     },
     "sklearn.KernelPCA": {

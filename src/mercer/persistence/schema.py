@@ -43,7 +43,11 @@ from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean, FeatureSpace
 from mercer.monitoring.contributions import Baselines
+from mercer.monitoring.lags import Dynamics
+from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.limits import Calibration, Limits, Rule
+from mercer.monitoring.lineage import Generation
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.annotations import check_of
@@ -104,12 +108,16 @@ BEYOND = (
     Baselines,
     Calibration,
     Dictionary,
+    Dynamics,
     FittedPreimage,
     Gauge,
+    Generation,
+    KnownEvents,
     Limits,
     Neighbours,
     Quality,
     Rule,
+    Sensors,
     Stream,
 )
 OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, StreamCertificate, TileCache)
@@ -123,7 +131,7 @@ ESTIMATORS = (IncrementalKernelPCA, KernelPCA, KernelPCADetector, PCA)
 LATER = {
     Baselines: {"unit"},
     EigenPairs: {"rounding", "unseen"},
-    Limits: {"note"},
+    Limits: {"note", "low", "high"},
     Plan: {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},
     Quality: {"noisy"},
 }
@@ -186,7 +194,17 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "_back", "_calibration", "preimage_", "set_aside_"}
+SOMETIMES = {
+    *COMMON,
+    "_back",
+    "_calibration",
+    "_known",
+    "_lineage",
+    "_sensors",
+    "dynamics_",
+    "preimage_",
+    "set_aside_",
+}
 
 
 def of_estimator(kind: Any) -> Stored:

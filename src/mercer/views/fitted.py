@@ -14,14 +14,18 @@ from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
+from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
+from mercer.monitoring.lags import STATIC
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer._core.types import Array, Rows
     from mercer.estimators import KernelPCADetector
+    from mercer.monitoring.lags import Dynamics
     from mercer.monitoring.report import Monitoring
     from mercer.preprocessing.preparation import Preparation
 
@@ -117,6 +121,18 @@ class Fitted(Anatomy):
             return None
         return int(shape[0]), int(shape[1])
 
+    @property
+    def training_rows(self) -> Array | None:  # (n, d)
+        """The rows of the fit in the units of the file, where the model keeps all of them."""
+        fit = self.fit
+        sections = None if fit is None or fit.is_low_rank else fit.projection.sections
+        if not isinstance(sections, KernelSections) or self.is_precomputed:
+            return None
+        points = sections.points
+        if points.shape[1] != self.d:  # rows with those before them beside them
+            return None
+        return self.raw(points if self._scale is None else self._scale.back(dense(points)))
+
     def names(self, given: Any = None, X: Any = None) -> tuple[str, ...]:
         """Names of the d columns: those given, of the preparation, of the fit, of a data frame, or x0, …"""
         prepared = None if self.preparation is None else self.preparation.features
@@ -144,8 +160,14 @@ class Fitted(Anatomy):
         return whole.rows(X) if self.detector is None else whole.gappy_rows(X)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
-        """All rows, some at a time."""
+        """All rows, some at a time; at once for a detector that judges rows by those before them."""
+        if not self._past.static:
+            return iter([(slice(0, int(rows.shape[0])), rows[:])])
         return row_blocks(rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // self.d)))
+
+    @property
+    def _past(self) -> Dynamics:
+        return getattr(self.detector, "_past", STATIC)
 
     @property
     def _scale(self) -> Scale | None:
@@ -153,18 +175,25 @@ class Fitted(Anatomy):
         return None if detector is None else Scale(detector.center_, detector.spread_)
 
     def inner(self, block: Any) -> Any:
-        """Rows as the projector takes them: a detector scales its own."""
+        """Rows as the projector takes them: a detector scales its own, with their past where it has one."""
+        block = block if self._past.static else self._past.rows(dense(block))[0]
         return block if self._scale is None else self._scale(block)
+
+    def _in_place(self, block: Any, found: Any) -> Array:
+        """What was found of rows; NaN where a row has too few before it."""
+        if self._past.static:
+            return np.asarray(found)
+        return spread_out(np.asarray(found), self._past.rows(dense(block))[1], np.nan)
 
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
         with unnamed():
-            return np.asarray(self.projector.transform(self.inner(block)))
+            return self._in_place(block, self.projector.transform(self.inner(block)))
 
     def distances(self, block: Rows) -> Array:  # (b, d) -> (b,)
         """Squared distances from the components, in feature space."""
         with unnamed():
-            return np.asarray(self.projector.reconstruction_error(self.inner(block)))
+            return self._in_place(block, self.projector.reconstruction_error(self.inner(block)))
 
     def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows in the units of the file."""

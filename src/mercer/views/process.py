@@ -268,6 +268,10 @@ def watched(
     `rows` are those without a missing cell, of which `gaps` says where they lie among all.
     """
     detector = fitted.judge
+    if not detector._past.static:  # rows are judged by those before them, missing ones included
+        every = np.full((len(gaps.judged), int(rows.shape[1])), np.nan)
+        every[gaps.judged] = np.asarray(rows[:])
+        return fitted.monitor(every, time=time, names=names), ()
     blocks = [fitted.monitor(block, names=names, top=0) for _, block in fitted.blocks(rows)]
     seen = Monitoring.joined(blocks)
     alarms = np.flatnonzero(seen.table["alarm"])

@@ -1,0 +1,261 @@
+"""A file of rows on the page: read as everywhere, with and without scaling, and described."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer import PCA
+from mercer._core.errors import DataError, InputError, MercerError
+from mercer.app.outcome import Run, as_dict
+from mercer.app.rows import Opened, read_sheet, read_training
+from mercer.data.formats import open_table
+from mercer.data.rows import row_blocks
+from mercer.data.table import Reading
+from mercer.kernels import RBF
+from mercer.views.classes import classes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mercer._core.types import Array
+    from mercer.preprocessing.align import Sheet
+    from mercer.views import Classes
+
+MOST_COLUMNS = 20_000
+BLOCK_ENTRIES = 2**21
+# A column of words that is called so names its rows.
+NAMES = {"id", "name", "time", "date", "datetime", "timestamp", "index", "row", "file"}
+
+
+@dataclass(eq=False)
+class Dataset:
+    """A file, how it is read and what is done to its rows; sheets are read when they are needed.
+
+    Parameters
+    ----------
+    path : Path
+        The file, or a folder of images.
+    reading : Reading
+    name, title : str
+        What it is called, in links and for people.
+    image_shape : (height, width), optional
+        Where rows are images, and the file does not say so.
+    suggested : dict
+        A recipe to begin with.
+    impute, one_hot
+        As in `mercer.app.FitRequest`.
+    """
+
+    path: Path
+    reading: Reading = field(default_factory=Reading)
+    name: str = ""
+    title: str = ""
+    image_shape: tuple[int, int] | None = None
+    suggested: dict[str, Any] = field(default_factory=dict)
+    impute: Any = None
+    one_hot: bool = False
+    guessed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._sheets: dict[str, Sheet] = {}
+        self._lock = threading.RLock()
+        self.findings: list[dict[str, Any]] = []
+
+    # ── rows ────────────────────────────────────────────────────────────────
+    def sheet(self, scale: str) -> Sheet:
+        """All rows, prepared: ``"standard"`` or ``"none"``."""
+        with self._lock:
+            if scale not in self._sheets:
+                self._sheets[scale] = self._read(scale)
+            return self._sheets[scale]
+
+    def _read(self, scale: str) -> Sheet:
+        run = Run(reading=self.reading)
+        how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
+        with run.following():
+            sheet = read_training(run, str(self.path), how)
+        if scale == "none":  # scaling is a choice of the page, and shown there
+            self.findings = [as_dict(found) for found in run.findings]
+        if self.image_shape is None:
+            return sheet
+        if int(np.prod(self.image_shape)) != sheet.rows.shape[1]:
+            height, width = self.image_shape
+            msg = (
+                f"image_shape must have as many pixels as rows have columns, {sheet.rows.shape[1]}; got "
+                f"{height} x {width}."
+            )
+            raise InputError(msg)
+        return replace(sheet, preparation=replace(sheet.preparation, image_shape=self.image_shape))
+
+    def matched(self, opened: Opened, *, gaps: bool = False) -> Sheet:
+        """The rows as a model that is there already takes them."""
+        run = Run(reading=self.reading)
+        with run.following():
+            return read_sheet(run, str(self.path), opened, gaps=gaps)
+
+    @property
+    def raw(self) -> Sheet:
+        """The rows in the units of the file."""
+        return self.sheet("none")
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return len(self.raw)
+
+    def column(self, place: int) -> Array:  # (n,)
+        """One feature, in the units of the file."""
+        return self.columns([place])[:, 0]
+
+    def columns(self, places: Any, rows: Any = None) -> Array:  # (n, c)
+        """Some features of all rows, or of those at some positions."""
+        d = self.raw.rows.shape[1]
+        if not all(isinstance(j, int) and 0 <= j < d for j in places):
+            raise InputError.about(
+                parameter="columns",
+                value=list(places),
+                must_be=f"numbers of columns from 0 to {d - 1}",
+            )
+        if rows is not None:
+            return np.asarray(self.raw.rows[rows], dtype=np.float64)[:, places]
+        height = max(1, BLOCK_ENTRIES // d)
+        blocks = [np.asarray(block)[:, places] for _, block in row_blocks(self.raw.rows, height)]
+        return np.concatenate(blocks).astype(np.float64)
+
+    def plane(self, scale: str) -> PCA:
+        """Linear PCA of the prepared rows, for a plane to look at them in."""
+        key = f"_plane_{scale}"
+        with self._lock:
+            if key not in vars(self):
+                rows = self.sheet(scale).rows
+                with Run().following():  # a plane to look at rows in: no finding of the fit
+                    vars(self)[key] = PCA(min(2, rows.shape[1]), random_state=0).fit(rows)
+            found: PCA = vars(self)[key]
+        return found
+
+    # ── what stands beside them ─────────────────────────────────────────────
+    @cached_property
+    def classes(self) -> Classes:
+        """The labels as classes."""
+        return classes(_numbers(self.raw.labels), self.n)
+
+    def median_gamma(self, scale: str) -> float | None:
+        """The width by the rule of the median, where one can be told."""
+        with suppress(MercerError):
+            rows = self.sheet(scale).rows
+            kernel: Any = RBF().resolve(rows, rng=np.random.default_rng(0))
+            return float(kernel.gamma)
+        return None
+
+    @property
+    def noted(self) -> list[str]:
+        """What was done to the rows when they were read."""
+        notes = [found["message"] for found in self.findings if found["level"] == "note"]
+        return [note for note in notes if note != "columns are not scaled"]
+
+    def described(self) -> dict[str, Any]:
+        """All that a page has to know of it."""
+        sheet, looks = self.raw, self.classes
+        shape = sheet.preparation.image_shape
+        return {
+            "name": self.name,
+            "title": self.title or self.name,
+            "n": self.n,
+            "d": int(sheet.rows.shape[1]),
+            "features": list(sheet.names),
+            "label": sheet.label_name,
+            "id_name": sheet.id_name,
+            "columns": self.file_columns,
+            "image_shape": None if shape is None else list(shape),
+            "has_time": sheet.times is not None,
+            "classes": described_classes(looks),
+            "notes": [*self.guessed, *self.noted],
+            "source": self.path.name,
+            "gammas": {
+                scale: {"median": self.median_gamma(scale)} for scale in ("standard", "none")
+            },
+            "suggested": self.suggested,
+            "warnings": [found for found in self.findings if found["level"] == "warning"],
+            "impute": self.impute,
+            "one_hot": self.one_hot,
+        }
+
+    @cached_property
+    def file_columns(self) -> list[dict[str, str]]:
+        """Every column of the file, whatever it is used for."""
+        plain = replace(self.reading, columns=None, label=None, id=None)
+        table = open_table(self.path, plain)
+        return [{"name": c.name, "kind": c.kind} for c in table.columns[:MOST_COLUMNS]]
+
+
+def described_classes(looks: Classes) -> dict[str, Any]:
+    """Classes of rows, without the rows."""
+    return {
+        "names": list(looks.names),
+        "counts": list(looks.counts),
+        "ordered": looks.ordered,
+        "remark": looks.remark,
+        "shaded": looks.shaded,
+    }
+
+
+def _numbers(labels: Any) -> Any:
+    """Labels as numbers where all of them are, so that a measurement has a scale of colours."""
+    if labels is None:
+        return None
+    values = np.asarray(labels)
+    if values.dtype.kind == "O":
+        with suppress(TypeError, ValueError):
+            return values.astype(np.float64)
+    return values
+
+
+# ── a file of which nothing is known ────────────────────────────────────────
+def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
+    """A file as it was dropped onto the page: columns of words are guessed to name or label the rows.
+
+    Guesses are said, and can be changed on the page.
+    """
+    if reading is not None and (reading.id or reading.label or reading.columns):
+        return _checked(Dataset(path, reading, name=name))
+    plain = reading or Reading()
+    table = open_table(path, plain)
+    if len(table.columns) > MOST_COLUMNS:
+        msg = f"{table.source} has {len(table.columns)} columns; the page shows at most {MOST_COLUMNS}."
+        raise DataError(msg)
+    words = [c.name for c in table.columns if c.kind == "category"]
+    if not words:
+        return _checked(Dataset(path, plain, name=name))
+    called = next((word for word in words if word.lower() in NAMES), None)
+    left = [word for word in words if word != called]
+    label = left[-1] if left else None
+    others = [word for word in left if word != label]
+    said = [f"column {called!r} names the rows"] if called else []
+    said += [f"column {label!r} labels the rows"] if label else []
+    said += [f"columns of words are left out: {', '.join(others)}"] if others else []
+    numbers = None
+    if others:
+        numbers = tuple(c.name for c in table.columns if c.kind == "number")
+    found = replace(plain, id=called, label=label, columns=numbers)
+    return _checked(Dataset(path, found, name=name, guessed=tuple(said)))
+
+
+def _checked(data: Dataset) -> Dataset:
+    """The same, read once: what is wrong with a file is said when it is opened.
+
+    Missing numbers are filled by the median of their column, and a note says how many: a page that shows
+    nothing of a file with a gap in it would be of little use.
+    """
+    try:
+        _ = data.raw
+    except DataError as error:
+        if error.parameter != "impute" or data.impute is not None:
+            raise
+        return _checked(replace(data, impute="median"))
+    return data

@@ -1,0 +1,218 @@
+"""A fit while the finger is down, and at rest: exact where that is quick, else with a badge that says so."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mercer._core.errors import InputError, MercerError, ParameterError
+from mercer.app.fit import rows_for
+from mercer.app.outcome import Observer, Run, as_dict
+from mercer.diagnostics import symptoms
+from mercer.engine.threads import single_threaded_blas
+from mercer.kernels import Linear
+from mercer.kernels.text import parse_kernel
+from mercer.views.fitted import Fitted
+from mercer.views.wording import count
+
+if TYPE_CHECKING:
+    from mercer._core.types import Indices
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.recipe import Recipe
+    from mercer.app.rows import Opened
+    from mercer.preprocessing.align import Sheet
+
+Quality = Literal["drag", "rest", "exact"]
+QUALITIES = ("drag", "rest", "exact")
+DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
+LANDMARKS = 500
+SAMPLE = 20_000  # rows that are drawn while the finger is down
+POINTS = 200_000  # rows that are drawn as points; more are counted in cells
+SYMPTOM_ROWS = 200
+WAY_BACK = "ridge"
+
+
+@dataclass(eq=False)
+class Shown:
+    """A fitted model, the rows that it was fitted to, and what there is to say about it."""
+
+    recipe: Recipe
+    data: Dataset
+    sheet: Sheet
+    model: Any
+    way: Way | None = None  # None: a model that was there already
+    findings: tuple[dict[str, Any], ...] = ()
+    timings: dict[str, float] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.RLock)
+
+    @cached_property
+    def inside(self) -> Fitted:
+        """What views ask of it."""
+        return Fitted.of(self.model, self.sheet.preparation)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether an exact fit to all rows would give other numbers."""
+        fit = self.inside.fit
+        return (fit is not None and fit.is_low_rank) or (self.way is not None and self.way.sampled)
+
+    @property
+    def badge(self) -> str:
+        """What an approximation calls itself, and which rows it saw."""
+        if not self.approximate:
+            return ""
+        n, fit = count(len(self.sheet)), self.inside.fit
+        chosen = None if fit is None else fit.plan.approximation
+        rows = f"{n} rows"
+        if self.way is not None and self.way.sampled:
+            rows = f"{count(SAMPLE)} of {n} rows, drawn with seed 0"
+        return f"approximate: {'' if chosen is None else repr(chosen)} of {rows}"
+
+    def returning(self) -> Shown:
+        """The same with a way back from scores to rows, which is learned where there is none."""
+        if self.inside.detector is not None or self.inside.has_preimage:
+            return self
+        method = self.recipe.preimage or WAY_BACK
+        with self.lock:
+            kept = vars(self).setdefault("_returning", {})
+            if method not in kept:
+                kept[method] = replace(self, model=self.model.with_preimage(method, self._seen))
+            found: Shown = kept[method]
+        return found
+
+    @property
+    def _seen(self) -> Any:
+        """The rows of the fit, where the model does not keep them itself."""
+        fit = self.inside.fit
+        if fit is not None and fit.keeps_points and not fit.is_low_rank:
+            return None
+        if self.way is None:  # these are rows, but perhaps not those of its fit
+            msg = "This model keeps no rows to learn a way back from. Fit it with one: preimage='ridge'."
+            raise InputError(msg)
+        some = drawn(len(self.sheet), SAMPLE) if self.way.sampled else None
+        return self.sheet.rows if some is None else self.sheet.rows[some]
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """The evidence, the plan and the warnings, in words."""
+        own, fit = self.inside, self.inside.fit
+        n, d = self.sheet.rows.shape
+        shares = own.shares
+        return {
+            "kernel": "Linear()" if own.kernel is None else repr(own.kernel),
+            "formula": "" if own.kernel is None else str(own.kernel.shape()),
+            "n": int(n),
+            "d": int(d),
+            "components": own.k,
+            "approximate": self.approximate,
+            "badge": self.badge,
+            "evidence": [] if fit is None else str(fit).splitlines(),
+            "plan": "" if fit is None else str(fit.plan),
+            "status": "" if fit is None else fit.pairs.status.name,
+            "variance_kept": None if shares is None else float(shares.sum()),
+            "symptoms": self.symptoms,
+        }
+
+    @cached_property
+    def symptoms(self) -> list[dict[str, Any]]:
+        """What makes components of this kernel useless on these rows."""
+        kernel = self.inside.kernel
+        if kernel is None or kernel.is_precomputed or isinstance(kernel, Linear):
+            return []
+        some = drawn(len(self.sheet), SYMPTOM_ROWS)
+        rows = self.inside.inner(
+            np.asarray(self.sheet.rows[:] if some is None else self.sheet.rows[some])
+        )
+        try:
+            found = symptoms(kernel, rows, max_rows=SYMPTOM_ROWS, random_state=0)
+        except MercerError:  # a column that is constant, or words of a kernel without values there
+            return []
+        return [{"name": s.name, "value": s.value, "words": s.text} for s in found]
+
+
+def quietly(quality: str, n: int) -> AbstractContextManager[Any]:
+    """BLAS on one thread where matrices are small: its others would only spin between two calls.
+
+    With two of them a fit of 2000 rows takes twice as much of the processors.
+    """
+    return single_threaded_blas() if quality == "drag" or n <= DRAG_ROWS else nullcontext()
+
+
+def drawn(n: int, most: int) -> Indices | None:
+    """`most` of n positions in order, seeded; None for all of them."""
+    if n <= most:
+        return None
+    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is fitted at some quality: a recipe, to all rows or to a seeded sample of them."""
+
+    recipe: Recipe
+    sampled: bool = False
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        """The same for ways whose fits are the same."""
+        return self.recipe.key, self.sampled
+
+
+def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
+    """An exact fit where that is quick, else 500 landmarks; while dragging, of a sample of many rows."""
+    if quality not in QUALITIES:
+        raise ParameterError.about(
+            parameter="quality", value=quality, must_be="'drag', 'rest' or 'exact'"
+        )
+    if recipe.model is not None or recipe.kind == "pca":
+        return Way(recipe)
+    most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
+    linear = recipe.kernel is not None and isinstance(parse_kernel(recipe.kernel), Linear)
+    if most is None or data.n <= most or linear:
+        return Way(recipe)
+    approximated = recipe.approximated(f"nystrom(landmarks={LANDMARKS})")
+    return Way(approximated, sampled=quality == "drag" and data.n > SAMPLE)
+
+
+def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:
+    """Fit a recipe to a file, by the door that `mercer fit` has.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    data : Dataset
+    quality : {"drag", "rest", "exact"}
+        While dragging an exact fit has at most 4000 rows, at rest 20 000; more have 500 landmarks, which
+        a finger sees fitted to 20 000 rows at most.
+    observer : Observer, optional
+        Follows the fit, and may stop it.
+
+    Returns
+    -------
+    Shown
+    """
+    way = way_of(recipe, data, quality)
+    own = way.recipe
+    request = own.request(data)
+    asked = request.asked
+    # A detector standardises rows itself, held-out ones too.
+    sheet = data.sheet("none" if recipe.kind == "detector" or asked.is_precomputed else own.scale)
+    run = Run(observer)
+    with run.following(), run.timed("fit"), quietly(quality, len(sheet)):
+        some = drawn(len(sheet), SAMPLE) if way.sampled else None
+        seen = sheet if some is None else replace(sheet, rows=sheet.rows[some])
+        model = asked.estimator(len(seen), scale=request.standardises)
+        model.fit(rows_for(asked, seen))
+    found = tuple(as_dict(finding) for finding in run.findings)
+    return Shown(own, data, sheet, model, way, found, run.timings)
+
+
+def of_model(recipe: Recipe, data: Dataset, opened: Opened) -> Shown:
+    """A model that is there already, and the rows of a file as it takes them."""
+    sheet = data.matched(opened, gaps=opened.is_detector)
+    return Shown(recipe, data, sheet, opened.model)

@@ -1,0 +1,136 @@
+"""Is it a kernel, which one of several, and what would an exact fit cost: use cases of mercer as panels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer import app
+from mercer._core.errors import KernelError, ParameterError
+from mercer.app.explore.planes import Panel
+from mercer.app.outcome import as_dict, plain
+from mercer.kernels.text import kernel_text, parse_kernel
+from mercer.views.wording import number
+
+if TYPE_CHECKING:
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.recipe import Recipe
+    from mercer.app.outcome import Observer
+
+MOST_KERNELS = 12
+SELECT_ROWS = 1000  # compared on a page: seconds, not minutes; the note says so
+NOT_RANKED = ("standard_error", "rank", "components")
+TOLD = {"rank", "kernel", "parameters", "components"}
+
+
+def _of_rows(data: Dataset, scale: str) -> dict[str, Any]:
+    return {
+        "data": str(data.path),
+        "reading": data.reading,
+        "scale": scale,
+        "impute": data.impute,
+        "one_hot": data.one_hot,
+    }
+
+
+def check(kernel: Any, data: Dataset | None, scale: str, observer: Observer | None = None) -> Panel:
+    """The verdict on an expression, on rows or by a search, with a witness where there is one."""
+    if not isinstance(kernel, str):
+        raise ParameterError.about(parameter="kernel", value=kernel, must_be="a kernel expression")
+    given: dict[str, Any] = {} if data is None else _of_rows(data, scale)
+    outcome = app.run(app.CheckRequest(kernel=kernel, **given), observer)
+    verdict, facts = outcome.value.verdict, outcome.value.facts
+    header: dict[str, Any] = {
+        "valid": verdict.valid,
+        "how": verdict.how.value,
+        "verdict": verdict.reason,
+        "kernel": facts["judged"],
+        "smallest_eigenvalue": plain(verdict.smallest_eigenvalue),
+        "n_points": verdict.n_points,
+        "n_data_sets": verdict.n_data_sets,
+        "witness": None,
+        "caption": verdict.reason,
+        "findings": [as_dict(finding) for finding in outcome.findings],
+    }
+    found = verdict.witness
+    if found is None:
+        return Panel(header)
+    points = outcome.value.points
+    header["witness"] = {
+        "kind": found.kind,
+        "rows": None if points is None else points.rows,
+        "ids": None if points is None or points.ids is None else [str(each) for each in points.ids],
+        "value": float(found.value),
+        "words": str(found),
+        "names": None if points is None else points.features,
+    }
+    arrays = {"matrix": found.matrix, "points": np.atleast_2d(found.points)}
+    if found.vector is not None:
+        arrays["vector"] = found.vector
+    return Panel(header, arrays)
+
+
+def select(
+    recipe: Recipe, data: Dataset, kernels: Any, components: Any, observer: Observer | None = None
+) -> Panel:
+    """Kernels side by side on rows held out, as a table one can choose from."""
+    for name, given in (("kernels", kernels), ("components", components)):
+        if given is not None and not (isinstance(given, list) and 0 < len(given) <= MOST_KERNELS):
+            raise ParameterError.about(
+                parameter=name, value=given, must_be=f"1 to {MOST_KERNELS} of them, or None"
+            )
+    request = app.SelectRequest(
+        **_of_rows(data, recipe.scale),
+        kernels=tuple(kernels or ()),
+        components=None if components is None else tuple(components),
+        max_rows=min(SELECT_ROWS, data.n),
+    )
+    outcome = app.run(request, observer)
+    found, table = outcome.value.selection, outcome.value.selection.table_
+    rank = next(
+        name
+        for name in table.columns
+        if name not in TOLD | {*NOT_RANKED} and np.asarray(table[name]).dtype.kind == "f"
+    )
+    rows = [[_cell(row[name]) for name in table.columns] for row in table]
+    header = {
+        "winner": outcome.value.winner,
+        "conclusive": found.conclusive_,
+        "reasons": outcome.value.facts["reasons"],
+        "columns": [str(name) for name in table.columns],
+        "rows": rows,
+        "bars": rank,
+        "candidates": [_candidate(row) for row in table],
+        "caption": " ".join(outcome.value.facts["reasons"][:1]),
+        "findings": [as_dict(finding) for finding in outcome.findings],
+    }
+    return Panel(header, {"bars": np.asarray(table[rank], dtype=np.float64)})
+
+
+def _candidate(row: Any) -> dict[str, Any]:
+    """A row of the table as parts of a recipe, to the digits that it shows."""
+    text: str | None = f"{row['kernel']}({row['parameters']})"
+    try:
+        text = kernel_text(parse_kernel(str(text)))
+    except KernelError:
+        text = None
+    return {"kernel": text, "components": int(row["components"])}
+
+
+def _cell(value: Any) -> str:
+    return number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
+
+
+def plan(recipe: Recipe, data: Dataset, observer: Observer | None = None) -> dict[str, Any]:
+    """What an exact fit, or that of the recipe, would do and cost."""
+    request = recipe.request(data)
+    shared = {
+        name: getattr(request, name) for name in vars(request) if name not in ("output", "origin")
+    }
+    outcome = app.run(app.PlanRequest(**shared), observer)
+    facts = outcome.value.facts
+    told = (
+        str(outcome.value.plan) if outcome.value.plan is not None else outcome.value.refusal or ""
+    )
+    return plain({"words": told or "; ".join(outcome.value.notes), **facts})

@@ -1,0 +1,179 @@
+"""What a component means in the variables of the file: a walk along it, slopes, rows and pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer import diagnostics, views
+from mercer._core.errors import InputError, ParameterError
+from mercer._core.params import Whole, require
+from mercer.app.explore.fitting import SAMPLE, drawn
+from mercer.app.explore.planes import Panel, Plane, listed
+from mercer.views.checks import component as component_index
+from mercer.views.fitted import unnamed
+from mercer.views.scatter import component_names
+from mercer.views.wording import count, number
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.fitting import Shown
+
+ENDS = (1.0, 99.0)  # percentiles of a score between which a walk goes
+MOST_STEPS, MOST_LISTED = 201, 12
+MOST_IMAGES = 64
+MOST_CELLS = 4000  # columns of a row that are listed
+IMPORTANCE_ROWS = 2000
+
+
+def row_number(name: str, given: Any, n: int) -> int:
+    """The position of a row, counted from 0."""
+    return int(require(name, given, Whole(0, n - 1)))
+
+
+def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -> Panel:
+    """From a row, or from the mean, along one component: its score moves, all others stay."""
+    if shown.inside.detector is not None:
+        msg = "A detector has no way back to rows. Choose kernel PCA to walk along a component."
+        raise InputError(msg)
+    back = shown.returning()
+    own, sheet = back.inside, shown.sheet
+    component = component_index(component, own.k)
+    steps = int(require("steps", steps, Whole(2, MOST_STEPS)))
+    some = drawn(len(sheet), SAMPLE)
+    scores = own.scores(sheet.rows if some is None else sheet.rows[some])  # (m, k)
+    if at == "mean":
+        begun, where = np.zeros(own.k), "the mean"
+        original = own.back(begun[None])[0]
+    else:
+        row = row_number("row", at.get("row") if isinstance(at, dict) else at, len(sheet))
+        block = sheet.rows[row : row + 1]
+        begun, where, original = own.scores(block)[0], f"row {row}", own.raw(block)[0]
+    low, high = np.percentile(scores[:, component], ENDS)
+    t = np.linspace(float(low), float(high), steps)  # (s,)
+    asked = np.tile(begun, (steps, 1))  # (s, k)
+    asked[:, component] = t
+    path = own.back(asked)  # (s, d)
+    missed = np.sum((own.raw_scores(path) - asked) ** 2, axis=1)
+    names = own.names(sheet.names)
+    title = component_names([component], own.shares)[0]
+    seen = Plane.read(plane, shown.data, "standard" if shown.recipe.scale == "standard" else "none")
+    track = seen.of_raw(path) if path.shape[1] == shown.data.raw.rows.shape[1] else path[:, :2]
+    centre = track.mean(axis=0)
+    shape = own.image_shape
+    method = own.preimage
+    header = {
+        "component": title,
+        "names": list(names),
+        "values": [number(value) for value in t],
+        "image_shape": None if shape is None else list(shape),
+        "method": "" if method is None else repr(method.method),
+        "quality": "" if method is None or method.quality is None else str(method.quality),
+        "low": float(min(path.min(), original.min())),
+        "high": float(max(path.max(), original.max())),
+        "start": int(np.argmin(np.abs(t - begun[component]))),
+        "centre": centre.tolist(),
+        "axes": seen.axes,
+        "caption": f"From {where} along {title}, from its {ENDS[0]:g}st to its {ENDS[1]:g}th percentile; "
+        "the scores of all other components stay.",
+        "tables": [_walked(path, names)],
+    }
+    arrays = {
+        "t": t,
+        "path": path,
+        "original": original,
+        "track": track - centre,
+        "distance": missed,
+    }
+    return Panel(header, arrays)
+
+
+def _walked(path: Array, names: tuple[str, ...]) -> dict[str, Any]:
+    """The columns that a walk moves most, in units of their own."""
+    moved = np.ptp(path, axis=0)
+    most = np.argsort(-moved, kind="stable")[:MOST_LISTED]
+    rows = [[names[j], number(path[0, j]), number(path[-1, j]), number(moved[j])] for j in most]
+    caption = "Where the columns begin and end"
+    if len(most) < len(names):
+        caption = f"The {len(most)} of {count(len(names))} columns that move most"
+    return {
+        "caption": caption,
+        "head": ["column", "begins", "ends", "moves by"],
+        "rows": rows,
+        "texts": 1,
+    }
+
+
+def importance(shown: Shown) -> Panel:
+    """How much of each component every variable moves."""
+    own, sheet = shown.inside, shown.sheet
+    some = drawn(len(sheet), IMPORTANCE_ROWS)
+    rows = own.inner(sheet.rows if some is None else sheet.rows[some])
+    names = own.names(sheet.names)
+    with unnamed():
+        found = diagnostics.importance(own.projector, np.asarray(rows), names=names)
+    n = count(len(sheet))
+    whose = (
+        f"all {n} rows" if some is None else f"{count(len(some))} of {n} rows, drawn with seed 0"
+    )
+    order = np.argsort(-found.shares.max(axis=1), kind="stable")[:MOST_LISTED]
+    k = found.shares.shape[1]
+    rows_listed = [
+        [names[j], *(f"{100 * found.shares[j, i]:.1f} %" for i in range(k))] for j in order
+    ]
+    header = {
+        "names": list(names),
+        "sentences": str(found).splitlines(),
+        "caption": f"How much of each component every variable moves, each alone, over {whose}.",
+        "tables": [
+            {
+                "caption": "Shares",
+                "head": ["variable", *(f"component {i + 1}" for i in range(k))],
+                "rows": rows_listed,
+                "texts": 1,
+            }
+        ],
+    }
+    return Panel(
+        header, {"importance": found.sizes, "shares": found.shares, "slopes": found.slopes}
+    )
+
+
+def images(data: Dataset, rows: Any) -> Panel:
+    """Rows as pictures."""
+    shape = data.raw.preparation.image_shape
+    if shape is None:
+        msg = f"The rows of {data.title or data.name} are not images. Give their height and width first."
+        raise InputError(msg)
+    if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_IMAGES:
+        raise ParameterError.about(
+            parameter="rows", value=rows, must_be=f"1 to {MOST_IMAGES} numbers of rows"
+        )
+    places = [row_number("rows", row, data.n) for row in rows]
+    view = views.images(np.asarray(data.raw.rows[places]), shape=shape)
+    header = {**listed(view), "low": float(view.low.min()), "high": float(view.high.max())}
+    header["titles"] = [_called(data, place) for place in places]
+    return Panel(header, {"images": view.images})
+
+
+def row(data: Dataset, place: Any) -> dict[str, Any]:
+    """One row as the file has it, in words."""
+    sheet = data.raw
+    place = row_number("row", place, data.n)
+    values = np.asarray(sheet.rows[place : place + 1])[0]
+    shown = list(zip(sheet.names, values, strict=True))[:MOST_CELLS]
+    return {
+        "row": place,
+        "id": None if sheet.ids is None else str(sheet.ids[place]),
+        "label": None if sheet.labels is None else str(sheet.labels[place]),
+        "values": [{"name": name, "value": number(float(value), 6)} for name, value in shown],
+        "left_out": len(values) - len(shown),
+    }
+
+
+def _called(data: Dataset, place: int) -> str:
+    sheet = data.raw
+    beside = sheet.ids if sheet.labels is None else sheet.labels
+    return f"row {place}" if beside is None else f"row {place}: {beside[place]}"

@@ -1,0 +1,245 @@
+"""The linked panels of a fit: scores, level sets, spectrum and the way back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer import views
+from mercer._core.errors import InputError, MercerError, ParameterError
+from mercer.app.explore.fitting import SAMPLE, drawn, quietly
+from mercer.app.explore.planes import (
+    Choice,
+    Panel,
+    Plane,
+    all_scores,
+    drawn_points,
+    listed,
+)
+from mercer.app.outcome import Run, as_dict, plain
+from mercer.views.base import spaced, span
+from mercer.views.rebuilt import MOST_ROWS
+from mercer.views.wording import number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mercer.app.explore.fitting import Shown
+    from mercer.app.outcome import Observer
+
+GRID = {"drag": 48, "rest": 96, "exact": 96}
+FEW = 500  # rows of which the way back is quick enough to follow a finger
+
+
+def panels(
+    shown: Shown, wanted: dict[str, Any], quality: str, observer: Observer | None = None
+) -> Panel:
+    """Those panels of a fit that are wanted, in one value; one that can't be made has its error in its place.
+
+    Parameters
+    ----------
+    shown : Shown
+    wanted : dict
+        ``"scores"``, ``"levels"``, ``"spectrum"`` and ``"back"``, each with its options.
+    quality : {"drag", "rest", "exact"}
+    observer : Observer, optional
+        May stop the work between blocks of rows.
+    """
+    choice = Choice.among(len(shown.sheet), quality)
+    with quietly(quality, choice.of):
+        described = shown.described
+    header: dict[str, Any] = {
+        "recipe": shown.recipe.plain,
+        "quality": quality,
+        "fit": described,
+        "shown": choice.plain,
+        "panels": {},
+        "findings": list(shown.findings),
+        "timings": {name: 1e3 * seconds for name, seconds in shown.timings.items()},
+    }
+    arrays: dict[str, Any] = {}
+    for name, options in wanted.items():
+        if name not in PANELS:
+            raise ParameterError.about(parameter="panels", value=name, must_be=", ".join(PANELS))
+        if not isinstance(options, dict):
+            continue  # false: not wanted
+        begun = time.perf_counter()
+        try:
+            with quietly(quality, choice.of):
+                panel = PANELS[name](shown, options, choice, quality, observer)
+        except MercerError as error:
+            panel = Panel(
+                {"error": {"code": "refused", "message": str(error), "remedy": error.remedy}}
+            )
+        header["panels"][name] = panel.header
+        header["timings"][name] = 1e3 * (time.perf_counter() - begun)
+        arrays |= panel.arrays
+    return Panel(header, arrays)
+
+
+def _score_panel(
+    shown: Shown, options: dict[str, Any], choice: Choice, quality: str, observer: Observer | None
+) -> Panel:
+    del quality
+    own, rows = shown.inside, shown.sheet.rows
+    asked = options.get("components", [0, 1])
+    if not isinstance(asked, list) or not 1 <= len(asked) <= 3:
+        raise ParameterError.about(
+            parameter="components", value=asked, must_be="one to three components"
+        )
+    k = own.k
+    wanted = [j for j in asked if not (isinstance(j, int) and j >= k)] or [0]
+    scores = all_scores(own, rows if choice.rows is None else rows[choice.rows], observer)
+    view = views.scores(
+        scores, components=wanted, explained_variance_ratio=own.shares, keep_infinite=False
+    )
+    header = {
+        **listed(view),
+        "axes": list(view.axes),
+        "components": wanted,
+        "left_out": view.left_out,
+    }
+    chosen = scores[:, wanted]
+    if choice.how == "density":
+        flat = chosen if chosen.shape[1] > 1 else np.column_stack([chosen, np.zeros(len(chosen))])
+        found = drawn_points(
+            flat, choice, shown.data.classes if len(flat) == shown.data.n else None
+        )
+        arrays = {
+            "score_density": found.arrays["density"],
+            "score_codes": found.arrays["density_codes"],
+        }
+        return Panel({**header, **found.header}, arrays)
+    arrays = {"scores": chosen}
+    if choice.rows is not None:
+        arrays["rows"] = choice.rows
+    return Panel(header, arrays)
+
+
+def _level_panel(
+    shown: Shown, options: dict[str, Any], choice: Choice, quality: str, observer: Observer | None
+) -> Panel:
+    del observer
+    own, component = shown.inside, options.get("component", 0)
+    component = min(component, own.k - 1) if isinstance(component, int) else component
+    plane = Plane.read(options.get("plane"), shown.data, _scale(shown))
+    some = choice.rows if choice.how != "density" else drawn(choice.of, SAMPLE)
+    rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
+    knobs: dict[str, Any] = {"component": component, "resolution": GRID[quality]}
+    if plane.columns is None:
+        pca = shown.data.plane(plane.scale)
+        through: Callable[[Any], Any] = lambda at: own.scores(pca.inverse_transform(at))  # noqa: E731
+        view = views.levels(through, plane.points(some), names=plane.axes, **knobs)
+    else:
+        if plane.columns[0] == plane.columns[1]:
+            msg = "Level sets are drawn over two different columns. Choose another one for an axis."
+            raise InputError(msg)
+        knobs |= {"variables": plane.columns, "fixed": options.get("fixed", "median")}
+        view = views.levels(shown.model, rows, preparation=shown.sheet.preparation, **knobs)
+    centre = np.array([view.across.mean(), view.up.mean()])
+    header = {
+        **listed(view),
+        "axes": list(view.axes),
+        "titles": list(view.titles),
+        "where": view.where,
+        "reach": float(view.reach[0]),
+        "extent": [[float(a[0]), float(a[-1])] for a in (view.across, view.up)],
+        "centre": centre.tolist(),
+        "component": component,
+    }
+    arrays = {
+        "levels": view.values[0],
+        "across": view.across - centre[0],
+        "up": view.up - centre[1],
+        "zero": view.zeros[0] - centre,
+    }
+    return Panel(header, arrays)
+
+
+def _scale(shown: Shown) -> str:
+    return "standard" if shown.recipe.scale == "standard" else "none"
+
+
+def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
+    view = views.spectrum(shown.model)
+    fit = shown.inside.fit
+    header = {
+        **listed(view),
+        "axes": list(view.axes),
+        "evidence": view.evidence,
+        "enough": view.enough,
+        "reached": view.reached,
+        "whole": view.whole,
+        "certificate": "" if fit is None or fit.certificate is None else str(fit.certificate),
+    }
+    arrays = {"eigenvalues": view.eigenvalues, "shares": view.shares, "running": view.running}
+    if view.bounds is not None:
+        arrays["bounds"] = view.bounds
+    if fit is not None:
+        arrays["residuals"] = fit.residuals
+    return Panel(header, arrays)
+
+
+def _back_panel(
+    shown: Shown, options: dict[str, Any], choice: Choice, quality: str, observer: Observer | None
+) -> Panel:
+    """The way back, where it is quick enough to follow a finger; others are asked for by themselves."""
+    del choice
+    if len(shown.sheet) > FEW:
+        words = "when you let go" if quality == "drag" else "by itself: it takes a moment"
+        return Panel({"later": f"The way back is computed {words}."})
+    return back_panel(shown, options.get("plane"), observer)
+
+
+def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Panel:
+    """Rows taken to their scores and back, beside what always saying the mean would be wrong by."""
+    if shown.inside.detector is not None:
+        msg = "A detector judges rows and has no way back to them. Choose kernel PCA to see it."
+        raise InputError(msg)
+    run = Run(observer)
+    with run.following(), run.timed("way back"):
+        back = shown.returning()
+    own, sheet = back.inside, shown.sheet
+    plane = Plane.read(given, shown.data, _scale(shown))
+    view = views.reconstruction(back.model, sheet.rows, preparation=sheet.preparation)
+    which = spaced(len(sheet), MOST_ROWS)
+    if len(view.rows) == len(which) and np.array_equal(view.rows, which):
+        raw, there = view.original, view.back
+    else:
+        block = sheet.rows[which]
+        raw, there = own.raw(block), own.back(own.scores(block))
+    points = plane.of_raw(there)
+    centre = np.array([0.5 * sum(span(c, 0.0)) for c in plane.of_raw(raw).T])
+    spread = np.where(view.spread > 0, view.spread, 1.0)
+    method = own.preimage
+    header = {
+        **listed(view),
+        "findings": [as_dict(finding) for finding in run.findings],
+        "axes": plane.axes,
+        "centre": centre.tolist(),
+        "method": "" if method is None else repr(method.method),
+        "quality": "" if method is None or method.quality is None else str(method.quality),
+        "rms": float(np.sqrt(np.mean(view.error**2))),
+        "mean_rms": float(np.sqrt(np.mean(view.spread**2))),
+        "worst": [
+            {
+                "name": view.names[j],
+                "error": number(view.error[j]),
+                "spread": number(view.spread[j]),
+                "relative": plain(float(view.relative[j])),
+            }
+            for j in view.drawn.tolist()
+        ],
+    }
+    row_error = np.sqrt(np.mean(((there - raw) / spread) ** 2, axis=1))
+    return Panel(header, {"back": points - centre, "back_rows": which, "row_error": row_error})
+
+
+PANELS: dict[str, Callable[..., Panel]] = {
+    "scores": _score_panel,
+    "levels": _level_panel,
+    "spectrum": _spectrum_panel,
+    "back": _back_panel,
+}

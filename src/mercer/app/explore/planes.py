@@ -1,0 +1,215 @@
+"""Rows in a plane: which of them are drawn, in which two coordinates, with which colours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import ParameterError
+from mercer.app.explore.dataset import described_classes
+from mercer.app.explore.fitting import POINTS, SAMPLE, drawn
+from mercer.views.base import span
+from mercer.views.checks import component as component_index
+from mercer.views.classes import Classes, alarm_classes, classes
+from mercer.views.scatter import BINS, MOST_LISTED, cells
+from mercer.views.wording import count, number
+
+if TYPE_CHECKING:
+    from mercer import views
+    from mercer._core.types import Array, Indices
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.fitting import Shown
+    from mercer.app.outcome import Observer
+    from mercer.views.fitted import Fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """What a page draws: words and numbers of plain JSON, and arrays by name."""
+
+    header: dict[str, Any]
+    arrays: dict[str, Any] = field(default_factory=dict)
+
+
+# ── which rows ──────────────────────────────────────────────────────────────
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The rows that are drawn, and how that is said."""
+
+    how: str  # "all", "sample" or "density"
+    of: int
+    rows: Indices | None  # None: all of them
+
+    @classmethod
+    def among(cls, n: int, quality: str) -> Choice:
+        """All, a seeded sample while the finger is down, or all of them counted in cells."""
+        if quality == "drag" and n > SAMPLE:
+            return cls("sample", n, drawn(n, SAMPLE))
+        return cls("density" if n > POINTS else "all", n, None)
+
+    @property
+    def m(self) -> int:
+        """How many there are."""
+        return self.of if self.rows is None else len(self.rows)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it, with a sentence."""
+        words = {
+            "all": f"all {count(self.of)} rows",
+            "sample": f"{count(self.m)} of {count(self.of)} rows, drawn with seed 0, while you drag",
+            "density": f"all {count(self.of)} rows, counted in {BINS} × {BINS} cells",
+        }[self.how]
+        return {"how": self.how, "rows": self.m, "of": self.of, "words": words}
+
+
+def listed(view: views.View) -> dict[str, Any]:
+    """The caption of a view and its tables, for those who don't see it."""
+    return {"caption": view.caption, "tables": plain_tables(view)}
+
+
+def plain_tables(view: views.View) -> list[dict[str, Any]]:
+    """Tables as JSON has them."""
+    return [
+        {
+            "caption": t.caption,
+            "head": list(t.head),
+            "rows": [list(r) for r in t.rows],
+            "texts": t.texts,
+        }
+        for t in view.tables
+    ]
+
+
+# ── a plane of the data ─────────────────────────────────────────────────────
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Two coordinates to look at rows in: two columns, or linear PCA of all of them."""
+
+    data: Dataset
+    columns: tuple[int, int] | None  # None: PCA
+    scale: str
+
+    @classmethod
+    def read(cls, given: Any, data: Dataset, scale: str) -> Plane:
+        """A plane of JSON: ``{"columns": [0, 1]}`` or ``{"pca": true}``."""
+        given = {"columns": [0, min(1, data.raw.rows.shape[1] - 1)]} if given is None else given
+        if isinstance(given, dict) and given.get("pca"):
+            return cls(data, None, scale)
+        pair: Any = given.get("columns") if isinstance(given, dict) else None
+        d = data.raw.rows.shape[1]
+        whole = isinstance(pair, list) and len(pair) == 2 and all(type(j) is int for j in pair)
+        if not whole or not all(0 <= j < d for j in pair):
+            must_be = f'two columns from 0 to {d - 1}, {{"columns": [0, 1]}}, or {{"pca": true}}'
+            raise ParameterError.about(parameter="plane", value=given, must_be=must_be)
+        return cls(data, (pair[0], pair[1]), scale)
+
+    @property
+    def axes(self) -> list[str]:
+        """What the two are called."""
+        if self.columns is None:
+            return ["first principal axis", "second principal axis"]
+        return [self.data.raw.names[j] for j in self.columns]
+
+    def points(self, rows: Indices | None = None) -> Array:  # (m, 2)
+        """The rows, or those at some positions."""
+        if self.columns is not None:
+            return self.data.columns(list(self.columns), rows)
+        sheet = self.data.sheet(self.scale)
+        return self._of_prepared(sheet.rows if rows is None else sheet.rows[rows])
+
+    def _of_prepared(self, prepared: Any) -> Array:
+        found = np.asarray(self.data.plane(self.scale).transform(prepared))
+        return found if found.shape[1] == 2 else np.column_stack([found, np.zeros(len(found))])
+
+    def of_raw(self, raw: Array) -> Array:  # (m, d) -> (m, 2)
+        """Rows in the units of the file."""
+        if self.columns is not None:
+            return np.asarray(raw)[:, list(self.columns)]
+        return self._of_prepared(self.data.sheet(self.scale).preparation.scaled(raw))
+
+
+def coloured(data: Dataset, color: Any, shown: Shown | None) -> Classes:
+    """The classes of all rows: their labels, a column, a component, or the alarms of a detector."""
+    n = data.n
+    if color is None or color == "none":
+        return classes(None, n)
+    if color == "label":
+        return data.classes
+    if isinstance(color, dict) and "column" in color:
+        return classes(data.column(color["column"]), n)
+    if shown is None:
+        raise ParameterError.about(
+            parameter="color",
+            value=color,
+            must_be="'label', a column or None where there is no recipe",
+        )
+    if color == "alarm":
+        if shown.inside.detector is None:
+            raise ParameterError.about(
+                parameter="color", value=color, must_be="'alarm' of a detector only"
+            )
+        return alarm_classes(shown.inside.alarm(shown.sheet.rows))
+    if isinstance(color, dict) and "component" in color:
+        component = component_index(color["component"], shown.inside.k)
+        return classes(all_scores(shown.inside, shown.sheet.rows)[:, component], n)
+    must_be = "'label', 'alarm', {\"column\": 0}, {\"component\": 0} or None"
+    raise ParameterError.about(parameter="color", value=color, must_be=must_be)
+
+
+def rows_panel(
+    data: Dataset, scale: str, plane: Any, color: Any = "label", shown: Shown | None = None
+) -> Panel:
+    """All rows in a plane, with their classes; many of them counted in cells."""
+    choice, seen = Choice.among(data.n, "rest"), Plane.read(plane, data, scale)
+    points, looks = seen.points(), coloured(data, color, shown)
+    header: dict[str, Any] = {
+        "shown": choice.plain,
+        "axes": seen.axes,
+        "classes": described_classes(looks),
+    }
+    header["tables"] = [_first_rows(points, seen.axes)]
+    header["caption"] = f"{seen.axes[1]} against {seen.axes[0]}: {choice.plain['words']}."
+    drawn_as = drawn_points(points, choice, looks)
+    return Panel({**header, **drawn_as.header}, drawn_as.arrays)
+
+
+def _first_rows(points: Array, axes: list[str]) -> dict[str, Any]:
+    """The first rows as a table, for those who don't see the picture."""
+    rows = [[str(i), *map(number, point)] for i, point in enumerate(points[:MOST_LISTED])]
+    caption = f"The first {len(rows)} of {count(len(points))} rows"
+    return {"caption": caption, "head": ["row", *axes], "rows": rows, "texts": 1}
+
+
+def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) -> Panel:
+    """Points less their centre, which float32 holds to the last digit; or the cells that they fall into."""
+    across, up = (span(column, 0.04) for column in points[:, :2].T)
+    centre = np.array([0.5 * sum(across), 0.5 * sum(up)])
+    header: dict[str, Any] = {"centre": centre.tolist(), "extent": [list(across), list(up)]}
+    if choice.how != "density":
+        arrays: dict[str, Any] = {"points": points[:, :2] - centre}
+        if looks is not None:
+            arrays["codes"] = looks.codes
+            if looks.shade is not None:
+                arrays["shade"] = looks.shade
+        if choice.rows is not None:
+            arrays["rows"] = choice.rows
+        return Panel(header, arrays)
+    own = classes(None, len(points)) if looks is None else looks
+    found = cells(points[:, 0], points[:, 1], across, up, own)
+    density, codes = np.zeros(BINS * BINS), np.zeros(BINS * BINS)
+    density[found.places], codes[found.places] = found.counts, found.codes
+    arrays = {"density": density.reshape(BINS, BINS), "density_codes": codes.reshape(BINS, BINS)}
+    return Panel(header, arrays)
+
+
+def all_scores(own: Fitted, rows: Any, observer: Observer | None = None) -> Array:  # (n, k)
+    """Scores of all rows, a block at a time, which may be stopped between two of them."""
+    blocks, n = [], int(rows.shape[0])
+    for place, block in own.blocks(rows):
+        blocks.append(own.scores(block))
+        if observer is not None and observer.step(min(place.stop, n), n, "rows", None):
+            break
+    return np.concatenate(blocks)

@@ -1,0 +1,120 @@
+"""A detector on the page: statistics over time with limits, runs of alarms, and what is behind one row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer import views
+from mercer._core.errors import InputError
+from mercer._core.table import Table
+from mercer.app.explore.meaning import row_number
+from mercer.app.explore.planes import Panel, listed
+from mercer.app.monitor import monitored
+from mercer.app.outcome import Run
+from mercer.app.rows import Opened
+from mercer.views.process import axis_times
+
+if TYPE_CHECKING:
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.fitting import Shown
+    from mercer.app.monitor import Seen
+    from mercer.app.outcome import Observer
+    from mercer.preprocessing.align import Sheet
+
+TOP = 3
+MOST_RUNS = 50
+
+
+def watched(shown: Shown, watch: Dataset | None) -> Sheet:
+    """The rows that are judged: another file, matched by the names of its columns, or the training rows."""
+    if shown.inside.detector is None:
+        msg = "These panels are about a detector; the model is kernel PCA. Choose kind='detector'."
+        raise InputError(msg)
+    if watch is None:
+        return shown.sheet
+    opened = Opened(shown.model, shown.sheet.preparation, {}, shown.data.path)
+    return watch.matched(opened, gaps=True)
+
+
+def timeline(shown: Shown, watch: Dataset | None, observer: Observer | None = None) -> Panel:
+    """T² and Q of rows over time, their limits, and runs of alarms with what led when each began."""
+    sheet = watched(shown, watch)
+    run = Run(observer)
+    with run.following():
+        seen = monitored(shown.model, sheet, top=TOP, run=run)
+    report, label = _timed(seen, sheet)
+    view = views.monitoring(report, axis=label)
+    times = view.time
+    dates = np.asarray(times).dtype.kind == "M"
+    charts = [
+        {"name": c.name, "limit": c.limit, "ends": list(c.ends), "log": c.log} for c in view.charts
+    ]
+    header = {
+        **listed(view),
+        "charts": charts,
+        "axis": view.axis,
+        "times": np.datetime_as_string(times, unit="s").tolist() if dates else None,
+        "ids": None if view.ids is None else list(view.ids),
+        "runs": [_run(seen, each) for each in seen.report.longest(MOST_RUNS)],
+        "caption": seen.report.summary(view.axis),
+        "legend": view.legend,
+        "count": seen.count,
+        "judged": seen.judged,
+        "limits": shown.inside.limits,
+        "n": len(sheet),
+    }
+    arrays: dict[str, Any] = {f"chart{i}": c.drawn for i, c in enumerate(view.charts)}
+    arrays |= {"alarm": seen.report.table["alarm"], "judged": view.judged}
+    if not dates:
+        arrays["time"] = times
+    return Panel(header, arrays)
+
+
+def _timed(seen: Seen, sheet: Sheet) -> tuple[Any, str]:
+    """The report with times where the names of the rows are times, and what the axis is called."""
+    report, table = seen.report, seen.report.table
+    times = axis_times(table["time"], sheet.time_format)
+    if times is None or seen.named is None:
+        return report, "row"
+    columns = {name: table[name] for name in table.columns}
+    return replace(report, table=Table(columns | {"time": times})), seen.named
+
+
+def _run(seen: Seen, run: Any) -> dict[str, Any]:
+    time = seen.report.table["time"]
+    leaders = [{"name": name, "share": float(share)} for name, share in seen.report.began_with(run)]
+    return {
+        "first": run.first,
+        "last": run.last,
+        "from": str(time[run.first]),
+        "to": str(time[run.last]),
+        "rows": run.rows,
+        "alarms": run.alarms,
+        "leaders": leaders,
+        "words": f"{time[run.first]} to {time[run.last]}: {run}",
+    }
+
+
+def contributions(shown: Shown, watch: Dataset | None, row: Any) -> Panel:
+    """What each variable adds to the statistic of one row."""
+    sheet = watched(shown, watch)
+    place = row_number("row", row, len(sheet))
+    block = np.asarray(sheet.rows[place : place + 1])
+    if np.isnan(block).any():
+        msg = f"Row {place} has missing values, and was not judged."
+        raise InputError(msg)
+    view = views.contributions(
+        shown.inside.contributions(block)[0], shown.inside.names(sheet.names), top=25
+    )
+    called = str(place) if sheet.ids is None else str(sheet.ids[place])
+    header = {
+        **listed(view),
+        "names": list(view.names),
+        "row": place,
+        "called": called,
+        "axis": view.axis,
+    }
+    return Panel(header, {"contributions": view.values})

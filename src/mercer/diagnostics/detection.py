@@ -1,0 +1,318 @@
+"""Which detector: kernel, components and past, by what they do for the detection of small deviations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer._core.errors import ParameterError, SelectionWarning
+from mercer._core.findings import silenced, warn
+from mercer._core.params import Number, Whole, require
+from mercer._core.public import public
+from mercer._core.table import Printed, Table
+from mercer.data.dask import refuse_dask
+from mercer.diagnostics.detection_trial import Stage, Trial, tried
+from mercer.estimators import KernelPCADetector
+from mercer.estimators.detector_lags import Remembered, check_past
+from mercer.estimators.detector_rows import learnt_rows
+from mercer.estimators.input import as_generator
+from mercer.kernels import RBF, Linear, as_kernel
+from mercer.monitoring.deviations import deviations
+from mercer.monitoring.report import index_times
+from mercer.monitoring.set_aside import without_wild
+from mercer.monitoring.slowness import TOLERATED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Flags, Indices
+    from mercer.kernels import Kernel
+
+# σ in median distances. At sixteen, the default of a detector, a Gaussian is as good as linear.
+WIDTHS = (8.0, 4.0, 2.0, 1.0)
+SHARES = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9999)
+EACH = 40  # deviations of each kind
+PIECES = 10  # of many rows so many pieces are looked at, from all times
+# A difference counts when it is so many of its standard errors over the deviations, paired.
+SURE = 2.0
+# Nothing is given up for less than this share of rows.
+LEAST = 0.005
+SHARE = Number(0, 1, ends="(]")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DetectorSelection(Printed):
+    """The detector that was chosen, what every candidate saw, and the reasons. Prints itself.
+
+    Attributes
+    ----------
+    best_ : KernelPCADetector
+        Fitted to X, unless ``refit=False``.
+    table_ : Table
+        A row for each candidate, best first: kernel, lags, smoothing, components, statistic; ``seen``, the
+        share of rows with a deviation that are alarms; ``strayed``, the share of normal rows that are alarms
+        in a run that strays as far as one in twenty; and whether that is tolerated.
+    reasons_ : list of str
+        What was chosen, what linear PCA would have given, and on what it was tried.
+    gain_ : float
+        What the kernel that was chosen sees more than the best linear detector does; 0 where that is chosen.
+    """
+
+    best_: KernelPCADetector
+    table_: Table
+    reasons_: list[str]
+    gain_: float
+
+    def __str__(self) -> str:
+        lines = (f"  - {reason}" for reason in self.reasons_)
+        return "\n".join([f"best  {self.best_!r}", *lines, "", str(self.table_)])
+
+    def __repr__(self) -> str:
+        return f"DetectorSelection({self.best_!r}, of {len(self.table_)} candidates)"
+
+
+@public
+def select_detector(
+    X: Any,
+    kernels: Sequence[Any] | None = None,
+    *,
+    n_components: Sequence[float] = SHARES,
+    lags: Sequence[Any] = (0, "auto"),
+    smoothing: Sequence[float | None] = (None, 0.3),
+    false_alarm: float | None = None,
+    confidence: float | None = 0.9,
+    folds: int = 5,
+    time: Any = None,
+    max_rows: int = 1000,
+    refit: bool = True,
+    random_state: Any = None,
+) -> DetectorSelection:
+    """Choose a detector by the small deviations that it sees at a held rate of false alarms.
+
+    Normal rows are all it takes. Stretches of them are held out; each candidate, fitted to the others, gets
+    the limits that hold for them, and then judges them with deviations put in: a sensor that is off, drifts,
+    loses its relation to the others or gets noisier, and several that move together, from a third of a spread
+    to three. Candidates whose limits a run that strays a little would make nonsense of are passed over.
+
+    Of those that are left the one that sees most wins, and the simplest of those that see as much within two
+    standard errors. A kernel that bends is used where it sees clearly more than the best linear detector.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d), or a source of rows, which is read into memory
+        Rows of normal operation in the order of time.
+    kernels : sequence of kernels, optional
+        Linear, and Gaussians of eight, four, two and one median distance otherwise.
+    n_components : sequence of float
+        Shares of the variance that components keep.
+    lags : sequence of int or "auto"
+        As in `KernelPCADetector`.
+    smoothing : sequence of float or None
+        As in `KernelPCADetector`.
+    false_alarm : float, optional
+        The rate that limits hold; 0.01 otherwise.
+    confidence : float or None, default=0.9
+        As in `KernelPCADetector`, of the one that is chosen: of many candidates, one whose limits happen to
+        be low sees most.
+    folds : int, default=5
+        Stretches that are held out in turn.
+    time : array-like of shape (n,), optional
+        As in `KernelPCADetector.fit`.
+    max_rows : int, default=1000
+        Of more rows so many are tried on, in ten pieces over all of them. The winner is fitted to all.
+    refit : bool, default=True
+    random_state : int, Generator, RandomState or None, default=None
+
+    Returns
+    -------
+    selection : DetectorSelection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import select_detector
+    >>> rng = np.random.default_rng(0)
+    >>> angle = rng.uniform(0, 2 * np.pi, 400)
+    >>> ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * rng.standard_normal((400, 2))
+    >>> found = select_detector(ring, lags=[0], smoothing=[None])
+    >>> type(found.best_.kernel).__name__, found.gain_ > 0.1
+    ('RBF', True)
+    """
+    require("folds", folds, Whole(2))
+    require("max_rows", max_rows, Whole(50))
+    for share in n_components:
+        require("n_components", share, SHARE)
+    if isinstance(kernels, str) or (kernels is not None and not len(kernels)):
+        wanted = "a list of kernels, or None"
+        raise ParameterError.about(parameter="kernels", value=kernels, must_be=wanted)
+    refuse_dask(X, "select_detector(X.compute())")
+    plain = KernelPCADetector(
+        max(n_components), false_alarm=false_alarm, folds=folds, random_state=random_state
+    )
+    stages, told = _stages(plain, X, time, list(product(lags, smoothing)), max_rows)
+    found = [
+        trial
+        for stage in stages
+        for kernel in _kernels(kernels, stage, random_state)
+        for trial in tried(stage, clone(plain).set_params(kernel=kernel), n_components)
+    ]
+    rate = 0.01 if false_alarm is None else float(false_alarm)
+    best, linear, reasons = _verdict(found, rate)
+    detector = KernelPCADetector(
+        best.components,
+        kernel=best.kernel,
+        statistic=best.statistic,  # type: ignore[arg-type]
+        lags=best.how.lags,
+        smoothing=best.how.smoothing,
+        false_alarm=false_alarm,
+        confidence=confidence,
+        folds=folds,
+        random_state=random_state,
+    )
+    if refit:
+        detector.fit(X, time=time)
+    gain = 0.0 if linear is None or best is linear else best.power - linear.power
+    return DetectorSelection(detector, _table(found, rate), [*reasons, *told], gain)
+
+
+# ── candidates ──────────────────────────────────────────────────────────────
+def _stages(
+    plain: KernelPCADetector, X: Any, time: Any, past: list[tuple[Any, Any]], most: int
+) -> tuple[list[Stage], list[str]]:
+    """Rows with each past, and what is to be said of them."""
+    time = index_times(X) if time is None else time
+    _, read, _ = learnt_rows(plain, X, None)
+    with silenced():  # the fit to all rows will tell
+        rows, _, aside, _ = without_wild(read, None, keep=False)
+    rng, stages, seen = as_generator(plain.random_state), [], set()
+    rows = np.asarray(rows, dtype=np.float64)
+    some, begins = _spread_over(len(rows), most)
+    made = deviations(rows[some], EACH, rng)
+    for lags, weight in past:
+        asked = clone(plain).set_params(lags=lags, smoothing=weight)
+        check_past(asked)
+        found = Remembered.of(asked, read, rows, aside=aside, names=None, time=time)
+        if (found.how.lags, weight) in seen:  # "auto" may be 0
+            continue
+        seen.add((found.how.lags, weight))
+        linked = found.linked[some] & ~begins
+        stages.append(Stage.of(rows[some], linked, found.how, found.overlap, made))
+    told = [
+        f"{len(made)} deviations of 0.3 to 3 spreads, made up, in {plain.folds} held-out stretches of "
+        f"{len(some)}{f' of {len(rows)}' * (len(some) < len(rows))} normal rows; no fault was seen."
+    ]
+    told += [f"Lags: {s.how.note}." for s in stages if s.how.note][:1]
+    return stages, told
+
+
+def _spread_over(n: int, most: int) -> tuple[Indices, Flags]:
+    """Positions of at most so many of n rows, in pieces over all of them, and where a piece begins."""
+    if n <= most:
+        return np.arange(n), np.arange(n) == 0
+    length = most // PIECES
+    starts = np.linspace(0, n - length, PIECES).round().astype(np.intp)
+    return (starts[:, None] + np.arange(length)).ravel(), np.arange(PIECES * length) % length == 0
+
+
+def _kernels(given: Sequence[Any] | None, stage: Stage, seed: Any) -> list[Kernel]:
+    if given is not None:
+        return [as_kernel(kernel) for kernel in given]
+    median = RBF().resolve(stage.normal.scaled, rng=as_generator(seed)).gamma
+    return [Linear(), *(RBF(float(median) / width**2) for width in WIDTHS)]  # type: ignore[arg-type]
+
+
+# ── the verdict ─────────────────────────────────────────────────────────────
+def _is_linear(trial: Trial) -> bool:
+    return isinstance(trial.kernel, Linear)
+
+
+def _effort(trial: Trial) -> tuple[Any, ...]:
+    """Simpler things come first: straight, by both statistics, without memory, with few components."""
+    how = trial.how
+    odd = trial.statistic != "combined"
+    return not _is_linear(trial), odd, how.smoothing is not None, how.lags, trial.components
+
+
+def _clearly(more: Trial, less: Trial) -> bool:
+    """Whether one sees more than the other, beyond what the draw of deviations explains."""
+    gap = more.seen - less.seen
+    error = gap.std(ddof=1) / np.sqrt(len(gap))
+    return bool(gap.mean() > max(SURE * error, LEAST))
+
+
+def _simplest(found: Sequence[Trial]) -> Trial:
+    """The simplest of those that see as much as the one that sees most."""
+    top = max(found, key=lambda trial: trial.power)
+    return min((t for t in found if not _clearly(top, t)), key=lambda t: (_effort(t), -t.power))
+
+
+def _verdict(found: Sequence[Trial], rate: float) -> tuple[Trial, Trial | None, list[str]]:
+    """The winner, the best linear candidate, and why."""
+    steady = [t for t in found if t.strayed <= TOLERATED * rate]
+    if not steady:
+        least = min(t.strayed for t in found)
+        msg = (
+            f"No candidate would hold its limits in a run that strays: the steadiest makes {least:.1%} false "
+            f"alarms there, not {rate:.2%}. The choice is among the steadiest; give rows from a longer time."
+        )
+        warn(msg, SelectionWarning, "no-steady-detector", {"share": least, "rate": rate})
+        steady = [t for t in found if t.strayed <= 1.5 * least]
+    straight = [t for t in steady if _is_linear(t)]
+    linear = _simplest(straight) if straight else None
+    bent = [t for t in steady if not _is_linear(t)]
+    best = linear or _simplest(bent)
+    if linear is not None and bent:
+        rival = max(bent, key=lambda t: t.power)
+        if _clearly(rival, linear):
+            best = _simplest([t for t in bent if not _clearly(rival, t)])
+    reasons = [f"It sees {best.power:.1%} of rows with a small deviation: {_words(best)}."]
+    if linear is None:
+        reasons.append("No linear detector was among the candidates whose limits would hold.")
+    elif best is linear:
+        reasons.append(_unpaid(bent, linear))
+    else:
+        reasons.append(f"The best linear detector would see {linear.power:.1%}: {_words(linear)}.")
+    passed = len(found) - len(steady)
+    if passed:
+        reasons.append(
+            f"{passed} of {len(found)} candidates were passed over: in a run that strays as far as one in "
+            f"twenty does, more than {TOLERATED * rate:.0%} of normal rows would be alarms."
+        )
+    return best, linear, reasons
+
+
+def _unpaid(bent: Sequence[Trial], linear: Trial) -> str:
+    if not bent:
+        return "No kernel that bends was among the candidates whose limits would hold."
+    rival = max(bent, key=lambda t: t.power)
+    return (
+        f"A kernel that bends does not pay: the best sees {rival.power:.1%} ({_words(rival)}), linear PCA "
+        f"{linear.power:.1%}."
+    )
+
+
+def _words(trial: Trial) -> str:
+    past = replace(trial.how, note="").in_words()
+    return ", ".join(
+        filter(None, [repr(trial.kernel), f"{trial.components} components", past, trial.statistic])
+    )
+
+
+def _table(found: Sequence[Trial], rate: float) -> Table:
+    order = sorted(found, key=lambda t: -t.power)
+    return Table(
+        {
+            "kernel": [repr(t.kernel) for t in order],
+            "lags": [t.how.lags for t in order],
+            "smoothing": [np.nan if t.how.smoothing is None else t.how.smoothing for t in order],
+            "components": [t.components for t in order],
+            "statistic": [t.statistic for t in order],
+            "seen": [t.power for t in order],
+            "strayed": [t.strayed for t in order],
+            "tolerated": [t.strayed <= TOLERATED * rate for t in order],
+        }
+    )

@@ -1,0 +1,155 @@
+"""Candidate detectors on stretches held out: what they see of small deviations, and their false alarms.
+
+A model that has not seen a stretch judges it as it is, as far out as a second run may go, and with each of
+the deviations. Limits are those that `KernelPCADetector` would set, from all stretches together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.findings import silenced
+from mercer.engine.resolve import resolve_engine
+from mercer.estimators.detector_fit import (
+    HELD_OUT_ROWS,
+    Normal,
+    chosen_model,
+    folds_in_time,
+    part_model,
+    second_run,
+)
+from mercer.monitoring.limits import Rule, held_out_limits
+from mercer.monitoring.rows import scale_of
+from mercer.monitoring.statistics import STATISTICS, Gauge, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array, Flags, Indices
+    from mercer.estimators import KernelPCADetector
+    from mercer.monitoring.deviations import Deviation
+    from mercer.monitoring.lags import Dynamics
+    from mercer.monitoring.slowness import Slowness
+
+SETTLED = 3  # times what is remembered
+LOOKED_AT = 25  # rows of a stretch, for each deviation: neighbours say the same
+TRAINED = 0.8  # of the rows are left when one of five stretches is held out
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What one candidate did."""
+
+    kernel: Any
+    how: Dynamics
+    statistic: str
+    components: int
+    seen: Array  # (s,), the share of rows of each deviation that are alarms
+    strayed: float  # false alarms in a run that strays as far as one in twenty
+
+    @property
+    def power(self) -> float:
+        """The mean share of rows with a deviation that are alarms."""
+        return float(self.seen.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Rows with their past, plain and with deviations: what all kernels are tried on."""
+
+    x: Array  # (n, d), raw
+    linked: Flags  # (n,), which rows follow the one before
+    how: Dynamics
+    normal: Normal  # its m lagged rows
+    ends: Indices  # (m,), the rows that these end with
+    deviations: Sequence[Deviation]
+    _made: dict[int, Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, x: Array, linked: Flags, how: Dynamics, overlap: int, deviations: Sequence[Deviation]
+    ) -> Stage:
+        """The stage of raw rows."""
+        rows, whole = how.rows(x, follows=linked)
+        engine = resolve_engine("auto")
+        scale = scale_of(engine, rows)
+        normal = Normal(rows, None, scale, True, None, scale(rows), engine, overlap)
+        return cls(x, linked, how, normal, np.flatnonzero(whole), deviations)
+
+    def spoilt(self, test: Indices) -> Array:  # (t,) -> (s u, D)
+        """Some lagged rows of a stretch with each deviation, which begins with its first row."""
+        key = int(test[0])
+        if key not in self._made:
+            first, last = int(self.ends[test[0]]), int(self.ends[test[-1]]) + 1
+            ends = self.ends[test[:: max(len(test) // LOOKED_AT, 1)]]
+            # Before it, as many rows as are remembered: a weighted mean of them has settled.
+            begin, parts = max(first - SETTLED * self.normal.overlap, 0), []
+            for deviation in self.deviations:
+                rows = deviation(self.x, first, last)[begin:last]
+                lagged, whole = self.how.rows(rows, follows=self.linked[begin:last])
+                parts.append(lagged[(np.cumsum(whole) - 1)[ends - begin]])
+            self._made[key] = np.concatenate(parts)
+        return self._made[key]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """T² and Q of a stretch, by each number of components."""
+
+    held: list[Statistics]  # as far out as a second run will be
+    strayed: list[Statistics]
+    seen: list[Statistics]  # with each deviation, one after the other
+
+
+def tried(stage: Stage, detector: KernelPCADetector, shares: Sequence[float]) -> list[Trial]:
+    """The kernel of a detector with numbers of components that keep these shares, by every statistic."""
+    normal, rule = stage.normal, Rule.of(detector)
+    with silenced():
+        model = chosen_model(detector, normal.scaled).fit(normal.scaled)
+        sizes = _sizes(model, shares, len(normal))
+        pace, splits = folds_in_time(rule, sizes[-1], normal, detector.folds)
+        folds = [_judged(stage, model, sizes, pace, split) for split in splits]
+    rounding, found = Gauge.of(model.fit_).rounding, []
+    for (i, k), statistic in product(enumerate(sizes), STATISTICS):
+        own = Rule(rule.rate, in_sample=False, statistic=statistic, method=rule.method)
+        held = Statistics.joined([fold.held[i] for fold in folds])
+        limits = own.joint(held_out_limits(held, rule.rate, rounding=rounding))
+        above = partial(_alarms, own, limits)
+        seen = [above(f.seen[i]).reshape(len(stage.deviations), -1).mean(axis=1) for f in folds]
+        strayed = above(Statistics.joined([fold.strayed[i] for fold in folds])).mean()
+        told = model.kernel_, stage.how, statistic, k
+        found.append(Trial(*told, np.mean(seen, axis=0), float(strayed)))
+    return found
+
+
+def _alarms(rule: Rule, limits: Any, found: Statistics) -> Flags:
+    return ~(rule.index(limits, found) <= rule.limit(limits))
+
+
+def _sizes(model: Any, shares: Sequence[float], n: int) -> list[int]:
+    """Numbers of components that keep these shares of the variance, few enough for limits that hold."""
+    kept = np.cumsum(model.explained_variance_ratio_)
+    wanted = 1 + np.searchsorted(kept, np.array(shares) - 1e-12)
+    most = max(int(TRAINED * n) // HELD_OUT_ROWS - 1, 1)
+    return sorted({int(min(k, len(kept), most)) for k in wanted})
+
+
+def _judged(
+    stage: Stage, model: Any, sizes: list[int], pace: Slowness, split: tuple[Indices, Indices]
+) -> _Fold:
+    """One stretch, by a model that has not seen it."""
+    normal, (train, test) = stage.normal, split
+    part = normal.part(train, sizes[-1])
+    again = part_model(model, len(part)).set_params(n_components=sizes[-1])
+    gauge = Gauge.of(again.fit(part.scale(normal.rows[train])).fit_)
+    own = [min(k, again.n_components_) for k in sizes]
+    held, strayed = (
+        gauge.nested(second_run(normal.scale, part.scale, pace, factors, normal.rows[test]), own)
+        for factors in (pace.stretch, pace.stray)
+    )
+    return _Fold(held, strayed, gauge.nested(part.scale(stage.spoilt(test)), own))

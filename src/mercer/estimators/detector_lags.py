@@ -1,0 +1,138 @@
+"""What a detector remembers of earlier rows: how much of it, and rows with their past beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError, ParameterError
+from mercer._core.params import Constraint, Number, Whole, require
+from mercer.data.dask import DaskRows
+from mercer.estimators.input import as_generator
+from mercer.monitoring.lag_choice import chosen_lags
+from mercer.monitoring.lags import STATIC, Dynamics, usual_step
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.data.training import TrainingData
+
+PAST: dict[str, Constraint] = {
+    "lags": Whole(0, also=("auto",)),
+    "smoothing": Number(0, 1, also=(None,)),
+}
+# Spreads from the centre beyond which a reading counts in the mean as one that far: a single wild one would
+# otherwise be remembered for hundreds of rows. Of a sensor that stands still, its own size is the spread.
+REACH, SMALLEST = 10.0, 1e-3
+# A weighted mean remembers 1/w rows; so many times as many are nearly all that it does.
+MEMORIES = 2.0
+
+
+def check_past(detector: Any) -> None:
+    """Raise unless `lags`, `differences` and `smoothing` can be used, and together."""
+    for name, allowed in PAST.items():
+        require(name, getattr(detector, name), allowed)
+    if not isinstance(detector.differences, (bool, np.bool_)):
+        wanted = "True or False"
+        raise ParameterError.about(
+            parameter="differences", value=detector.differences, must_be=wanted
+        )
+    if detector.differences and detector.lags == 0:
+        wanted = "False where there are no lags"
+        remedy = "Set `lags` to 1 or more, or to 'auto'."
+        raise ParameterError.about(
+            parameter="differences", value=True, must_be=wanted, remedy=remedy
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """Training rows with their past."""
+
+    how: Dynamics
+    rows: Rows  # (m, d(l + 1))
+    names: Any  # of the sensors
+    columns: Any  # names of the columns of lagged rows
+    overlap: int  # rows on either side of a stretch that are in its lagged rows
+    linked: Flags  # (n,), which of the rows that were kept follow the one before
+
+    def sensors(self, columns: Indices) -> Indices:
+        """The sensors that columns of lagged rows are of."""
+        return np.unique(columns % (int(self.rows.shape[1]) // (self.how.lags + 1)))
+
+    @classmethod
+    def of(
+        cls, detector: Any, read: TrainingData, rows: Rows, *, aside: Array, names: Any, time: Any
+    ) -> Remembered:
+        """The rows that were kept, in the order of time; a row that was set aside ends a history."""
+        if detector.lags == 0 and detector.smoothing is None:
+            return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
+        _refuse_unordered(read, rows)
+        step = usual_step(time, read.n)
+        kept = np.ones(read.n, dtype=bool)
+        kept[aside[:, 0].astype(np.intp)] = False
+        linked = (Dynamics(step=step).links(read.n, time) & np.append(False, kept[:-1]))[kept]
+        how = _learned(detector, rows, linked, step)
+        lagged, _ = how.rows(rows, follows=linked)
+        if len(lagged) < 2:
+            msg = (
+                f"Rows with {how.lags} rows before them must be at least 2; got {len(lagged)} of "
+                f"{read.n} rows. Lower `lags`, or give rows without gaps between them."
+            )
+            raise InputError(msg)
+        memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
+        columns = how.names(names, int(rows.shape[1]))
+        return cls(how, lagged, names, columns, how.lags + memory, linked)
+
+
+def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:
+    smoothing = None if detector.smoothing is None else float(detector.smoothing)
+    how = Dynamics(0, bool(detector.differences), smoothing, step)
+    if smoothing is not None:
+        centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+        still = SMALLEST * np.maximum(np.abs(centre), 1.0)
+        how = replace(how, centre=centre, reach=REACH * np.maximum(spread, still))
+    if detector.lags != "auto":
+        return replace(how, lags=int(detector.lags))
+    found = chosen_lags(rows, linked, as_generator(detector.random_state))
+    differences = how.differences and found.lags > 0
+    return replace(how, lags=found.lags, differences=differences, note=str(found))
+
+
+def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
+    """Rows on workers and rows with weights have no past to put beside them."""
+    if isinstance(rows, DaskRows):
+        msg = "`lags` and `smoothing` need rows in memory; got a dask collection. Use X.compute()."
+        raise InputError(msg)
+    if read.weights is not None or read.kept is not None:
+        msg = (
+            "`lags` and `smoothing` are of rows that follow each other, which weights know nothing of. "
+            "Leave `sample_weight` out, or fit without lags."
+        )
+        raise InputError(msg)
+
+
+class Memory:
+    """Lagged rows of new rows, for a fitted detector."""
+
+    n_features_in_: int
+
+    @property
+    def _past(self) -> Dynamics:
+        """How rows are made of those up to them; as they are, of a detector older than lags."""
+        found: Dynamics = vars(self).get("dynamics_", STATIC)
+        return found
+
+    def _with_past(self, rows: Array, time: Any = None) -> tuple[Array, Flags]:
+        """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
+        found, whole = self._past.rows(rows, time)
+        if not self._past.static and len(found) == 0 and not np.isnan(rows).any():
+            lags = self._past.lags
+            msg = (
+                f"X must have at least {lags + 1} rows that follow each other, since the detector looks back "
+                f"{lags}; got {len(rows)}. Give the rows before them too, or use a `Lagger`."
+            )
+            raise InputError(msg)
+        return found, whole

@@ -1,0 +1,65 @@
+"""Small deviations to try a detector with, made of normal rows: what a sensor or the process may do wrong.
+
+Sizes are in spreads of the sensors, drawn once; every candidate of a comparison meets the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array, Indices
+
+Kind: TypeAlias = Literal["bias", "drift", "several", "unrelated", "wider"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# In spreads: from hardly anything to what a person would see in the chart of the sensor itself.
+SMALLEST, LARGEST = 0.3, 3.0
+TOGETHER = 3  # sensors that move at once
+WIDEST = 2.0  # times as far from the mean as usual, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Deviation:
+    """One thing that goes wrong, and how far."""
+
+    kind: Kind
+    columns: Indices  # (m,)
+    sizes: Array  # (m,), signed, in spreads
+
+    def __call__(self, x: Array, first: int, last: int) -> Array:  # (n, d) -> (n, d)
+        """The rows with this deviation from one row to another, the latter excluded."""
+        out, at, columns = x.copy(), np.arange(first, last), self.columns
+        mean, spread = x[:, columns].mean(axis=0), x[:, columns].std(axis=0)
+        own = x[first:last, columns]
+        if self.kind in ("bias", "several"):
+            own = own + self.sizes * spread
+        elif self.kind == "drift":
+            own = own + np.linspace(0.0, 1.0, len(at))[:, None] * self.sizes * spread
+        elif self.kind == "unrelated":  # what the sensor showed at another time: normal, alone
+            own = x[(at + len(x) // 2) % len(x)][:, columns]
+        else:
+            own = mean + (own - mean) * (1.0 + np.abs(self.sizes))
+        out[first:last, columns] = own
+        return out
+
+
+def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]:  # (n, d)
+    """So many of each kind, of columns that move."""
+    moving = np.flatnonzero(x.std(axis=0) > 0.0)
+    found = []
+    for kind in KINDS:
+        together = min(TOGETHER, len(moving)) if kind == "several" else 1
+        # Every sensor once before any is there twice.
+        order = np.concatenate(
+            [rng.permutation(moving) for _ in range(each * together // len(moving) + 1)]
+        )
+        for i in range(each):
+            size = np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST)))
+            size = min(size, WIDEST) if kind == "wider" else size
+            signs = rng.choice([-1.0, 1.0], together)
+            columns = order[i * together : (i + 1) * together]
+            found.append(Deviation(kind, columns, signs * size / np.sqrt(together)))
+    return found

@@ -1,0 +1,311 @@
+"""Rows with their past: lagged rows of arrays, of blocks and of rows that arrive one by one.
+
+A controller makes what a sensor shows now depend on what it showed before, and a fault may break that
+relation while every single row looks normal. A lagged row (x_t, x_{t-1}, …, x_{t-l}) holds it, so that the
+components of lagged rows are those of dynamic PCA (Ku, Storer & Georgakis 1995). An exponentially weighted
+mean m_t = m_{t-1} + w (x_t - m_{t-1}) in place of x_t lets small changes that stay add up, as in the chart of
+Lowry et al. (1992).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError
+from mercer.data.times import as_times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mercer._core.types import Array, Flags
+
+# A row follows the one before when the time between them is that of sampling, give or take this share of it.
+SLACK = 0.5
+# A deviation in a weighted mean is also looked for as one that began so many rows before the oldest.
+SETTLING = (2, 5, 15)
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamics:
+    """How a row is made of those up to it.
+
+    Attributes
+    ----------
+    lags : int
+        Earlier rows beside each, l; 0 leaves rows as they are.
+    differences : bool
+        Whether the past is written as differences, (x_t, x_t - x_{t-1}, …, x_{t-l+1} - x_{t-l}).
+    smoothing : float or None
+        The weight of the newest row in the exponentially weighted mean that takes its place; None takes none.
+    step : float or None
+        The usual time between rows, in seconds or in the unit of the times; None where times are not known.
+    centre : ndarray of shape (d,), or None
+        Where the weighted mean starts, anew after each gap.
+    reach : ndarray of shape (d,), or None
+        How far from there a reading counts in the mean as it is; one farther out counts as that far.
+    note : str
+        How the number of lags was chosen, in words.
+    """
+
+    lags: int = 0
+    differences: bool = False
+    smoothing: float | None = None
+    step: float | None = None
+    centre: Annotated[Array, "d"] | None = None
+    reach: Annotated[Array, "d"] | None = None
+    note: str = ""
+
+    @property
+    def static(self) -> bool:
+        """Whether rows stay as they are."""
+        return self.lags == 0 and self.smoothing is None
+
+    def width(self, d: int) -> int:
+        """Columns of a lagged row of d sensors."""
+        return d * (self.lags + 1)
+
+    def lagger(self) -> Lagger:
+        """What makes lagged rows of rows as they arrive."""
+        return Lagger(self)
+
+    def rows(self, x: Array, time: Any = None, follows: Flags | None = None) -> tuple[Array, Flags]:
+        """The lagged rows of an array, (m, d(l + 1)), and which of its n rows they end with, (n,).
+
+        Parameters
+        ----------
+        x : ndarray of shape (n, d)
+            In the order of time. A row with a missing cell has no lagged row, nor have the l rows after it.
+        time : array-like of shape (n,), optional
+            Numbers or dates. Where the step from one row to the next is not the usual one, history begins
+            anew; times of another kind say nothing of gaps.
+        follows : ndarray of shape (n,), optional
+            Which rows follow the one before, where that is known otherwise.
+        """
+        complete = np.asarray(~np.isnan(x).any(axis=1))
+        if self.static:
+            return (x if complete.all() else x[complete]), complete
+        linked = self.links(len(x), time) if follows is None else np.asarray(follows)
+        x = self._smoothed(x, complete, linked)
+        # Rows since history began: a lagged row takes l of them before its own.
+        age, whole = 0, np.zeros(len(x), dtype=bool)
+        for i, (known, link) in enumerate(zip(complete.tolist(), linked.tolist(), strict=True)):
+            age = (age + 1 if link else 1) if known else 0
+            whole[i] = age > self.lags
+        at = np.flatnonzero(whole)
+        return self._joined([x[at - i] for i in range(self.lags + 1)]), whole
+
+    def links(self, n: int, time: Any = None) -> Flags:  # (n,)
+        """Which rows follow the one before; the first follows none."""
+        clock = None if time is None or self.step is None else clock_of(of_rows(time, n))
+        linked = np.ones(n, dtype=bool)
+        if clock is not None and self.step is not None:
+            linked[1:] = _follow(np.diff(clock), self.step)
+        linked[:1] = False
+        return linked
+
+    def _smoothed(self, x: Array, complete: Flags, linked: Flags) -> Array:  # (n, d) -> (n, d)
+        if self.smoothing is None:
+            return x
+        out, mean = self._within(x), None
+        for i, (known, link) in enumerate(zip(complete.tolist(), linked.tolist(), strict=True)):
+            mean = mean if link else None
+            if known:
+                out[i] = mean = self._mean(mean, out[i])
+        return out
+
+    def _within(self, x: Array) -> Array:  # (…, d) -> (…, d)
+        """Readings as they count in the mean: none farther out than it reaches."""
+        if self.centre is None or self.reach is None:
+            return x.copy()
+        return np.clip(x, self.centre - self.reach, self.centre + self.reach).astype(x.dtype)
+
+    def _mean(self, mean: Array | None, row: Array) -> Array:  # (d,), (d,) -> (d,)
+        """The weighted mean with one row more, from the centre on, which obeys the sensors' relations."""
+        assert self.smoothing is not None
+        if mean is None:
+            mean = row if self.centre is None else self.centre.astype(row.dtype, copy=False)
+        return mean + row.dtype.type(self.smoothing) * (row - mean)
+
+    def _joined(self, past: Sequence[Array]) -> Array:  # l + 1 of (…, d) -> (…, d(l + 1))
+        if self.differences:
+            with np.errstate(over="ignore"):  # infinitely far apart: an alarm
+                steps = [late - early for late, early in pairwise(past)]
+            past = [past[0], *steps]
+        return np.concatenate(past, axis=-1)
+
+    # ── back to sensors ─────────────────────────────────────────────────────
+    def folded(self, values: Array) -> Array:  # (b, d(l + 1)) -> (b, l + 1, d)
+        """What belongs to columns of lagged rows, by lag and sensor.
+
+        A difference x_{t-i+1} - x_{t-i} stands at lag i, where it begins.
+        """
+        return values.reshape(len(values), self.lags + 1, values.shape[1] // (self.lags + 1))
+
+    def ways(self, unit: Array) -> Array | None:  # (D,) -> (d, p, D)
+        """How a deviation of each sensor shows in scaled lagged rows, by when it began; None where static.
+
+        ``unit`` are the spreads that columns are divided by. A deviation of 1 that began i rows ago is 1 at
+        lags 0 to i, in a weighted mean 1 - (1 - w)^(i - j + 1) at lag j. Each is brought to 1 at lag 0.
+        """
+        if self.static:
+            return None
+        ages = [
+            *range(self.lags + 1),
+            *((self.lags + n for n in SETTLING) if self.smoothing else ()),
+        ]
+        since = np.maximum(np.array(ages)[:, None] - np.arange(self.lags + 1) + 1, 0)  # (p, l + 1)
+        keeps = 0.0 if self.smoothing is None else 1.0 - self.smoothing
+        shown = self._joined(list((1.0 - keeps**since).T[:, :, None]))  # (p, l + 1)
+        d = len(unit) // (self.lags + 1)
+        out = np.zeros((d, len(ages), len(unit)))
+        for j in range(d):
+            out[j][:, j::d] = shown / unit[j::d]
+            out[j] /= out[j][:, [j]]
+        return out
+
+    def names(self, names: Sequence[Any] | None, d: int) -> list[str] | None:
+        """Names of the columns of lagged rows: "flow", "flow (1 row before)", …"""
+        if names is None and self.lags == 0:
+            return None
+        own = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
+        later = [f" ({i} row{'s' * (i > 1)} before)" for i in range(1, self.lags + 1)]
+        return [name + when for when in ["", *later] for name in own]
+
+    def in_words(self) -> str:
+        """'2 lags (chosen by …), smoothed with weight 0.2'; nothing of rows as they are."""
+        parts = []
+        if self.lags or self.note:
+            count = f"{self.lags} lag{'s' * (self.lags != 1)}"
+            kind = "differences over " if self.differences else ""
+            parts.append(kind + count + (f" ({self.note})" if self.note else ""))
+        if self.smoothing is not None:
+            parts.append(f"rows smoothed with weight {self.smoothing:g}")
+        return ", ".join(parts)
+
+
+STATIC = Dynamics()
+
+
+@dataclass(eq=False)
+class Lagger:
+    """Lagged rows of rows that arrive one by one. Its state is a few rows, and pickles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.monitoring.lags import Dynamics
+    >>> lagger = Dynamics(lags=1, step=1.0).lagger()
+    >>> [lagger.push(np.array([x]), time) for time, x in [(0, 5.0), (1, 6.0), (9, 7.0), (10, 8.0)]]
+    [None, array([6., 5.]), None, array([8., 7.])]
+    """
+
+    dynamics: Dynamics
+    past: deque[Array] = field(default_factory=deque)  # the newest first, at most l of them
+    mean: Array | None = None
+    time: float | None = None
+
+    def push(self, row: Any, time: Any = None) -> Array | None:  # (d,) -> (d(l + 1),)
+        """The lagged row that ends with this one; None where a cell is missing or history is too short.
+
+        Parameters
+        ----------
+        row : array-like of shape (d,)
+        time : number or date, optional
+            When it was taken: after a step that is not the usual one, history begins anew.
+        """
+        row = np.asarray(row)
+        self._clock(time)
+        how = self.dynamics
+        if np.isnan(row).any():
+            self.past.clear()  # the mean goes on: one cell says little of it
+            return None
+        if how.smoothing is not None:
+            row = self.mean = how._mean(self.mean, how._within(row))
+        past = [row, *self.past]
+        if how.lags:
+            self.past.appendleft(row)
+            if len(self.past) > how.lags:
+                self.past.pop()
+        return how._joined(past) if len(past) > how.lags else None
+
+    def push_many(self, rows: Any, time: Any = None) -> tuple[Array, Flags]:
+        """The lagged rows of a block, (m, d(l + 1)), and which of its rows they end with, (b,)."""
+        rows = np.asarray(rows)
+        times = [None] * len(rows) if time is None else list(time)
+        found = [self.push(row, when) for row, when in zip(rows, times, strict=True)]
+        whole = np.array([one is not None for one in found], dtype=bool)
+        empty = np.empty((0, self.dynamics.width(rows.shape[1])), dtype=rows.dtype)
+        return (
+            np.stack([one for one in found if one is not None]) if whole.any() else empty
+        ), whole
+
+    def reset(self) -> None:
+        """Forget what was: the next row begins a history."""
+        self.past.clear()
+        self.mean = None
+
+    def _clock(self, time: Any) -> None:
+        clock = None if time is None else clock_of([time])
+        now = None if clock is None else float(clock[0])
+        known = now is not None and self.time is not None and self.dynamics.step is not None
+        if known and not _follow(now - self.time, self.dynamics.step):  # type: ignore[operator, arg-type]
+            self.reset()
+        self.time = now
+
+
+def lagged_stream(
+    rows: Iterable[Any], how: Dynamics, times: Iterable[Any] | None = None
+) -> Iterator[Array | None]:
+    """The lagged row of each of some rows that arrive, whatever they come from; None where there is none."""
+    lagger = how.lagger()
+    if times is None:
+        yield from map(lagger.push, rows)
+    else:
+        yield from map(lagger.push, rows, times)
+
+
+# ── time ────────────────────────────────────────────────────────────────────
+def _follow(steps: Any, usual: float) -> Any:
+    """Whether rows that are these steps apart are neighbours: not late, not early, not at the same time."""
+    return np.abs(steps - usual) <= SLACK * usual
+
+
+def clock_of(time: Any) -> Array | None:  # (n,)
+    """Times as numbers, dates in seconds; None of what is neither."""
+    times = np.asarray(time)
+    if times.dtype.kind == "U" or (len(times) and isinstance(times[0], str)):
+        times = np.asarray(as_times(times))
+        return None if times.dtype.kind != "M" else clock_of(times)
+    for kind in ("float64", "datetime64[ns]"):
+        if times.dtype.kind == "O":  # numbers or dates of Python's or pandas'
+            with suppress(TypeError, ValueError):
+                times = times.astype(kind)
+    if times.dtype.kind == "M":
+        seconds = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        return np.asarray(seconds, dtype=np.float64)
+    return times.astype(np.float64) if times.dtype.kind in "iuf" else None
+
+
+def of_rows(time: Any, n: int) -> Array:  # (n,)
+    """Times, one for each row."""
+    if np.shape(time) != (n,):
+        msg = f"time must have one entry for each of the {n} rows; got shape {np.shape(time)}."
+        raise InputError(msg)
+    return np.asarray(time)
+
+
+def usual_step(time: Any, n: int) -> float | None:
+    """The median time between rows; None where times are not known, or don't go on."""
+    if time is None:
+        return None
+    clock = clock_of(of_rows(time, n))
+    if clock is None or n < 2:
+        return None
+    step = float(np.median(np.diff(clock)))
+    return step if np.isfinite(step) and step > 0.0 else None

@@ -1,0 +1,164 @@
+"""Who is served next: one worker for fits, the newest request of a tab before its older ones, and stops."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mercer._core.errors import MercerError, StoppedError
+from mercer.app.outcome import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+WAITING = 64  # requests in all that may wait or run; more are sent away
+FITTING, HELPING = "mercer-fit", "mercer-help"  # names of threads
+CLIENTS = 256  # tabs whose newest generation is remembered
+
+
+class SupersededError(MercerError):
+    """A newer request of the same tab has taken the place of this one."""
+
+
+class BusyError(MercerError):
+    """Too many requests wait already."""
+
+
+@dataclass(eq=False)
+class Job(Observer):
+    """A request under way: what it does, how far it is, and whether anybody still waits for it."""
+
+    client: str
+    slot: str = ""
+    generation: int = 0
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    reason: type[MercerError] = StoppedError
+    stage: str = "waiting"
+    done: int = 0
+    expected: int | None = None
+    what: str = ""
+    residual: float | None = None
+    begun: float = field(default_factory=time.monotonic)
+
+    def cancel(self, reason: type[MercerError]) -> None:
+        """Ask it to end."""
+        if not self.cancelled.is_set():
+            self.reason = reason
+            self.cancelled.set()
+
+    def check(self) -> None:
+        """Raise where nobody waits for the answer any more."""
+        if self.cancelled.is_set():
+            msg = "This request was stopped."
+            raise self.reason(msg)
+
+    def began(self, stage: str) -> None:
+        self.check()
+        self.stage = stage
+
+    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+        self.done, self.expected, self.what, self.residual = done, expected, what, residual
+        return self.cancelled.is_set()
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How far it is."""
+        return {
+            "running": True,
+            "stage": self.stage,
+            "done": self.done,
+            "expected": self.expected,
+            "what": self.what,
+            "residual": self.residual,
+            "seconds": time.monotonic() - self.begun,
+        }
+
+
+class Desk:
+    """Takes requests and gives them to the one worker, or to a few helpers where no fit is needed."""
+
+    def __init__(self, helpers: int = 3) -> None:
+        self._lock = threading.Lock()
+        self._newest: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._jobs: list[Job] = []
+        self._worker = ThreadPoolExecutor(1, FITTING)
+        self._helpers = ThreadPoolExecutor(helpers, HELPING)
+
+    def submit(self, job: Job, work: Callable[[Job], T], *, fits: bool) -> Future[T]:
+        """Do it when its turn has come; a newer request of the same tab and slot takes its place."""
+        with self._lock:
+            if len(self._jobs) >= WAITING:
+                msg = f"{WAITING} requests wait already. Wait for their answers, and ask again."
+                raise BusyError(msg)
+            self._supersede(job)
+            self._jobs.append(job)
+        pool = self._worker if fits else self._helpers
+        future = pool.submit(self._done, job, work)
+        # What never begins must not be counted either.
+        future.add_done_callback(lambda _: self._forget(job))
+        return future
+
+    def _supersede(self, job: Job) -> None:
+        if job.generation <= 0:
+            return
+        key = job.client, job.slot
+        if job.generation < self._newest.get(key, 0):
+            job.cancel(SupersededError)
+            return
+        self._newest[key] = job.generation
+        self._newest.move_to_end(key)
+        while len(self._newest) > CLIENTS:
+            self._newest.popitem(last=False)
+        for other in self._jobs:
+            if (other.client, other.slot) == key and 0 < other.generation < job.generation:
+                other.cancel(SupersededError)
+
+    def _done(self, job: Job, work: Callable[[Job], T]) -> T:
+        job.check()
+        job.begun = time.monotonic()
+        result = work(job)
+        if (
+            job.reason is SupersededError
+        ):  # a fit that ended early is still worth showing; this is not
+            job.check()
+        return result
+
+    def _forget(self, job: Job) -> None:
+        with self._lock:
+            if job in self._jobs:
+                self._jobs.remove(job)
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """Do a fit on behalf of a request: the one worker does it, and a helper waits for it."""
+        if threading.current_thread().name.startswith(FITTING):
+            return work()
+        return self._worker.submit(work).result()
+
+    def stop(self, client: str, asking: Job | None = None) -> int:
+        """Stop whatever a tab waits for, except for the answer to `asking`; how many requests that were."""
+        with self._lock:
+            own = [job for job in self._jobs if job.client == client and job is not asking]
+        for job in own:
+            job.cancel(StoppedError)
+        return len(own)
+
+    def progress(self, client: str) -> dict[str, Any]:
+        """How far the request of a tab is that has waited longest."""
+        with self._lock:
+            own = [job for job in self._jobs if job.client == client and job.generation > 0]
+        running = [job for job in own if job.stage != "waiting"]
+        found = next(iter(running or own), None)
+        return {"running": False} if found is None else found.progress
+
+    def close(self) -> None:
+        """End all work, and wait for no one."""
+        with self._lock:
+            for job in self._jobs:
+                job.cancel(StoppedError)
+        for pool in (self._worker, self._helpers):
+            pool.shutdown(wait=False, cancel_futures=True)

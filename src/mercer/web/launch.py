@@ -1,0 +1,275 @@
+"""From a call to a page: a free port on loopback, the server behind it, a browser in front of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import webbrowser
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import InputError, ParameterError
+from mercer.app.explore import BUILTINS, Dataset
+from mercer.app.rows import Opened
+from mercer.data.frames import need
+from mercer.views.classes import classes
+from mercer.views.fitted import Fitted
+from mercer.web.guard import LOOPBACK, Guard
+from mercer.web.session import MODEL_SUFFIX, Session
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from mercer.data.table import Reading
+
+
+START = "circles"
+
+
+# ── what a page begins with ─────────────────────────────────────────────────
+def begin(
+    session: Session,
+    data: str | None = None,
+    model: str | None = None,
+    *,
+    reading: Reading | None = None,
+) -> None:
+    """Open a file, a model file, a built-in data set, or the two circles where nothing is named."""
+    if model is None and data is not None and Path(data).suffix.lower() == MODEL_SUFFIX:
+        data, model = None, data
+    table = None
+    if data is not None:
+        exists = Path(data).exists()
+        builtin = data in BUILTINS and not exists
+        table = session.open_builtin(data) if builtin else _opened(session, data, reading)
+    recipe: dict[str, Any] = {} if table is None else session.table(table).suggested
+    if model is not None:
+        key = session.open_model_file(Path(model), Path(model).name)
+        table = session.keep_rows(key) if table is None else table
+        recipe = {"model": key}
+        if table is None:
+            msg = f"{model} keeps no rows of its own. Name their file too: mercer explore {model} DATA."
+            raise InputError(msg)
+    if table is None:
+        table = session.open_builtin(START)
+        recipe = session.table(table).suggested
+    session.start = {"table": table, "recipe": recipe}
+
+
+def _opened(session: Session, data: str, reading: Reading | None) -> str:
+    path = Path(data).expanduser()
+    return session.open_file(path, path.name, reading)
+
+
+def begin_in_memory(
+    session: Session, model: Any, X: Any, labels: Any = None, names: Any = None
+) -> None:
+    """A fitted model, and rows that are an array, a data frame or the path of a file."""
+    whole = Fitted.of(model)
+    opened = Opened(whole.model, whole.preparation, {}, Path(type(whole.model).__name__))
+    key = session.add_model(opened)
+    if X is None:
+        table = session.keep_rows(key)
+    elif isinstance(X, (str, os.PathLike)):
+        table = _opened(session, os.fspath(X), None)
+    else:
+        table = _in_memory(session, whole, X, labels, names)
+    if table is None:
+        msg = f"This {type(whole.model).__name__} keeps no rows of its own. Pass the rows to show it with."
+        raise InputError(msg)
+    session.start = {"table": table, "recipe": {"model": key}}
+
+
+def _in_memory(session: Session, own: Fitted, X: Any, labels: Any, names: Any) -> str:
+    """Rows of a program as a file of the session, which is then read as any other."""
+    called = own.names(names, X)
+    rows = np.asarray(X, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != own.d:
+        must_be = f"rows of {own.d} columns, as the model takes them"
+        raise InputError.about(
+            parameter="X", value=X, must_be=must_be, got=f"an array of shape {rows.shape}"
+        )
+    number, folder = session.place()
+    arrays: dict[str, Any] = {"rows": rows, "names": np.array(called, dtype=np.str_)}
+    if labels is not None:
+        classes(labels, len(rows))  # refused in words, where there are too few
+        arrays["labels"] = np.asarray(labels).astype(np.str_)
+    path = folder / "rows.npz"
+    np.savez(path, **arrays)
+    return session.add(Dataset(path, name="rows", image_shape=own.image_shape), number)
+
+
+# ── the server ──────────────────────────────────────────────────────────────
+@dataclass(eq=False)
+class Explorer:
+    """A page that is being served. Open `url`; `stop` ends it, as does the button on the page.
+
+    Attributes
+    ----------
+    url : str
+        The address, with the token that lets a browser in.
+    """
+
+    session: Session
+    guard: Guard
+    _listening: socket.socket
+
+    def __post_init__(self) -> None:
+        uvicorn = need("uvicorn", extra="explore")
+        need("starlette", extra="explore")
+        from mercer.web.server import application
+
+        config = uvicorn.Config(
+            application(self.session, self.guard, self._shut_down),
+            log_level=logging.WARNING,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The address that opens the page."""
+        return self.guard.url
+
+    def _shut_down(self) -> None:
+        self._server.should_exit = True
+
+    def serve(self) -> None:
+        """Serve until Ctrl-C, or the page's own button."""
+        try:
+            with suppress(KeyboardInterrupt):  # the way to end it, and no failure
+                self._server.run(sockets=[self._listening])
+        finally:
+            self.session.close()
+            self._listening.close()
+
+    def start(self) -> Self:
+        """Serve in the background."""
+        self._server.install_signal_handlers = lambda: None  # the program around has its own
+        self._thread = threading.Thread(target=self.serve, name="mercer-explore", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End it, and wait until the port is free."""
+        self._shut_down()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        else:  # it was never served
+            self.session.close()
+            self._listening.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Explorer({self.url})"
+
+
+def listening(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
+    """A socket that listens; port 0 is any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen()  # a browser that is quicker than the server waits instead of being refused
+    except OSError as error:
+        found.close()
+        words = error.strerror or str(error)
+        remedy = "Leave it out for a free port."
+        raise ParameterError.about(
+            parameter="port", value=port, must_be="free", got=f"{port} ({words})", remedy=remedy
+        ) from error
+    return found
+
+
+def made(
+    session: Session, *, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()
+) -> Explorer:
+    """A server for a session; `names` are what a machine that may be reached from elsewhere is called."""
+    need("uvicorn", extra="explore")
+    need("starlette", extra="explore")
+    found = listening(host, port)
+    hosts = (*names, *LOOPBACK) if names else LOOPBACK
+    return Explorer(session, Guard(found.getsockname()[1], hosts), found)
+
+
+def explore(
+    model: Any = None,
+    X: Any = None,
+    *,
+    labels: Any = None,
+    names: Any = None,
+    browser: bool = True,
+    port: int = 0,
+) -> Explorer:
+    """Open a page on this machine that shows a fitted model, or data, and lets kernels be tried by hand.
+
+    Parameters
+    ----------
+    model : fitted estimator, str or None
+        A model of mercer's; the path of a model file or of rows; the name of a built-in data set (circles,
+        moons, faces, digits, tank), which are the two circles where nothing is given.
+    X : array-like of shape (n, d), data frame or path, optional
+        Rows as the model takes them. A model that keeps its training rows, as an exact one does, needs none.
+    labels : array-like of shape (n,), optional
+        To colour rows by.
+    names : sequence of d strings, optional
+        Of the columns.
+    browser : bool, default=True
+        Whether to open the page.
+    port : int, default=0
+        0 is any free one.
+
+    Returns
+    -------
+    Explorer
+        Its ``url`` is the address, ``stop()`` ends it. The server ends with the program.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> page = mercer.explore("moons", browser=False)
+    >>> page.url.startswith("http://127.0.0.1:")
+    True
+    >>> page.stop()
+    """
+    need("uvicorn", extra="explore")
+    need("starlette", extra="explore")
+    session = Session()
+    try:
+        if model is None or isinstance(model, (str, os.PathLike)):
+            rows = None if X is None else os.fspath(X)
+            given = None if model is None else os.fspath(model)
+            begin(session, rows, given) if rows is not None else begin(session, given)
+        else:
+            begin_in_memory(session, model, X, labels, names)
+        page = made(session, port=port).start()
+    except BaseException:
+        session.close()
+        raise
+    if browser:
+        webbrowser.open(page.url)
+    return page

@@ -1,0 +1,225 @@
+"""The page and its questions over HTTP: a few routes behind the guard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from mercer._core.errors import MercerError, ParameterError, StoppedError
+from mercer._core.memory import format_bytes
+from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, failed, job_of, place_for, received
+from mercer.web.desk import Job
+from mercer.web.guard import HEADERS, decoded
+from mercer.web.packets import JSON, PACKET, STATIC, Reply, json_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from mercer.web.guard import Guard
+    from mercer.web.session import Session
+
+UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>mercer explore</title>
+<h1>This page opens by its whole address</h1>
+<p>The terminal in which <code>mercer explore</code> runs has printed an address that ends in a token. Open
+that one: it keeps other programs and pages away from your data.</p></html>"""
+LOG = logging.getLogger("mercer.explore")
+
+
+class TooLargeError(MercerError):
+    """A body that is longer than is taken."""
+
+
+class MediaTypeError(MercerError):
+    """A body of another kind than is taken."""
+
+
+class Door:
+    """Middleware: what the guard refuses never reaches a route, and every answer has its headers."""
+
+    def __init__(self, app: Any, guard: Guard) -> None:
+        self.app, self.guard = app, guard
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = decoded(scope["headers"])
+        invited = scope["path"] == "/" and self.guard.invited(
+            scope["query_string"].decode("latin-1")
+        )
+        refusal = self.guard.refusal(headers)
+        if refusal is not None:
+            answer: Any = _response(_refused(refusal))
+        elif not invited and not self.guard.knows(headers):
+            page = scope["path"] == "/"
+            answer = (
+                HTMLResponse(UNINVITED, 403)
+                if page
+                else _response(_refused("The token of this server is missing. Open the page anew."))
+            )
+        else:
+            answer = self.app
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = {**HEADERS, **({"set-cookie": self.guard.set_cookie()} if invited else {})}
+                given = [pair for pair in message["headers"] if pair[0].decode().lower() not in own]
+                extra = [(name.encode(), value.encode()) for name, value in own.items()]
+                message = {**message, "headers": [*given, *extra]}
+            await send(message)
+
+        await answer(scope, receive, sent)
+
+
+def _refused(words: str) -> Reply:
+    return json_reply({"error": {"code": "forbidden", "message": words}}, 403)
+
+
+def _response(reply: Reply) -> Response:
+    headers = dict(reply.headers)
+    if reply.name is not None:
+        headers["content-disposition"] = f"attachment; filename*=utf-8''{quote(reply.name)}"
+    return Response(reply.body, reply.status, headers, media_type=reply.kind)
+
+
+def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -> Any:
+    """The ASGI application of one session."""
+
+    async def page(_request: Request) -> Response:
+        index = STATIC / "index.html"
+        return Response(index.read_bytes(), media_type="text/html; charset=utf-8")
+
+    async def ask(request: Request) -> Response:
+        try:
+            _require_type(request, JSON)
+            body = _parsed(await _body(request, MOST_BODY))
+            question, job = job_of(request.path_params["name"], body)
+            work: Callable[[Job], Reply] = lambda own: question.answer(session, body, own)  # noqa: E731
+            return _response(await _answered(session, request, job, work, fits=question.fits))
+        except Exception as error:  # whatever happens has an answer in words
+            return _failed(error)
+
+    async def upload(request: Request) -> Response:
+        try:
+            _require_type(request, PACKET)
+            name = unquote(request.query_params.get("name", ""))
+            path = place_for(session, name)
+            with path.open("wb") as file:
+                await _streamed(request, UPLOAD_BYTES, file.write)
+            job = Job(f"upload {path.parent.name}", "upload")
+            work: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731
+            return _response(await _answered(session, request, job, work, fits=False))
+        except Exception as error:
+            return _failed(error)
+
+    async def shutdown(request: Request) -> Response:
+        try:
+            _require_type(request, JSON)
+            await _body(request, MOST_BODY)
+        except Exception as error:
+            return _failed(error)
+        asyncio.get_running_loop().call_later(0.2, shut_down)
+        return _response(json_reply({"words": "The server has stopped."}))
+
+    routes = [
+        Route("/", page, methods=["GET"]),
+        Route("/api/upload", upload, methods=["POST"]),
+        Route("/api/shutdown", shutdown, methods=["POST"]),
+        Route("/api/{name}", ask, methods=["POST"]),
+        Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
+    ]
+    app = Starlette(routes=routes)
+    return Door(app, guard)
+
+
+# ── bodies ──────────────────────────────────────────────────────────────────
+def _require_type(request: Request, kind: str) -> None:
+    """Raise unless the body is of this kind, which a form of another page can't claim without asking."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != kind:
+        raise MediaTypeError.about(parameter="content-type", value=given, must_be=kind)
+
+
+async def _streamed(request: Request, most: int, take: Callable[[bytes], Any]) -> None:
+    """Hand a body on as it arrives, and end it where it grows too long, whatever it says of its length."""
+    words = (
+        f"A file must have at most {format_bytes(most)} here. Use the command line for larger ones."
+    )
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > most:
+        raise TooLargeError(words)
+    taken = 0
+    async for piece in request.stream():
+        taken += len(piece)
+        if taken > most:
+            raise TooLargeError(words)
+        take(piece)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    pieces: list[bytes] = []
+    await _streamed(request, most, pieces.append)
+    return b"".join(pieces)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise ParameterError.about(parameter="body", value=body[:60], must_be="JSON") from None
+
+
+# ── answers ─────────────────────────────────────────────────────────────────
+async def _answered(
+    session: Session, request: Request, job: Job, work: Callable[[Job], Reply], *, fits: bool
+) -> Reply:
+    """The answer of the worker or of a helper; a client that goes away stops it."""
+    future = asyncio.wrap_future(session.desk.submit(job, work, fits=fits))
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        both: set[asyncio.Future[Any]] = {future, gone}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not future.done():
+            job.cancel(StoppedError)
+        return await future
+    except (CancelledError, asyncio.CancelledError):
+        job.cancel(StoppedError)
+        msg = "The server is stopping."
+        raise StoppedError(msg) from None
+    finally:
+        gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await gone
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _failed(error: Exception) -> Response:
+    if isinstance(error, TooLargeError):
+        reply = json_reply({"error": {"code": "too-large", "message": str(error)}}, 413)
+        reply.headers["connection"] = "close"
+        return _response(reply)
+    if isinstance(error, MediaTypeError):
+        return _response(json_reply({"error": {"code": "media-type", "message": str(error)}}, 415))
+    if not isinstance(error, MercerError):
+        LOG.error("A question failed.", exc_info=error)
+    return _response(failed(error))

@@ -1,0 +1,269 @@
+"""What a server holds between requests: tables, model files and a few fits, all of them bounded."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import MercerError, ParameterError, nearest
+from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
+from mercer.app.explore.dataset import opened
+from mercer.app.explore.fitting import of_model, way_of
+from mercer.app.rows import Opened, open_model
+from mercer.data.formats import SUFFIXES
+from mercer.views.fitted import Fitted
+from mercer.web.desk import Desk
+
+if TYPE_CHECKING:
+    from mercer.app.explore.fitting import Shown
+    from mercer.data.table import Reading
+    from mercer.web.desk import Job
+
+MOST_TABLES, MOST_MODELS, MOST_FITS = 24, 8, 6
+MODEL_SUFFIX = ".mercer"
+
+
+class NotFoundError(MercerError):
+    """A table or a model that the session does not hold, or no longer."""
+
+
+class Session:
+    """Tables by number, models by number, and the last few fits.
+
+    Nothing that a page says becomes a path: files lie in a folder of the session, under numbers.
+    """
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="mercer-explore-", ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name)
+        self.tables: OrderedDict[str, Dataset] = OrderedDict()
+        self.models: OrderedDict[str, Opened] = OrderedDict()
+        self.partners: dict[str, str] = {}  # rows that a detector of a table is to watch
+        self.own_tables: dict[str, str] = {}  # tables of the rows that a model keeps
+        self.start: dict[str, Any] | None = None
+        self._fits: OrderedDict[tuple[str, str, bool], Shown] = OrderedDict()
+        self._lock, self._numbers = threading.RLock(), itertools.count(1)
+        self.desk = Desk()
+
+    def close(self) -> None:
+        """End all work, and take the folder away."""
+        self.desk.close()
+        self._folder.cleanup()
+
+    def place(self) -> tuple[str, Path]:
+        """A number, and a new folder of that name for a file."""
+        number = str(next(self._numbers))
+        folder = self.folder / number
+        folder.mkdir()
+        return number, folder
+
+    # ── tables ──────────────────────────────────────────────────────────────
+    def add(self, data: Dataset, number: str) -> str:
+        """Keep a table; the oldest goes where there are too many."""
+        key = f"t{number}"
+        with self._lock:
+            self.tables[key] = data
+            pinned = {
+                None if self.start is None else self.start.get("table"),
+                *self.partners.values(),
+            }
+            while len(self.tables) > MOST_TABLES:
+                oldest = next(each for each in self.tables if each not in pinned)
+                self.drop(oldest)
+        return key
+
+    def drop(self, key: str) -> None:
+        """Let a table go, with the fits to it."""
+        with self._lock:
+            self.table(key)
+            del self.tables[key]
+            self.partners.pop(key, None)
+            for fit in [each for each in self._fits if each[0] == key]:
+                del self._fits[fit]
+
+    def table(self, key: Any) -> Dataset:
+        """A table by its number."""
+        with self._lock:
+            if not isinstance(key, str) or key not in self.tables:
+                msg = "This table is not open, or no longer. Open it again."
+                raise NotFoundError.saying(msg, parameter="table")
+            self.tables.move_to_end(key)
+            return self.tables[key]
+
+    def described(self, key: str) -> dict[str, Any]:
+        """A table in words, under its number."""
+        told = {**self.table(key).described(), "id": key, "partner": self.partners.get(key)}
+        if told["partner"] not in self.tables:
+            told["partner"] = None
+        return told
+
+    def open_builtin(self, name: Any) -> str:
+        """A data set of mercer's own, which is opened once."""
+        if name not in BUILTINS:
+            must_be = "a built-in data set"
+            raise ParameterError.about(
+                parameter="builtin",
+                value=name,
+                must_be=must_be,
+                remedy=nearest(str(name), BUILTINS),
+            )
+        with self._lock:
+            for key, data in self.tables.items():
+                if data.name == name and data.suggested is BUILTINS[name].recipe:
+                    return key
+            number, folder = self.place()
+            key = self.add(write_builtin(name, folder), number)
+            partner = BUILTINS[name].partner
+            if partner is not None:
+                self.partners[key] = self.open_builtin(partner)
+            return key
+
+    def open_file(self, path: Path, name: str, reading: Reading | None = None) -> str:
+        """A file of rows, or a folder of images."""
+        number = str(next(self._numbers))
+        return self.add(opened(path, name=name, reading=reading), number)
+
+    def reread(self, key: str, body: dict[str, Any]) -> str:
+        """The same file, read in another way."""
+        data = self.table(key)
+        columns = body.get("columns")
+        if columns is not None and not isinstance(columns, list):
+            raise ParameterError.about(
+                parameter="columns", value=columns, must_be="a list of names or None"
+            )
+        reading = replace(
+            data.reading,
+            id=body.get("id"),
+            label=body.get("label"),
+            columns=None if columns is None else tuple(map(str, columns)),
+        )
+        shape = body.get("image_shape")
+        sides = isinstance(shape, list) and len(shape) == 2 and all(type(s) is int for s in shape)
+        if shape is not None and not (sides and min(shape) > 0):
+            raise ParameterError.about(
+                parameter="image_shape", value=shape, must_be="a height and a width, or None"
+            )
+        again = Dataset(
+            data.path,
+            reading,
+            name=data.name,
+            title=data.title,
+            image_shape=None if shape is None else (shape[0], shape[1]),
+            suggested=data.suggested,
+            impute=body.get("impute"),
+            one_hot=body.get("one_hot") is True,
+        )
+        _ = again.raw  # what is wrong with it is said now
+        return self.add(again, str(next(self._numbers)))
+
+    # ── models ──────────────────────────────────────────────────────────────
+    def add_model(self, found: Opened) -> str:
+        """Keep a model; its own rows, where it keeps them, become a table."""
+        number = str(next(self._numbers))
+        key = f"m{number}"
+        with self._lock:
+            self.models[key] = found
+            while len(self.models) > MOST_MODELS:
+                self.own_tables.pop(self.models.popitem(last=False)[0], None)
+        return key
+
+    def keep_rows(self, key: str) -> str | None:
+        """A table of the rows that a model keeps; None where it keeps none, or only landmarks."""
+        found = self.model(key)
+        own = Fitted.of(found.model, found.preparation)
+        rows = own.training_rows
+        if rows is None:
+            return None
+        number, folder = self.place()
+        path = folder / "rows.npz"
+        np.savez(path, rows=rows, names=np.array(own.names(), dtype=np.str_))
+        data = Dataset(path, name=f"rows of {found.path.name}", image_shape=own.image_shape)
+        table = self.add(data, number)
+        self.own_tables[key] = table
+        return table
+
+    def open_model_file(self, path: Path, name: str) -> str:
+        """A model file, checked to the last byte; nothing in it is run."""
+        return self.add_model(replace(open_model(path), path=Path(name)))
+
+    def model(self, key: Any) -> Opened:
+        """A model by its number."""
+        with self._lock:
+            if not isinstance(key, str) or key not in self.models:
+                msg = "This model is not open, or no longer. Open its file again."
+                raise NotFoundError.saying(msg, parameter="model")
+            return self.models[key]
+
+    def described_model(self, key: str) -> dict[str, Any]:
+        """A model in words, under its number."""
+        found = self.model(key)
+        own = Fitted.of(found.model, found.preparation)
+        kernel = "Linear()" if own.kernel is None else repr(own.kernel)
+        return {
+            "id": key,
+            "name": found.path.name,
+            "kind": type(found.model).__name__,
+            "kernel": kernel,
+            "features": list(own.names()),
+            "is_detector": found.is_detector,
+            "components": own.k,
+            "words": f"{type(found.model).__name__} with {kernel}, {own.k} components",
+            "recipe": {"model": key},
+            "table": self.own_tables.get(key),
+        }
+
+    # ── fits ────────────────────────────────────────────────────────────────
+    def shown(self, key: Any, recipe: Recipe, quality: Any, job: Job | None = None) -> Shown:
+        """A fit, made where it is not at hand; one that was stopped is not kept."""
+        data = self.table(key)
+        way = way_of(recipe, data, quality)
+        own, place = way.recipe, (key, *way.key)
+        with self._lock:
+            found = self._fits.get(place)
+            if found is not None:
+                self._fits.move_to_end(place)
+                return (
+                    found if found.recipe.preimage == own.preimage else replace(found, recipe=own)
+                )
+        if own.model is not None:
+            model = self.model(own.model)
+            made = self.desk.alone(lambda: of_model(own, data, model))
+        else:
+            made = self.desk.alone(lambda: fitted(recipe, data, quality, job))
+        if job is None or not job.cancelled.is_set():
+            with self._lock:
+                self._fits[place] = made
+                while len(self._fits) > MOST_FITS:
+                    self._fits.popitem(last=False)
+        return made
+
+    @property
+    def n_fits(self) -> int:
+        """How many fits are held."""
+        return len(self._fits)
+
+
+def is_readable(name: str) -> bool:
+    """Whether the ending of a name is one that is read."""
+    return Path(name).suffix.lower() in {*SUFFIXES, MODEL_SUFFIX}
+
+
+def safe_name(name: str) -> str:
+    """The name of a file as one of the session's own: its ending, and letters that mean nothing to a system.
+
+    Examples
+    --------
+    >>> safe_name("../../etc/passwd.csv"), safe_name("Größe 2.CSV"), safe_name(".csv")
+    ('passwd.csv', 'Größe-2.csv', 'file.csv')
+    """
+    last = name.replace("\\", "/").rpartition("/")[2]
+    stem, dot, ending = last.rpartition(".")
+    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem).strip("-")[:80]
+    return f"{kept or 'file'}{dot}{ending.lower()}"

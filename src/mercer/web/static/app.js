@@ -1,0 +1,94 @@
+// The page: everything is put together here, and nowhere else.
+
+import { button, fill, h } from "./core/dom.js";
+import { onDrop } from "./core/files.js";
+import { fromHash, toHash, wanted } from "./core/permalink.js";
+import { Session } from "./core/session.js";
+import { sidebar } from "./controls/sidebar.js";
+import { topbar } from "./controls/topbar.js";
+import { tabs } from "./controls/tabs.js";
+import { brush } from "./draw/brush.js";
+import { backPanel } from "./panels/back.js";
+import { choosePanel } from "./panels/choose.js";
+import { comparePanel } from "./panels/compare.js";
+import { dataPanel } from "./panels/data.js";
+import { importancePanel } from "./panels/importance.js";
+import { levelsPanel } from "./panels/levels.js";
+import { mercerPanel } from "./panels/mercer.js";
+import { scoresPanel } from "./panels/scores.js";
+import { spectrumPanel } from "./panels/spectrum.js";
+import { timelinePanel } from "./panels/timeline.js";
+import { walkPanel } from "./panels/walk.js";
+
+/** Open what was chosen: {builtin}, {table} or {file}, with what a link says of it. */
+async function opened(session, { builtin, table, file, ...link }) {
+  const { info } = session;
+  if (builtin) {
+    table = info.tables.find((each) => each.builtin === builtin) ?? { ...(await session.ask("open", { builtin })), builtin };
+    await refreshed(session, table);
+  } else if (file) {
+    session.say(`Reading ${file.name}.`);
+    const answer = await session.ask.upload(file);
+    table = answer.table;
+    await refreshed(session, table);
+    if (answer.model) link.recipe = { model: answer.model.id };
+    if (!table) return session.say(`${answer.model.words} It keeps no rows: open a table, then choose the model.`);
+  }
+  session.show(table, link);
+  session.say([`${table.title || table.name}: ${table.n} rows.`, ...(table.notes ?? [])].join(" "));
+}
+
+/** The tables and models that the server holds now; built-in ones keep their name. */
+async function refreshed(session, table) {
+  const names = new Map(session.info.tables.filter((each) => each.builtin).map((each) => [each.id, each.builtin]));
+  if (table?.builtin) names.set(table.id, table.builtin);
+  const { tables, models } = await session.ask("state", {});
+  Object.assign(session.info, { models, tables: tables.map((each) => ({ ...each, builtin: each.builtin ?? names.get(each.id) ?? null })) });
+}
+
+/** The whole page inside `root`; `quit` ends the server where the page may do that. */
+export async function explore(root, ask, { quit = null, address = false } = {}) {
+  const info = await ask("state", {});
+  const session = new Session(ask, info);
+  const open = (what) => opened(session, what).catch((error) => session.say(error.message));
+  const panels = [dataPanel, scoresPanel, levelsPanel, spectrumPanel, backPanel, walkPanel].map((make) => make(session));
+  const inspector = tabs(session, [["What components mean", importancePanel], ["Over time", timelinePanel], ["Is it a kernel?", mercerPanel], ["Compare", comparePanel], ["Choose a kernel", choosePanel]]);
+  const foot = h("footer", {}, h("span", {}, `mercer ${info.version}`), h("span", {}, `marks drawn by ${brush().name}`), address && h("span", {}, "Nothing leaves this computer."));
+  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session),
+    h("main", {}, h("div", { class: "grid" }, panels.map((each) => each.root)), inspector, foot),
+    h("div", { class: "drop-sign", "aria-hidden": "true" }, "Drop the file to open it"));
+  root.classList.add("mx");
+  // Programs that drive the page wait for the kernel that is drawn at rest.
+  session.store.on(["fit", "rest", "busy"], ({ fit, rest, busy }) => (root.dataset.settled = rest && fit === rest && !busy ? rest.header.fit.kernel : ""));
+  if (ask.upload) onDrop(root, (file) => open({ file }));
+  if (address) keepAddress(session);
+  await begin(session, open, address ? fromHash(location.hash) : null);
+  return session;
+}
+
+/** The address follows the view, without an entry in the history for every move. */
+function keepAddress(session) {
+  let due = 0;
+  session.store.on(["table", "recipe", "view", "other"], (state) => {
+    clearTimeout(due);
+    due = setTimeout(() => history.replaceState(null, "", location.pathname + toHash(state)), 200);
+  });
+}
+
+/** What is shown first: what the link asks for, what the command line gave, or the circles. */
+async function begin(session, open, link) {
+  const { info } = session;
+  if (link) {
+    const target = wanted(link, info);
+    if (!target.missing) return open({ ...target, recipe: link.recipe ?? null, view: link.view ?? null, other: link.other ?? null });
+    session.say(`The link is about ${target.missing}, which is not open. Drop that file onto the page.`);
+  }
+  const table = info.start && info.tables.find((each) => each.id === info.start.table);
+  if (table) return open({ table, recipe: info.start.recipe });
+  return open({ builtin: info.builtins[0].name });
+}
+
+/** A page whose server has ended, in place of everything. */
+export function ended(root, words) {
+  fill(root, h("main", { class: "ended" }, h("h1", {}, "mercer explore"), h("p", {}, words), button("Reload", () => location.reload(), { kind: "primary" })));
+}

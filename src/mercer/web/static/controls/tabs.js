@@ -1,0 +1,34 @@
+// Five questions about the fit, one at a time: only the panel that is seen asks the server.
+
+import { fresh, h } from "../core/dom.js";
+
+export function tabs(session, entries) {
+  const stem = fresh("tab");
+  const panels = entries.map(([, make]) => make(session));
+  const heads = entries.map(([name], i) => h("button", { type: "button", role: "tab", id: `${stem}-${i}`, "aria-controls": `${stem}-${i}-panel`, on: { click: () => choose(i), keydown: (event) => key(event, i) } }, name));
+  const bodies = panels.map((panel, i) => h("div", { role: "tabpanel", id: `${stem}-${i}-panel`, "aria-labelledby": `${stem}-${i}` }, panel.root));
+
+  function choose(at) {
+    panels.forEach((panel, i) => {
+      const was = panel.visible;
+      panel.visible = i === at;
+      heads[i].setAttribute("aria-selected", String(i === at));
+      heads[i].tabIndex = i === at ? 0 : -1;
+      bodies[i].hidden = i !== at;
+      if (was && i !== at) panel.onHide?.();
+    });
+    panels[at].onShow?.();
+    if (session.state.view) session.look({ tab: at });
+  }
+  function key(event, i) {
+    const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: heads.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const at = (to + heads.length) % heads.length;
+    choose(at);
+    heads[at].focus();
+  }
+  session.store.on(["table"], ({ view, recipe }) => choose(view?.tab ?? (recipe?.kind === "detector" ? 1 : 0)));
+  choose(0);
+  return h("div", { class: "inspector" }, h("div", { role: "tablist", "aria-label": "Questions about the fit" }, heads), bodies);
+}

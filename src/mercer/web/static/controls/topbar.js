@@ -1,0 +1,87 @@
+// Above everything: which rows, what is running, and what can be taken along.
+
+import { button, choice, fill, h } from "../core/dom.js";
+import { copyText, download } from "../core/files.js";
+import { toHash } from "../core/permalink.js";
+import { icon } from "../draw/icons.js";
+import { count } from "../draw/scale.js";
+
+/** A menu of buttons behind a <details>, closed by Escape and by a click elsewhere. */
+function menu(name, items) {
+  const root = h("details", { class: "menu" }, h("summary", { class: "button" }, name), h("div", { class: "sheet" }, items));
+  root.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    root.open = false;
+    root.querySelector("summary").focus();
+  });
+  document.addEventListener("click", (event) => root.contains(event.target) || (root.open = false));
+  root.addEventListener("click", (event) => event.target.closest(".sheet button") && (root.open = false));
+  return root;
+}
+
+/** Rows to choose: built-in ones, those that are open, a file. */
+function dataset(session, open) {
+  const { store } = session;
+  const pick = choice("Rows", [], "", (value) => open(value.startsWith("open ") ? { builtin: value.slice(5) } : { table: session.info.tables.find((each) => each.id === value) }));
+  const facts = h("span", { class: "table-facts" });
+  const file = h("input", { type: "file", class: "unseen", "aria-label": "Open a file", on: { change: () => file.files[0] && open({ file: file.files[0] }) } });
+  const load = session.ask.upload ? button("Open a file…", () => file.click()) : null;
+  file.tabIndex = -1;
+  store.on(["table"], ({ table }) => {
+    const { tables, builtins } = session.info;
+    const known = new Set(tables.map((each) => each.builtin ?? each.name));
+    pick.set([...tables.map((each) => [each.id, each.title || each.name]), ...builtins.filter((each) => !known.has(each.name)).map((each) => [`open ${each.name}`, each.title])], table?.id ?? "");
+    facts.textContent = table ? `${count(table.n)} rows × ${count(table.d)} ${table.d === 1 ? "column" : "columns"}` : "";
+  });
+  return h("div", { class: "dataset" }, pick.root, facts, load, file);
+}
+
+/** Whether a fit runs, how far it is, and the button that stops it. */
+function progress(session) {
+  const bar = h("progress", { "aria-label": "Progress of the fit" }), words = h("span", { class: "progress-words" });
+  const stop = button("Stop", () => session.stop(), { kind: "alert" });
+  const root = h("div", { class: "progress", hidden: true }, bar, words, stop);
+  session.store.on(["progress", "busy"], ({ progress: now, busy }) => {
+    root.hidden = !busy || !now;
+    if (!now) return;
+    if (now.expected) Object.assign(bar, { max: now.expected, value: Math.min(now.done ?? 0, now.expected) });
+    else bar.removeAttribute("value");
+    words.textContent = [now.stage ?? "fitting", now.done ? `${now.done}${now.expected ? ` of ${now.expected}` : ""} ${now.what ?? ""}` : "", now.seconds ? `${now.seconds.toFixed(0)} s` : ""].filter(Boolean).join(", ");
+  });
+  return root;
+}
+
+function copies(session, address) {
+  const put = async (text, what) => session.say((await copyText(text)) ? `${what} copied.` : `The browser did not allow copying. ${what}: ${text}`);
+  const code = (kind, what) => async () => {
+    const { table, recipe } = session.state;
+    const found = await session.ask("code", { table: table.id, recipe }).catch((error) => session.say(error.message));
+    if (found) put(found[kind], what);
+  };
+  const link = () => put(location.href.split("#")[0] + toHash(session.state), "Link");
+  return menu("Copy", [button("As Python", code("python", "Python")), button("As a command line", code("command", "Command line")), address && button("As a link to this view", link)]);
+}
+
+function saves(session) {
+  const save = (what, more = {}) => async () => {
+    const { table, recipe, view } = session.state;
+    session.say("Preparing the file.");
+    const file = await session.ask("save", { what, table: table.id, recipe, ...(what === "picture" ? { components: view.components.slice(0, 2), plane: view.plane } : {}), ...more }).catch((error) => session.say(error.message));
+    if (!file) return;
+    download(file.name, file.blob);
+    session.say(`Saved ${file.name}.`);
+  };
+  return menu("Save", [button("Model (.mercer)", save("model")), button("Scores (CSV)", save("scores", { format: "csv" })), button("Scores (NPY)", save("scores", { format: "npy" })),
+    button("Report (HTML)", save("report")), button("Picture of the scores (PNG)", save("picture", { picture: "scores", format: "png" })), button("Picture of the scores (SVG)", save("picture", { picture: "scores", format: "svg" }))]);
+}
+
+export function topbar(session, { open, address = false, quit = null }) {
+  const said = h("p", { class: "said", role: "status", "aria-live": "polite" });
+  let due = 0;
+  session.store.on(["said"], ({ said: text }) => { // a screen reader hears one sentence a second at most
+    clearTimeout(due);
+    due = setTimeout(() => fill(said, text), 300);
+  });
+  const end = quit && button("Stop the server", quit, { icon: icon("power"), kind: "quiet" });
+  return h("header", { class: "topbar" }, h("h1", {}, h("span", { class: "word" }, "mercer"), " explore"), dataset(session, open), progress(session), said, h("div", { class: "take" }, copies(session, address), saves(session), end));
+}

@@ -1,0 +1,168 @@
+// One visit: the table, the recipe and the view that are on the page, and the requests that follow from a change of them.
+
+import { newest } from "./lane.js";
+import { createStore, Selection } from "./store.js";
+import { isStale } from "./wire.js";
+
+const REST = 150; // ms without a change before the exact fit and the fine grid are asked for
+const WORTH_SAYING = 500; // ms after which a running fit shows its progress
+
+const hex = () => [...crypto.getRandomValues(new Uint8Array(4))].map((b) => b.toString(16).padStart(2, "0")).join("");
+
+/** What a table is shown with before anyone has chosen. */
+export const firstView = (table) => ({
+  components: [0, 1], level: 0, plane: table.d > 2 ? { pca: true } : { columns: table.d === 1 ? [0, 0] : [0, 1] },
+  color: table.label ? "label" : null, fixed: "median", walk: 0, from: "mean",
+});
+
+export class Session {
+  constructor(ask, info) {
+    this.ask = ask;
+    this.info = info;
+    this.client = hex();
+    this.generation = 0;
+    this.store = createStore({
+      table: null, recipe: null, view: null, selection: new Selection(), hover: null, other: null, // the kernel to compare with
+      rows: null, rowsProblem: null, fit: null, fitProblem: null, rest: null, otherFit: null, otherProblem: null, // answers
+      busy: false, progress: null, witness: null, walker: null, said: "",
+    });
+    const lane = (slot) => newest((job, signal) => this.fetchFit(slot, job, signal), {
+      busy: (is) => slot === "a" && this.isBusy(is),
+      failed: (error) => isStale(error) || this.store.set(slot === "a" ? { fitProblem: error } : { otherProblem: error }),
+    });
+    this.lanes = { a: lane("a"), b: lane("b") };
+    this.rowsLane = newest((job, signal) => this.fetchRows(job, signal), { failed: (error) => isStale(error) || this.store.set({ rowsProblem: error }) });
+    this.store.on(["recipe", "view", "other"], (_, changed) => this.refit(changed));
+    this.store.on(["view", "table"], () => this.reload());
+    this.store.on(["recipe", "rest"], () => this.recolour());
+  }
+
+  get state() {
+    return this.store.state;
+  }
+
+  /** Show a table, by its own suggestion or as a link says. */
+  show(table, { recipe = null, view = null, other = null } = {}) {
+    this.asked = "";
+    clearTimeout(this.resting);
+    this.store.set({
+      selection: new Selection(), hover: null, rows: null, fit: null, rest: null, otherFit: null, witness: null, walker: null, fitProblem: null, rowsProblem: null, otherProblem: null,
+      table, recipe: recipe ?? table.suggested, view: { ...firstView(table), ...view }, other,
+    });
+  }
+
+  /** Change the recipe; null takes a key away. */
+  cook(patch) {
+    const { model, ...recipe } = { ...this.state.recipe, ...patch };
+    for (const key of Object.keys(recipe)) if (recipe[key] === null) delete recipe[key];
+    this.store.set({ recipe, fitProblem: null });
+  }
+
+  look(patch) {
+    this.store.set({ view: { ...this.state.view, ...patch } });
+  }
+
+  select(rows, how = "replace") {
+    this.store.set({ selection: this.state.selection.changed(rows, how) });
+  }
+
+  /** One sentence for the live region. */
+  say(said) {
+    this.store.set({ said });
+  }
+
+  // ── fits ────────────────────────────────────────────────────────────────
+  refit(changed) {
+    const { table, recipe, view, other } = this.state;
+    if (!table || !recipe) return;
+    const { color, walk, from, tab, ...drawn } = view; // what a fit does not depend on
+    const asked = JSON.stringify([table.id, recipe, drawn, other]);
+    if (asked === this.asked) return;
+    this.asked = asked;
+    this.push("drag", changed);
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.push("rest"), REST);
+  }
+
+  push(quality) {
+    const { table, recipe, view, other } = this.state;
+    this.lanes.a.push({ table, recipe, view, quality });
+    if (other) this.lanes.b.push({ table, recipe: { ...recipe, model: undefined, kernel: other }, view, quality });
+  }
+
+  /** Fit exactly, whatever it takes. */
+  exactly() {
+    clearTimeout(this.resting);
+    this.push("exact");
+  }
+
+  async fetchFit(slot, { table, recipe, view, quality }, signal) {
+    const panels = { scores: { components: view.components }, spectrum: {} };
+    panels.levels = { component: view.level, plane: view.plane, fixed: view.fixed };
+    if (slot === "a" && quality !== "drag") panels.back = { plane: view.plane };
+    const body = { client: this.client, generation: ++this.generation, slot, table: table.id, recipe, quality, panels };
+    const answer = await this.ask("fit", body, { signal });
+    if (table !== this.state.table) return;
+    if (slot === "b") return void this.store.set({ otherFit: answer, otherProblem: null });
+    this.store.set({ fit: answer, fitProblem: null, ...(quality === "drag" ? {} : { rest: answer }) });
+  }
+
+  isBusy(is) {
+    clearInterval(this.watch);
+    this.store.set({ busy: is, progress: null });
+    if (!is) return;
+    const since = performance.now();
+    this.watch = setInterval(async () => {
+      if (performance.now() - since < WORTH_SAYING) return;
+      const progress = await this.ask("progress", { client: this.client }).catch(() => null);
+      if (this.state.busy) this.store.set({ progress: progress ?? { running: true } });
+    }, WORTH_SAYING);
+  }
+
+  async stop() {
+    clearTimeout(this.resting);
+    await this.ask("stop", { client: this.client });
+    this.say("The fit was asked to stop.");
+  }
+
+  // ── rows and their colours ──────────────────────────────────────────────
+  reload() {
+    const { table, view, recipe } = this.state;
+    if (!table || !view) return;
+    const wanted = JSON.stringify([table.id, view.plane, view.color, recipe?.scale]);
+    if (wanted === this.loaded) return;
+    this.loaded = wanted;
+    this.rowsLane.push({ table, view, recipe });
+  }
+
+  /** Colours that come of the fit follow it at rest. */
+  recolour() {
+    const { view, recipe, table } = this.state;
+    if (!view || !table) return;
+    const fitted = view.color === "alarm" || view.color?.component !== undefined;
+    if (fitted || (view.plane.pca && recipe.scale !== this.scale)) this.loaded = "";
+    this.reload();
+  }
+
+  async fetchRows({ table, view, recipe }, signal) {
+    this.scale = recipe?.scale;
+    const fitted = view.color === "alarm" || view.color?.component !== undefined;
+    const body = { table: table.id, scale: recipe?.scale ?? "standard", plane: view.plane, color: view.color, ...(fitted ? { recipe } : {}) };
+    const rows = await this.ask("rows", body, { signal });
+    if (table === this.state.table) this.store.set({ rows, rowsProblem: null });
+  }
+}
+
+/** Colours of the m rows of a fit, though the table may show another sample of them. */
+export function coloursFor(rows, numbers, m) {
+  if (!rows || rows.header.shown.how === "density") return { codes: null, shade: null };
+  const { codes = null, shade = null, rows: known = null } = rows.arrays;
+  if (!numbers && !known) return { codes, shade };
+  const place = new Map(known ? Array.from(known, (row, i) => [row, i]) : []);
+  const pick = (from) => from && Float32Array.from({ length: m }, (_, i) => {
+    const row = numbers ? numbers[i] : i;
+    const at = known ? place.get(row) : row;
+    return at === undefined ? 0 : from[at];
+  });
+  return { codes: pick(codes), shade: pick(shade) };
+}

@@ -1,0 +1,39 @@
+// Two kernels side by side on the same rows: what is selected, coloured or pointed at is so in both.
+
+import { button, fill, h } from "../core/dom.js";
+import { kernelField } from "../controls/kernel.js";
+import { panel } from "./frame.js";
+import { levelsPanel } from "./levels.js";
+import { scoresPanel } from "./scores.js";
+
+/** The same figures of both fits, in a table. */
+function figures(a, b) {
+  const line = (name, read) => h("tr", {}, h("th", { scope: "row" }, name), [a, b].map((fit) => h("td", {}, read(fit))));
+  const share = (fit) => `${(100 * fit.arrays.running.at(-1)).toFixed(1)} %`;
+  const reached = (fit) => fit.header.panels.spectrum.reached ?? "not reached";
+  return h("table", { class: "versus" }, h("caption", { class: "unseen" }, "Both fits"),
+    h("thead", {}, h("tr", {}, h("td", {}), [a, b].map((fit, i) => h("th", { scope: "col" }, `${"AB"[i]}: ${fit.header.fit.kernel}`)))),
+    h("tbody", {}, line("variance in the first component", (fit) => `${(100 * fit.arrays.shares[0]).toFixed(1)} %`), line("variance in all components", share),
+      line("components for 95 %", reached), line("components kept", (fit) => String(fit.header.fit.components))));
+}
+
+export function comparePanel(session) {
+  const { store } = session;
+  const field = kernelField(session, { label: "Kernel B", value: () => store.state.other ?? "", change: (text) => store.set({ other: text, otherProblem: null }) });
+  const scores = scoresPanel(session, { slot: "b", title: "Scores, kernel B", linked: false });
+  const levels = levelsPanel(session, { slot: "b", title: "Level sets, kernel B" });
+  const both = h("div", { class: "both" });
+  const start = h("p", { class: "note" });
+  const grid = h("div", { class: "grid two", hidden: true }, scores.root, levels.root);
+  const frame = panel("Compare two kernels", { body: h("div", { class: "compare" }, field.root, start, both, grid), kind: "wide", waits: "Waiting for a fit." });
+  const suggest = ["linear()", "rbf(gamma='median')", "poly(degree=2)"];
+  fill(start, "Try ", suggest.map((text) => button(text, () => store.set({ other: text, otherProblem: null }), { kind: "chip" })), " against the kernel on the left.");
+
+  store.on(["fit", "otherFit", "other", "otherProblem"], ({ fit, other, otherFit, otherProblem }) => {
+    if (!fit) return frame.say("Waiting for a fit.");
+    frame.ready({ caption: other ? "The panels above are kernel A; those here are kernel B on the same rows, scaled the same way. The sign of a component is arbitrary." : "" });
+    grid.hidden = !other;
+    fill(both, other && otherFit && !otherProblem ? figures(fit, otherFit) : null, other ? button("End the comparison", () => store.set({ other: null, otherFit: null }), { kind: "quiet" }) : null);
+  });
+  return frame;
+}

@@ -1,0 +1,65 @@
+// Importance: how much each column moves each component, as a table of squares whose area is the share.
+
+import { button, fill, h } from "../core/dom.js";
+import { percent } from "../draw/scale.js";
+import { panel } from "./frame.js";
+import { imageBox, paintImage } from "./image.js";
+
+const MOST = 16; // columns of the table, of those that matter most
+
+function grid({ names, shares, d, k }) {
+  const weight = (j) => Math.max(...Array.from({ length: k }, (_, i) => shares[j * k + i]));
+  const order = Array.from({ length: d }, (_, j) => j).sort((a, b) => weight(b) - weight(a)).slice(0, MOST);
+  const cell = (share) => {
+    const square = h("span", { class: "square", "aria-hidden": "true" });
+    const side = Math.sqrt(Math.max(0, share));
+    square.style.width = square.style.height = `${(1.5 * side).toFixed(3)}rem`;
+    return h("td", {}, h("span", { class: "square-box" }, square), h("span", { class: "square-text" }, percent(share, 0)));
+  };
+  const shown = Math.min(k, 8);
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Importance of columns" },
+    h("table", { class: "importance" },
+      h("caption", {}, `Share of each column in a component${order.length < d ? `; the ${order.length} largest of ${d} columns` : ""}`),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "column"), Array.from({ length: shown }, (_, i) => h("th", { scope: "col" }, String(i + 1))))),
+      h("tbody", {}, order.map((j) => h("tr", {}, h("th", { scope: "row" }, names[j]), Array.from({ length: shown }, (_, i) => cell(shares[j * k + i])))))));
+}
+
+/** Where in a picture each component looks: bright pixels move it. */
+function maps(shares, shape, k) {
+  const found = Array.from({ length: Math.min(k, 12) }, (_, i) => {
+    const one = Float32Array.from({ length: shape[0] * shape[1] }, (_, j) => shares[j * k + i]);
+    const box = imageBox(`component ${i + 1}`);
+    paintImage(box.canvas, one, shape, 0, Math.max(...one));
+    return box.root;
+  });
+  return h("div", { class: "sheet-of-images" }, found);
+}
+
+export function importancePanel(session) {
+  const { store } = session;
+  const body = h("div", { class: "importance-body" });
+  const frame = panel("What components mean", { body, waits: "Not asked for yet.", kind: "wide" });
+  let asked = null;
+
+  async function fetchIt() {
+    const { table, recipe, rest } = store.state;
+    asked = rest;
+    frame.say("Differentiating components by every column.");
+    try {
+      const { header, arrays } = await session.ask("importance", { table: table.id, recipe });
+      if (asked !== rest) return;
+      const [d, k] = arrays.shares.shape;
+      const drawn = table.image_shape ? maps(arrays.shares, table.image_shape, k) : grid({ names: header.names, shares: arrays.shares, d, k });
+      fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text))), drawn);
+      frame.ready(header);
+    } catch (error) {
+      frame.say(error.message, button("Try again", fetchIt));
+    }
+  }
+  const refresh = () => frame.visible && store.state.rest && asked !== store.state.rest && fetchIt();
+  store.on(["rest"], ({ rest }) => {
+    if (!rest) frame.say("Waiting for a fit.");
+    refresh();
+  });
+  return Object.assign(frame, { onShow: refresh });
+}

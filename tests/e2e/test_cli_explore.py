@@ -1,0 +1,68 @@
+"""`mercer explore` as a command: an address on stdout, Ctrl-C, and refusals without a traceback."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+MERCER = [sys.executable, "-m", "mercer", "explore"]
+SECONDS = 60
+
+
+def started(*args):
+    return subprocess.Popen(
+        [*MERCER, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_the_command_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,kind\n1,2,u\n3,5,v\n4,4,u\n2,7,v\n")
+    process = started(str(path), "--label", "kind", "--no-browser")
+    try:
+        url = process.stdout.readline().strip()
+        with httpx.Client(timeout=SECONDS) as client:
+            assert client.get(url).status_code == 200
+            base = url.partition("/?")[0]
+            state = client.post(f"{base}/api/state", json={}).json()
+            (table,) = [t for t in state["tables"] if t["id"] == state["start"]["table"]]
+            assert (table["n"], table["label"], table["name"]) == (4, "kind", "rows.csv")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in err
+    assert "the page is closed" in err
+    assert out == ""
+
+
+def run(*args):
+    return subprocess.run(
+        [*MERCER, *args], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "words"),
+    [
+        (["--host", "0.0.0.0"], 2, "--allow-remote"),
+        (["no-such-file.csv"], 3, "no file or folder 'no-such-file.csv'"),
+        (["no-such-model.mercer"], 3, "no-such-model.mercer"),
+        (["--port", "99999"], 2, "--port"),
+    ],
+    ids=["remote", "file", "model", "port"],
+)
+def test_what_can_not_be_served_is_said_in_one_line(args, exit_code, words):
+    done = run(*args, "--no-browser")
+    assert done.returncode == exit_code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_errors_are_json_where_that_was_asked_for():
+    done = run("no-such-file.csv", "--json", "--no-browser")
+    assert json.loads(done.stderr)["error"]["kind"] == "data"

@@ -1,0 +1,273 @@
+"""The page of `mercer explore` in a real browser: what hands do there; nothing leaves the machine."""
+
+import re
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+import mercer
+from browsing import FLAGS, Visit, chromium, explored, spread
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH or in $MERCER_CHROMIUM"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of playwright's own pipes
+]
+
+
+@pytest.fixture(scope="module")
+def launch():
+    with playwright.sync_playwright() as started:
+        yield lambda flags: started.chromium.launch(executable_path=chromium(), args=flags)
+
+
+@pytest.fixture(scope="module")
+def browser(launch):
+    opened = launch(FLAGS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with explored("circles") as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser, server):
+    opened = []
+
+    def open_page(address="", **options):
+        opened.append(Visit(browser, server + address, **options))
+        opened[-1].settled()
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.context.close()
+        assert each.trouble == []
+
+
+def test_every_panel_is_drawn_or_says_why(visit):
+    seen = visit()
+    for title in ("Data", "Scores", "Level sets", "Pre-image"):
+        assert spread(seen.panel(title).locator("canvas").first) > 100
+    assert seen.panel("Spectrum").locator(".bar").count() == 6
+    assert "token" not in seen.page.url
+    for name in (
+        "What components mean",
+        "Over time",
+        "Is it a kernel?",
+        "Compare",
+        "Choose a kernel",
+    ):
+        seen.page.get_by_role("tab", name=name).click()
+        assert seen.page.get_by_role("tabpanel").inner_text().strip()
+    assert "WebGL2" in seen.page.locator("footer").inner_text()
+
+
+def test_numbers_of_a_panel_are_those_of_python(visit):
+    seen = visit()
+    X = served_rows(seen)
+    model = mercer.KernelPCA(6, kernel="rbf(gamma=2)").fit((X - X.mean(0)) / X.std(0))
+    seen.panel("Spectrum").get_by_role("button", name="Show the numbers").click()
+    text = seen.panel("Spectrum").locator("tbody tr").first.inner_text().split()
+    assert float(text[1]) == pytest.approx(model.eigenvalues_[0], rel=1e-5)
+
+
+def served_rows(seen):
+    """The rows that are on the page, as the server has them: (400, 2)."""
+    url = f"{seen.page.url.split('#')[0]}api/save"
+    reply = seen.page.request.post(url, data={"what": "data", "table": "t1", "recipe": {}})
+    head, *lines = (line.split(",") for line in reply.text().split())
+    return np.array(lines)[:, [head.index("x"), head.index("y")]].astype(float)
+
+
+def test_a_drag_redraws_while_the_finger_is_down(visit):
+    seen = visit()
+    before = seen.fits()
+    box = seen.width().bounding_box()
+    y = box["y"] + box["height"] / 2
+    seen.page.mouse.move(box["x"] + 0.5 * box["width"], y)
+    seen.page.mouse.down()
+    for share in np.linspace(0.5, 0.9, 30):
+        seen.page.mouse.move(box["x"] + share * box["width"], y)
+        seen.page.wait_for_timeout(12)
+    held = seen.fits()
+    assert held - before >= 3, "fits only after the finger was lifted"
+    narrow = seen.kernel().input_value()
+    seen.page.mouse.up()
+    gamma = float(re.search(r"gamma=([^)]+)", narrow)[1])
+    assert gamma > 2
+    assert float(re.search(r"gamma=([^)]+)", seen.settled("RBF"))[1]) == pytest.approx(gamma)
+
+
+def test_width_by_keyboard_number_and_median(visit):
+    seen = visit()
+    seen.width().focus()
+    seen.page.keyboard.press("ArrowRight")
+    step = float(re.search(r"gamma=([^)]+)", seen.kernel().input_value())[1])
+    assert 2 < step < 2.2
+    seen.settled(f"gamma={step}")
+    twin = seen.page.get_by_role("textbox", name="as a number").first
+    twin.fill("0.25")
+    twin.press("Enter")
+    assert seen.settled("gamma=0.25") == "RBF(gamma=0.25)"
+    seen.page.get_by_role("button", name="median").first.click()
+    playwright.expect(twin).not_to_have_value("0.25")
+    median = twin.input_value()
+    assert seen.settled(f"gamma={median}") == f"RBF(gamma={median})"
+    X = served_rows(seen)
+    away = pdist((X - X.mean(0)) / X.std(0))
+    assert float(median) == pytest.approx(0.5 / np.median(away) ** 2, rel=2e-3)
+
+
+def test_a_kernel_is_completed_and_refused_in_words(visit):
+    seen = visit()
+    field = seen.kernel()
+    field.fill("")
+    field.press_sequentially("lapl")
+    assert seen.page.locator("[role=option]").count() == 1
+    field.press("ArrowDown")
+    field.press("Enter")
+    assert seen.settled("Laplacian").startswith("Laplacian(")
+    field.fill("rbf(gama=1)")
+    seen.page.wait_for_selector("input[aria-invalid=true]")
+    assert "no parameter 'gama'" in seen.page.locator(".says").first.inner_text()
+    assert seen.settled("Laplacian")  # what was drawn stays
+    refused = [text for text in seen.trouble if "422" in text]  # a browser writes refusals down
+    assert seen.trouble == refused
+    seen.trouble.clear()
+
+
+def test_a_lasso_selects_the_same_rows_everywhere_and_saves_them(visit, tmp_path):
+    seen = visit()
+    box = seen.panel("Data").locator(".plot").bounding_box()
+    seen.lasso("Data", 0.17 * box["width"], centre=(0.55, 0.45))
+    words = seen.page.get_by_text(re.compile(r"\d+ of 400 rows are selected")).last
+    count = int(words.inner_text().split()[0])
+    assert 150 <= count <= 250  # the inner circle has 200
+    with seen.page.expect_download() as waited:
+        seen.page.get_by_role("button", name="Save these rows").click()
+    waited.value.save_as(tmp_path / "rows.csv")
+    lines = (tmp_path / "rows.csv").read_text().strip().splitlines()[1:]
+    assert len(lines) == count
+    seen.panel("Scores").locator(".plot").press("Escape")
+    assert seen.page.get_by_role("button", name="Save these rows").is_disabled()
+
+
+def test_marks_are_reached_by_arrow_keys(visit):
+    seen = visit()
+    plot = seen.panel("Data").locator(".plot")
+    plot.focus()
+    plot.press("ArrowRight")
+    seen.page.wait_for_selector(".tip b")
+    plot.press("ArrowUp")
+    plot.press("Enter")
+    assert seen.page.get_by_text("1 of 400 rows are selected").count()
+
+
+def test_a_walk_moves_a_point_through_input_space(visit):
+    seen = visit()
+    walk, place = seen.panel("Walk"), seen.panel("Data").locator(".walker")
+    seen.page.wait_for_selector(".moves")
+    slider = walk.get_by_role("slider")
+    slider.fill("0")
+    first = (
+        walk.locator("output").inner_text(),
+        place.get_attribute("cx"),
+        place.get_attribute("cy"),
+    )
+    slider.fill("40")
+    last = walk.locator("output").inner_text(), place.get_attribute("cx"), place.get_attribute("cy")
+    assert first[0] != last[0]
+    assert first[1:] != last[1:]
+
+
+def test_a_dropped_table_is_shown_and_its_texts_stay_texts(visit):
+    seen = visit()
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.3f},{b:.3f},{c:.3f},{EVIL}" for a, b, c in rng.normal(size=(60, 3))]
+    seen.drop("sensors.csv", "\n".join([f"{EVIL},b,c,kind", *rows]))
+    seen.page.wait_for_selector("text=60 rows")
+    seen.settled("RBF")
+    assert seen.page.locator("img").count() == 0
+    assert (
+        seen.page.get_by_role("combobox", name="Colour by").locator("option", has_text=EVIL).count()
+    )
+    seen.drop("broken.csv", "a,b\n1\n2,3,4\n")
+    playwright.expect(seen.page.locator(".said")).to_contain_text("broken.csv")
+    seen.trouble[:] = [text for text in seen.trouble if "422" not in text]
+
+
+def test_a_long_fit_can_be_stopped(visit):
+    seen = visit()
+    rng = np.random.default_rng(0)
+    lines = [",".join(f"{v:.4f}" for v in row) for row in rng.normal(size=(6000, 8))]
+    seen.drop("many.csv", "\n".join([",".join(f"c{i}" for i in range(8)), *lines]))
+    seen.page.wait_for_selector("text=6000 rows")
+    seen.page.get_by_role("spinbutton", name="Components").fill("500")
+    stop = seen.page.get_by_role("button", name="Stop", exact=True).first
+    stop.click(timeout=20000)
+    seen.page.wait_for_selector("text=stopped")
+    seen.trouble[:] = [text for text in seen.trouble if "409" not in text]
+
+
+def test_a_saved_model_gives_the_saved_scores(visit, tmp_path):
+    seen = visit()
+    model = mercer.load(seen.saved("Model (.mercer)", tmp_path))
+    scores = np.load(seen.saved("Scores (NPY)", tmp_path))
+    rows = served_rows(seen)
+    assert np.allclose(model.transform(rows), scores, rtol=1e-5, atol=1e-6)
+
+
+def test_a_link_brings_the_view_back(visit):
+    first = visit()
+    first.kernel().fill("rbf(gamma=3.5)")
+    first.settled("gamma=3.5")
+    first.panel("Level sets").get_by_role("combobox").select_option("component 2")
+    first.page.wait_for_url(lambda url: '"level":1' in unquote(url))
+    again = visit("#" + first.page.url.split("#")[1])
+    assert again.settled("gamma=3.5")
+    assert again.kernel().input_value() == "rbf(gamma=3.5)"
+    assert again.panel("Level sets").get_by_role("combobox").input_value() == "1"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(visit, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    seen = visit(color_scheme=scheme)
+    for name in ("What components mean", "Is it a kernel?", "Compare"):
+        seen.page.get_by_role("tab", name=name).click()
+        seen.page.wait_for_timeout(300)
+        found = axe.run(seen.page).response["violations"]
+        assert [
+            (v["id"], v["nodes"][0]["html"], v["nodes"][0]["failureSummary"]) for v in found
+        ] == []
+
+
+def test_without_webgl_marks_are_drawn_by_canvas(launch, server):
+    bare = launch(["--no-sandbox", "--disable-gpu", "--disable-software-rasterizer"])
+    seen = Visit(bare, server)
+    seen.settled()
+    assert "Canvas2D" in seen.page.locator("footer").inner_text()
+    assert spread(seen.panel("Scores").locator("canvas").first) > 100
+    bare.close()
+
+
+def test_the_page_ends_its_server(browser):
+    with explored("moons") as url:
+        seen = Visit(browser, url)
+        seen.settled()
+        seen.page.get_by_role("button", name="Stop the server").click()
+        seen.page.wait_for_selector("text=has stopped")
+        seen.context.close()
+        assert seen.trouble == []

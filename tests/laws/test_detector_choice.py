@@ -1,0 +1,144 @@
+"""Laws of a chosen detector, of the deviations it is tried with, and of limits that say how sure they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import signal, stats
+
+from mercer import KernelPCADetector, select_detector
+from mercer.errors import ParameterError
+from mercer.kernels import RBF, Linear
+from mercer.monitoring.blocks import block_length, blocks_again
+from mercer.monitoring.deviations import KINDS, Deviation, deviations
+
+
+@pytest.fixture(scope="module")
+def straight() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((900, 2)) @ rng.standard_normal((2, 5)) + 0.2 * rng.standard_normal(
+        (900, 5)
+    )
+
+
+@pytest.fixture(scope="module")
+def ring() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    angle = rng.uniform(0, 2 * np.pi, 400)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.05 * rng.standard_normal((400, 2))
+
+
+# ── deviations ──────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deviation_touches_its_cells_alone(straight, kind):
+    x = straight[:100]
+    made = Deviation(kind, np.array([1]), np.array([2.0]))(x, 40, 80)
+    same = np.ones(x.shape, dtype=bool)
+    same[40:80, 1] = False
+    assert np.array_equal(made[same], x[same])
+    assert not np.array_equal(made[40:80, 1], x[40:80, 1])
+
+
+def test_deviations_are_what_they_are_called(straight):
+    x, column = straight[:100], np.array([1])
+    spread = x[:, 1].std()
+
+    def made(kind):
+        return Deviation(kind, column, np.array([2.0]))(x, 0, 100)[:, 1]
+
+    np.testing.assert_allclose(made("bias") - x[:, 1], 2.0 * spread)
+    np.testing.assert_allclose((made("drift") - x[:, 1])[[0, -1]], [0.0, 2.0 * spread], atol=1e-12)
+    assert np.array_equal(np.sort(made("unrelated")), np.sort(x[:, 1]))
+    np.testing.assert_allclose(made("wider").std(), 3.0 * spread)
+
+
+def test_every_sensor_that_moves_has_its_deviation(straight):
+    x = np.column_stack([straight, np.ones(len(straight))])
+    found = deviations(x, 10, np.random.default_rng(0))
+    assert len(found) == 10 * len(KINDS)
+    for kind in KINDS:
+        assert {int(c) for one in found if one.kind == kind for c in one.columns} == set(range(5))
+
+
+# ── the choice ──────────────────────────────────────────────────────────────
+def test_a_kernel_that_bends_is_used_where_it_pays(ring, straight):
+    knobs = {"lags": [0], "smoothing": [None], "n_components": (0.9, 0.99)}
+    bent = select_detector(ring, ["linear", RBF(0.5)], **knobs)
+    assert isinstance(bent.best_.kernel, RBF)
+    assert bent.gain_ > 0.1
+    assert any(reason.startswith("The best linear detector would see") for reason in bent.reasons_)
+    flat = select_detector(straight[:300], ["linear", RBF(0.5)], **knobs)
+    assert isinstance(flat.best_.kernel, Linear)
+    assert flat.gain_ == 0.0
+    assert any("does not pay" in reason for reason in flat.reasons_)
+
+
+def test_the_past_is_used_where_it_pays():
+    """A sensor that answers a row later: only lagged rows know that it does."""
+    rng = np.random.default_rng(5)
+    causes = signal.lfilter([1.0], [1.0, -0.5], rng.standard_normal((801, 2)), axis=0)
+    x = np.hstack([causes[1:], causes[:-1]]) + 0.05 * rng.standard_normal((800, 4))
+    found = select_detector(x, ["linear"], smoothing=[None], n_components=(0.5, 0.8, 0.95))
+    lags = found.best_.lags
+    assert lags >= 1
+    table = found.table_
+    without, used = (max(table["seen"][table["lags"] == own]) for own in (0, lags))
+    assert used > without + 0.1
+
+
+def test_the_choice_is_fitted_seeded_and_holds_its_rate(straight):
+    knobs = {"kernels": ["linear"], "lags": [0], "n_components": (0.8, 0.95), "random_state": 4}
+    found, again = (select_detector(straight[:400], **knobs) for _ in range(2))
+    assert str(found) == str(again)
+    rate = np.mean(found.best_.predict(straight[400:]) == -1)
+    assert rate <= stats.binom.ppf(0.999, 500, 0.01) / 500 + 0.02
+    assert found.table_["seen"].tolist() == sorted(found.table_["seen"], reverse=True)
+    with pytest.raises(ParameterError, match="kernels must be a list of kernels, or None"):
+        select_detector(straight, "rbf")
+
+
+def test_of_many_rows_pieces_from_all_times_are_tried(straight):
+    knobs = {"kernels": ["linear"], "lags": [0, 1], "smoothing": [None], "n_components": (0.95,)}
+    found = select_detector(straight, max_rows=400, **knobs)
+    assert any("400 of 900 normal rows" in reason for reason in found.reasons_)
+    assert found.best_.model_.fit_.weight >= 899
+
+
+# ── how sure a limit is ─────────────────────────────────────────────────────
+def test_the_range_of_independent_rows_is_binomial():
+    x = np.random.default_rng(2).standard_normal((2000, 3))
+    limits = KernelPCADetector(n_components=2).fit(x).limits_
+    low, high = stats.binom.ppf([0.05, 0.95], 2000, 0.01) / 2000
+    assert abs(limits.low - low) < 0.0025
+    assert abs(limits.high - high) < 0.0025
+
+
+def test_spells_make_a_limit_less_sure():
+    rng = np.random.default_rng(0)
+    slow = signal.lfilter([1.0], [1.0, -0.97], rng.standard_normal((3000, 3)), axis=0)
+    found = KernelPCADetector(n_components=2).fit(slow).limits_
+    shuffled = KernelPCADetector(n_components=2).fit(rng.permutation(slow)).limits_
+    assert found.high - found.low > 1.5 * (shuffled.high - shuffled.low)
+    assert "drawn again" in str(found)
+
+
+def test_confidence_raises_limits_and_lowers_the_rate(straight):
+    train, new = straight[:400], straight[400:]
+    found = [KernelPCADetector(confidence=c).fit(train) for c in (None, 0.8, 0.99)]
+    edges = [d.limits_.t2 for d in found]
+    rates = [np.mean(d.predict(new) == -1) for d in found]
+    assert edges == sorted(edges)
+    assert edges[-1] > edges[0]
+    assert rates == sorted(rates, reverse=True)
+    assert found[-1].limits_.high <= found[0].limits_.high
+
+
+def test_blocks_are_as_long_as_rows_resemble_each_other():
+    rng = np.random.default_rng(0)
+    fast = rng.standard_normal(4000)
+    slow = signal.lfilter([1.0], [1.0, -0.95], fast)
+    assert block_length(fast) == 16  # the cube root of 4000
+    assert 40 <= block_length(slow) <= 160  # twice (1 + 0.95)/(1 - 0.95) = 39
+    drawn = blocks_again(100, 10, rng)
+    assert len(drawn) == 100
+    assert np.mean(np.diff(drawn) % 100 == 1) >= 0.9

@@ -1,0 +1,163 @@
+"""Numbers on the wire are the numbers of Python, to float32: against scikit-learn, and unpacked by struct."""
+
+import json
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA as LinearPCA
+from sklearn.decomposition import KernelPCA as Reference
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import StandardScaler
+
+from mercer.web.answers import job_of
+from mercer.web.session import Session
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 4)) * [1.0, 20.0, 0.1, 3.0] + 1e3
+    X[:70, 0] += 4.0
+    return X
+
+
+@pytest.fixture(scope="module")
+def session(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "rows.npy"
+    np.save(path, rows)
+    session = Session()
+    session.key = session.open_file(path, "rows.npy")
+    yield session
+    session.close()
+
+
+def ask(session, name, **body):
+    question, job = job_of(name, body)
+    return session.desk.submit(
+        job, lambda own: question.answer(session, body, own), fits=True
+    ).result()
+
+
+def parts(reply):
+    """A packet as its description has it: length, JSON, float32 blocks at their offsets."""
+    (length,) = struct.unpack("<I", reply.body[:4])
+    assert (4 + length) % 4 == 0
+    header, blocks = json.loads(reply.body[4 : 4 + length]), reply.body[4 + length :]
+    arrays, ends = {}, [0]
+    for name, place in header["arrays"].items():
+        count = int(np.prod(place["shape"], dtype=int))
+        values = struct.unpack_from(f"<{count}f", blocks, place["offset"])
+        arrays[name] = np.array(values).reshape(place["shape"])
+        ends += [place["offset"], place["offset"] + 4 * count]
+    assert all(b == a or b > a for a, b in pairwise(ends))
+    assert ends[-1] == len(blocks)
+    return header, arrays
+
+
+def fit(session, **more):
+    recipe = {"kernel": "rbf(gamma=0.2)", "components": 3}
+    return parts(
+        ask(session, "fit", table=session.key, **{"recipe": recipe, "quality": "rest", **more})
+    )
+
+
+def same(found, expected, scale):
+    assert np.abs(found - expected).max() <= 4 * EPS * scale
+
+
+def test_scores_and_spectrum_are_those_of_scikit_learn(session, rows):
+    header, arrays = fit(session, panels={"scores": {"components": [0, 2]}, "spectrum": {}})
+    scaled = StandardScaler().fit_transform(rows)
+    model = Reference(3, kernel="rbf", gamma=0.2, eigen_solver="dense").fit(scaled)
+    expected = model.transform(scaled)[:, [0, 2]]
+    signs = np.sign(np.sum(expected * arrays["scores"], axis=0))
+    same(arrays["scores"] * signs, expected, np.abs(expected).max())
+    same(arrays["eigenvalues"], model.eigenvalues_, model.eigenvalues_[0])
+    K = np.exp(-0.2 * euclidean_distances(scaled, squared=True))
+    total = np.trace(K) - K.sum() / len(K)
+    same(arrays["shares"], model.eigenvalues_ / total, 1.0)
+    assert header["fit"]["approximate"] is False
+    assert header["shown"]["words"].startswith("all 150 rows")
+
+
+def test_level_sets_are_scores_of_the_points_of_the_grid(session, rows):
+    wanted = {"levels": {"component": 1, "plane": {"columns": [0, 3]}}}
+    header, arrays = fit(session, panels=wanted)
+    own = header["panels"]["levels"]
+    scaler = StandardScaler().fit(rows)
+    model = Reference(3, kernel="rbf", gamma=0.2, eigen_solver="dense").fit(scaler.transform(rows))
+    points = np.tile(np.median(rows, axis=0), (96 * 96, 1))
+    across, up = (np.linspace(*ends, 96) for ends in own["extent"])
+    points[:, 0], points[:, 3] = (axis.ravel() for axis in np.meshgrid(across, up))
+    expected = model.transform(scaler.transform(points))[:, 1].reshape(96, 96)
+    sign = np.sign(np.sum(expected * arrays["levels"]))
+    same(sign * arrays["levels"], expected, np.abs(expected).max())
+    same(arrays["across"] + own["centre"][0], across, np.ptp(across))
+
+
+@pytest.mark.parametrize("plane", [{"columns": [1, 2]}, {"pca": True}], ids=["columns", "pca"])
+def test_points_keep_their_digits_far_from_zero(session, rows, plane):
+    header, arrays = parts(ask(session, "rows", table=session.key, plane=plane, color=None))
+    expected = rows[:, [1, 2]]
+    if "pca" in plane:
+        expected = LinearPCA(2).fit_transform(StandardScaler().fit_transform(rows))
+    found = arrays["points"] + header["centre"]
+    signs = np.sign(np.sum(found * expected, axis=0))
+    # Less their centre float32 loses nothing; as they are, a thousand has four digits behind the point.
+    same(found * signs, expected, np.ptp(expected, axis=0).max())
+
+
+def test_a_walk_moves_one_score(session):
+    header, arrays = parts(
+        ask(
+            session,
+            "walk",
+            table=session.key,
+            recipe={"kind": "pca", "components": 3},
+            component=1,
+            at={"row": 7},
+            steps=5,
+        )
+    )
+    # Linear PCA: the way back is exact, so along the path only this score changes.
+    assert np.max(arrays["distance"]) < 1e-10
+    steps = np.diff(arrays["path"], axis=0)
+    same(steps, np.broadcast_to(steps[0], steps.shape), np.abs(arrays["path"]).max())
+    assert len(header["values"]) == 5
+
+
+def test_a_way_back_is_beside_the_error_of_the_mean(session, rows):
+    header, arrays = parts(
+        ask(session, "back", table=session.key, recipe={"kind": "pca", "components": 4}, plane=None)
+    )
+    assert header["rms"] < 1e-9 * header["mean_rms"]
+    same(np.array(header["mean_rms"]), np.sqrt(np.mean(rows.var(axis=0))), header["mean_rms"])
+    same(arrays["back"] + header["centre"], rows[:, :2], np.ptp(rows[:, :2]))
+
+
+def test_a_saved_model_gives_the_scores_of_the_page(session, tmp_path, rows):
+    import mercer
+
+    recipe = {"kernel": "rbf(gamma=0.2)", "components": 3}
+    reply = ask(session, "save", what="model", table=session.key, recipe=recipe)
+    path = tmp_path / "m.mercer"
+    path.write_bytes(reply.body)
+    expected = mercer.load(path).transform(rows)[:, :2]
+    _, arrays = fit(session, panels={"scores": {"components": [0, 1]}})
+    same(arrays["scores"], expected, np.abs(expected).max())
+
+
+def test_python_of_the_page_gives_the_scores_of_the_page(session, tmp_path, monkeypatch, rows):
+    recipe = {"kernel": "rbf(gamma=0.2)", "components": 3, "preimage": "ridge"}
+    code = json.loads(ask(session, "code", table=session.key, recipe=recipe).body)
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", rows)
+    space = {}
+    exec(code["python"], space)
+    _, arrays = fit(session, panels={"scores": {"components": [0, 1]}})
+    same(arrays["scores"], space["scores"][:, :2], np.abs(space["scores"]).max())
+    assert "mercer fit rows.npy" in code["command"]

@@ -226,8 +226,12 @@ def test_a_hint_with_names_of_several_words_can_be_pasted(here):
     ("line", "code", "told"),
     [
         ("score circles.mercer circles.csv", 2, "Did you mean 'scores'?"),
-        ("scores circles.mercer circles.csv -o a.gif", 2, "'.gif' is not known"),
-        ("scores circles.mercer circles.csv -o a", 2, "Try 'a.png'"),
+        (
+            "scores circles.mercer circles.csv -o a.gif",
+            2,
+            "must end in .png, .svg or .pdf; got 'a.gif'",
+        ),
+        ("scores circles.mercer circles.csv -o a", 2, "Use 'a.png'"),
         ("scores circles.mercer", 2, "needs rows"),
         ("spectrum circles.mercer circles.csv", 2, "needs no rows"),
         ("scores circles.mercer circles.csv -o none/a.png", 1, "folder does not exist"),

@@ -50,7 +50,10 @@ def test_a_file_of_an_instrument_is_the_plain_table():
 def test_an_array_of_a_csv_is_refused_by_its_option():
     result = run("fit", "plain.csv", "--id", "time", "--array", "rows", "-o", "m.mercer")
     assert result.exit_code == 3
-    assert "has no use for --array, which is for the formats 'npz', 'hdf5'," in result.stderr
+    assert (
+        "--array does not apply to CSV file 'plain.csv': it is for the formats 'npz', 'hdf5',"
+        in result.stderr
+    )
 
 
 def test_values_that_stand_for_nothing(folder):

@@ -768,7 +768,7 @@ def test_the_evidence_prints():
     model = IncrementalKernelPCA(2, kernel=RBF(0.1), max_landmarks=20).fit(gaussians(300, 3))
     text = str(model.fit_)
     assert "the square root of each true eigenvalue is within" in text
-    assert "300 rows came in batches, and were seen once" in text
+    assert "300 rows arrived in batches, each read once" in text
     assert "low-rank route" in text
 
 

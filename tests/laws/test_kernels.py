@@ -386,7 +386,7 @@ def test_unknown_name_is_answered_with_the_nearest():
         as_kernel("rfb")
     with pytest.raises(KernelError, match=r"Write RBF\(\)"):
         as_kernel(RBF)
-    with pytest.raises(KernelError, match="got a int"):
+    with pytest.raises(KernelError, match="got 3"):
         as_kernel(3)
 
 

@@ -478,7 +478,7 @@ def test_the_search_asks_for_rows_when_it_has_none_that_fit(kernel):
         ((lambda *_: math.nan,), "returned nan"),
         ((lambda *_: math.nan, [[1.0]]), "returned nan"),
         ((lambda *_: [1.0, 2.0], [[1.0]]), r"shape \(2,\)"),
-        ((Polynomial(2.5), [[1.0], [-3.0]]), "whole degree"),
+        ((Polynomial(2.5), [[1.0], [-3.0]]), "integer degree"),
         ((Chi2(), [[-1.0]]), "histograms"),
         ((RBF(gamma=-1.0),), "gamma must be a number > 0"),
     ],

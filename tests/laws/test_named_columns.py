@@ -129,7 +129,7 @@ def test_a_stream_goes_on_with_rows_without_names():
     ("kernel", "rows", "why"),
     [
         (RBF(0.3).on(["presure"]), FRAME, r"Unknown column 'presure'.*Did you mean 'pressure'\?"),
-        (RBF(0.3).on(["flow"]), ROWS, "the rows have no names. Pass a data frame"),
+        (RBF(0.3).on(["flow"]), ROWS, "these rows have no column names. Write positions"),
         (RBF(0.3).on(["flow"]).on(["level"]), FRAME, "Unknown column 'flow'.*Known names: 'level'"),
         (
             RBF(0.3).on("flow"),

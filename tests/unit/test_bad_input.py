@@ -66,7 +66,7 @@ FITS = {
     "gamma<0": (None, {"kernel": RBF(-1.0)}, "gamma must be a number > 0"),
     "gamma=0": (None, {"kernel": RBF(0.0)}, "gamma must be a number > 0"),
     "kernel name": (None, {"kernel": "rfb"}, "Did you mean 'rbf'"),
-    "kernel type": (None, {"kernel": 5}, "got a int"),
+    "kernel type": (None, {"kernel": 5}, "got 5"),
     "solver name": (None, {"solver": "lapac"}, "Did you mean 'lapack'"),
     "solver type": (None, {"solver": 3.0}, "solver must be 'auto', a name or an object"),
     "preimage name": (None, {"preimage": "rigde"}, "Did you mean 'ridge'"),
@@ -106,7 +106,7 @@ FITS = {
         {"kernel": lambda x, y: (x @ y.T + 1.0) ** 3},
         "finite value",
     ),
-    "fractional degree": (None, {"kernel": Polynomial(2.5)}, "whole degree"),
+    "fractional degree": (None, {"kernel": Polynomial(2.5)}, "integer degree"),
     "negative histogram": (None, {"kernel": "chi2"}, "histograms"),
 }
 

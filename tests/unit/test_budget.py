@@ -1,5 +1,6 @@
 """Memory laws: what a fit takes at its peak is at most what was planned, and that at most the budget."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -254,3 +255,21 @@ def test_nothing_is_allocated_before_the_budget_is_checked():
             KernelPCA(None, kernel=RBF(0.1), memory="100MB").fit(x)
 
     assert peak_of(refused) < 8 * x.nbytes
+
+
+@pytest.mark.parametrize("memory", ["1MB", "12MB", "60MB"])
+@pytest.mark.parametrize(("k", "solver"), [(2, "lapack"), (None, "auto"), (2, "auto")])
+def test_what_a_refusal_offers_fits_the_same_budget(memory, k, solver):
+    """An approximation, or another solver, that is refused in turn would send a reader in a circle."""
+    X = np.random.default_rng(0).standard_normal((1500, 4))
+    model = KernelPCA(k, kernel=RBF(0.1), solver=solver, memory=memory)
+    try:
+        model.fit(X)
+    except MemoryBudgetError as error:
+        offered = re.findall(r"(approximation|solver)='?([^',]+)", str(error))
+        fewer = re.findall(r"at most (\d+) components", str(error))
+        assert memory != "60MB" or offered or fewer  # where there is room for something
+        for name, value in offered:
+            KernelPCA(2, kernel=RBF(0.1), memory=memory, **{name: value.lower()}).fit(X)
+        for most in map(int, fewer):
+            KernelPCA(most, kernel=RBF(0.1), memory=memory).fit(X)

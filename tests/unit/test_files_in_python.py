@@ -328,7 +328,7 @@ def test_what_a_format_can_not_obey_is_not_ignored(form, tmp_path):
         "parquet": lambda: frame.to_parquet(path),
     }[form]()
     for option in UNHEARD[form]:
-        said = f"has no use for `{option}`, which is for the formats '"
+        said = f"`{option}` does not apply to .*: it is for the formats '"
         with pytest.raises(InputError, match=said) as caught:
             mercer.open_table(path, **{option: VALUES[option]})
         assert caught.value.parameter == option

@@ -225,7 +225,7 @@ def test_a_low_rank_plan_knows_the_blocks_of_a_device(n, rank):
     assert found.n_bytes <= max(alone.n_bytes, DEVICE_TILES * block + 32 * rank**2 + 2**22)
     assert found.host_bytes == alone.n_bytes
     if n > 5000:
-        with pytest.raises(MemoryBudgetError, match=r"on cuda:0 .*lower rank"):
+        with pytest.raises(MemoryBudgetError, match=r"on cuda:0 .*lower rank of RPCholesky"):
             plan_approximation(replace(problem, budget_bytes=block), approximation)
 
 

@@ -53,7 +53,9 @@ def test_what_is_not_a_model_file_is_refused(tmp_path):
         load(tmp_path)
     for content in (b"", b"PK\3\4 a zip", b"a,b\n1,2\n", b"\x93NUMPY\1\0" + bytes(99)):
         (tmp_path / "foreign").write_bytes(content)
-        with pytest.raises(ModelFileError, match="is not a model file: it does not begin like one"):
+        with pytest.raises(
+            ModelFileError, match="is not a model file: its first bytes are not those of one"
+        ):
             load(tmp_path / "foreign")
     with pytest.raises(InputError, match="zero bytes"):
         load("a\0b")

@@ -443,7 +443,7 @@ BAD_FILES = {
     "npy cut short": (
         "t.npy",
         lambda p: p.write_bytes(npy_bytes(np.eye(9))[:-8]),
-        "not written to its end",
+        "cut short, or something was appended",
     ),
     "npy whose header has gigabytes": (
         "t.npy",

@@ -553,3 +553,16 @@ def test_rows_too_far_out_to_be_computed_are_told_of(model):
     assert np.isfinite(decoded(found["values"], "<f4")).all()
     drawn = [a["d"] for a in page.all("path")]
     assert not any("nan" in d or "inf" in d for d in drawn)
+
+
+def test_a_page_is_not_written_under_the_name_of_another_format(tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    model = KernelPCA(2, kernel=RBF(0.01)).fit(X)
+    for path, said in (
+        ("r.pdf", "path must be a file that ends in .html"),
+        ("r.html", "report has"),
+    ):
+        about = {"titel": "t"} if path == "r.html" else {}
+        with pytest.raises(InputError, match=said):
+            mercer.report(model, X, tmp_path / path, **about)
+    assert not list(tmp_path.iterdir())

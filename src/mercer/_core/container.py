@@ -244,7 +244,7 @@ def _header(file: BinaryIO, size: int) -> tuple[int, dict[str, Any], int]:
     begin = file.read(len(START % (0, NO_SEAL)) + 8)
     match = STARTS.match(begin)
     if match is None:
-        msg = "it does not begin like one"
+        msg = "its first bytes are not those of one"
         raise ContainerError(msg, "foreign")
     version, length = int(match[1]), int.from_bytes(start, "little")
     if version > FORMAT:

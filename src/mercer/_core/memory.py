@@ -35,7 +35,7 @@ _PLACE = re.compile(rf"{HOST}|mps|dask|cuda(:\d{{1,3}})?")
 PLACES = "'host', 'cuda' (or 'cuda:1' and so on), 'mps' and 'dask', the workers of a cluster"
 SIZES = (
     "'auto', a positive number of bytes, a positive size such as '4GB', or sizes by place such as "
-    "{'cuda': '20GB', 'host': '4GB'}"
+    "'cuda=20GB,host=4GB'"
 )
 
 

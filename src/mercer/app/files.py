@@ -35,7 +35,11 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "output") 
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError as error:
-        why = "its folder does not exist" if not path.parent.is_dir() else error.strerror
+        why = (
+            "its folder does not exist; create it first"
+            if not path.parent.is_dir()
+            else error.strerror
+        )
         told = Message(f"{named} can't be written: {{why}}.", path=output, why=why)
         raise OSError(told) from error
     finally:  # also when the program is ended just here

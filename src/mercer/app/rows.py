@@ -198,7 +198,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
         )
     table = open_table(path, run.reading)
     if column not in table.names:
-        msg = f"{table.source} has no column {column!r} of weights. {nearest(column, table.names)}"
+        msg = f"{table.source} has no column {column!r}, as `weights` needs. {nearest(column, table.names)}"
         raise DataError(msg)
     alone = table.named_columns([column])
     if alone.columns[0].kind != "number":

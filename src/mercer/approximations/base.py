@@ -76,7 +76,7 @@ class LowRank:
 
 # What to do where landmarks were asked for that the rows don't have.
 TOO_MANY = Message(
-    "Lower it to {n_samples!s} or less, or use {approximation:None} for the exact solution."
+    "Use at least 1 and at most {n_samples!s}, or {approximation:None} for the exact solution."
 )
 
 # Names of the size of an approximation: scikit-learn's and ours.

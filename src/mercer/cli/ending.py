@@ -81,7 +81,7 @@ def ended(
 
 def _pointed(error: click.ClickException) -> str:
     """What Click says of the arguments, with where to look; what a verb says stands by itself."""
-    said = error.format_message()
+    said = re.sub(r"\((Did you mean [^()]+\?)\)", r"\1", error.format_message())
     ctx = getattr(error, "ctx", None)
     if ctx is None or type(error) is click.UsageError:
         return said

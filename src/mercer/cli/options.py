@@ -100,7 +100,7 @@ class Bytes(OptionType):
         try:
             parse_bytes(value if isinstance(value, (int, float)) else str(value))
         except InputError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(str(error).replace("memory must", "it must", 1), param, ctx)
         return str(value)
 
 

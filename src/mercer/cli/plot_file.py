@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import nearest
 from mercer.app.files import replacing
 from mercer.cli.options import OptionType
 from mercer.data.frames import need
@@ -30,9 +29,8 @@ class PicturePath(OptionType):
         path = Path(value)
         suffix = path.suffix.lower().lstrip(".")
         if suffix not in SUFFIXES:
-            what = f"{path.suffix!r} is not known" if suffix else f"{str(value)!r} has no suffix"
-            hint = nearest(suffix, SUFFIXES) if suffix else f"Try {str(path) + '.png'!r}."
-            self.fail(f"{what}: a picture is a .png, .svg or .pdf file. {hint}", param, ctx)
+            hint = f"Use {str(path.with_suffix('.png'))!r}, for example."
+            self.fail(f"it must end in .png, .svg or .pdf; got {str(value)!r}. {hint}", param, ctx)
         return path
 
 

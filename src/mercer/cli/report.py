@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -56,6 +57,8 @@ def report(
 
     if output == "-" and call.as_json:
         refuse("-o - and --json both fill stdout. Name a file for the page.")
+    if Path(output).suffix.lower() not in page.ENDINGS:
+        refuse(f"-o must end in .html; got {output!r}. For a PDF, print the page from a browser.")
     path = None if output == "-" else check_output(output, [model, data])
     date = _date() if dated else None
     name_by_time(call, time)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.errors import DataError, many, quoted, refuse_data
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
 from mercer.data.frames import (
@@ -204,7 +204,7 @@ def parquet_files(path: Path, source: str) -> ParquetFiles:
             ".parquet; in Python, a partitioned one is pyarrow.dataset.dataset(folder, partitioning=...)."
         )
         raise DataError(msg)
-    return ParquetFiles(files, name=f"{source} of {len(files)} Parquet files")
+    return ParquetFiles(files, name=f"{source} of {many(len(files), 'Parquet file')}")
 
 
 # ── data sets ───────────────────────────────────────────────────────────────

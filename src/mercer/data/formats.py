@@ -169,7 +169,7 @@ def _unheard(form: Format, reading: Reading, source: str) -> list[str]:
     given = {o for o in NAMED | LINES if getattr(reading, o) != getattr(usual, o)}
     for option in sorted(given - form.takes - {*WRITTEN}):
         having = listed([other for other, its in FORMATS.items() if option in its.takes])
-        msg = f"{source} has no use for `{option}`, which is for the formats {having}."
+        msg = f"`{option}` does not apply to {source}: it is for the formats {having}."
         stored = " Missing numbers have to be NaN in it." if option == "na_values" else ""
         remedy = f"Leave it out.{stored}"
         refuse_data(msg, remedy, parameter=option, value=getattr(reading, option))

@@ -73,7 +73,7 @@ class Stored(NamedTuple):
         if n_bytes != promised and not self.dtype.hasobject:  # objects are refused by their type
             msg = (
                 f"{what} holds {n_bytes} bytes, but its header promises {promised}: {self.shape} of "
-                f"{self.dtype}. It was not written to its end, or written on after it. Write it again."
+                f"{self.dtype}. It is cut short, or something was appended to it. Write it again."
             )
             raise DataError(msg)
 

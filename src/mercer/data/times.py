@@ -69,7 +69,9 @@ def _by_format(texts: Sequence[str], form: str, *, strict: bool) -> Any:
         except ValueError as error:
             if not strict:
                 return None
-            msg = f"The time of row {row} is {quoted(text)}, which is not written as {form!r} says."
+            msg = (
+                f"The time of row {row} (counted from 0), {quoted(text)}, does not match {form!r}."
+            )
             remedy = "Correct it, or give another `time_format`, such as '%d.%m.%Y %H:%M'."
             raise DataError.saying(msg, remedy, parameter="time_format", value=form) from error
     return _stamps(found)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
+from mercer._core.wording import Message
 from mercer.data.frames import is_a, need
 from mercer.engine.base import Facts
 from mercer.engine.native import NativeEngine, compiled
@@ -33,8 +34,8 @@ ENGINES: dict[str, Callable[[], Engine[Any]]] = {
 DEVICE_KINDS, DEVICES = ("cuda", "mps", "torch"), ("cuda", "mps", "torch:cpu")
 # Names that others use, of which none is near to the right one.
 MEANT = {
-    "gpu": "Use engine='cuda' for an NVIDIA GPU, or 'mps' on a Mac.",
-    "cpu": "Use engine='native', or 'numpy', which runs every kernel.",
+    "gpu": Message("Use {engine:'cuda'} for an NVIDIA GPU, or 'mps' on a Mac."),
+    "cpu": Message("Use {engine:'native'}, or 'numpy', which runs every kernel."),
 }
 AUTO = "auto"
 NAMES = (AUTO, *ENGINES, *DEVICES)

@@ -391,5 +391,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    require("random_state", random_state, SEED, remedy="A NumPy generator is accepted too.")
+    require(
+        "random_state", random_state, SEED, remedy="A NumPy Generator or RandomState works too."
+    )
     return np.random.default_rng(0 if random_state is None else int(random_state))

@@ -144,8 +144,8 @@ def _power(expr: f.Pow, x: Rows, y: Rows | None) -> Array:
         return np.power(base, float(p), out=base)
     if broken and np.any(base < 0):
         msg = (
-            f"{expr} is a power of {base.min():.3g} < 0 for some pair of points: not a real number. Use a "
-            "whole degree."
+            f"{expr} raises a negative number ({base.min():.3g}, for some pair of rows) to a fractional "
+            "power, which is not a real number. Use an integer degree."
         )
         raise KernelError(msg)
     return raised(base, p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mercer._core.errors import KernelError, ParameterError, nearest
+from mercer._core.errors import KernelError, ParameterError, nearest, quoted_value
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
@@ -80,8 +80,8 @@ def as_kernel(kernel: Any) -> Kernel:
     if callable(kernel):
         return Custom(kernel)
     msg = (
-        f"kernel must be a name, a mercer.kernels object or a function of two points; got a "
-        f"{type(kernel).__name__}. {nearest('', KERNELS)}"
+        f"kernel must be a name, a mercer.kernels object or a function of two points; got "
+        f"{quoted_value(kernel)}. {nearest('', KERNELS)}"
     )
     raise KernelError(msg)
 

@@ -104,8 +104,9 @@ def named_positions(columns: Sequence[Any], names: Sequence[str] | None) -> list
     """Where the named columns are among these names."""
     if names is None:
         msg = (
-            f"k.on({list(map(str, columns))}) names columns, and the rows have no names. Pass a data frame "
-            "(set_output(transform='pandas') keeps names in a pipeline), or write positions: k.on([0, 2])."
+            f"k.on({list(map(str, columns))}) names columns, but these rows have no column names. "
+            "Write positions, counted from 0, such as k.on([0, 2]); in Python, a data frame has names "
+            "(set_output(transform='pandas') keeps them in a pipeline)."
         )
         raise KernelError(msg)
     for column in columns:
@@ -186,6 +187,7 @@ def require_counts(x: Rows) -> None:
     if lowest < 0:
         msg = (
             f"Negative values in data: Chi2 is a kernel of histograms, whose entries must be >= 0; got "
-            f"{lowest:.6g}. Shift the columns to start at zero, or use RBF."
+            f"{lowest:.6g}. Leave counts unscaled (--scale none at the command line, scale=False of a "
+            "detector), shift the columns to start at zero, or use RBF."
         )
         raise InputError(msg)

@@ -78,7 +78,7 @@ def read(path: Path, *, arrays: bool = True) -> container.Contents:
 def probe(path: Path) -> None:
     """Raise an `InputError` when no file can be written there, and remove what killed writers left."""
     if not path.parent.is_dir():
-        msg = f"The checkpoint {path} needs the folder {path.parent}, which does not exist. Make it first."
+        msg = f"The checkpoint {path} needs the folder {path.parent}, which does not exist. Create it first."
         raise InputError(msg)
     if path.is_dir():
         msg = (

@@ -76,7 +76,7 @@ def save(
 
     target = _path(path)
     if not target.parent.is_dir():
-        msg = f"There is no folder {target.parent} to write the model file {target.name} to. Make it first."
+        msg = f"There is no folder {target.parent} to write the model file {target.name} to. Create it first."
         raise FileNotFoundError(msg)
     if target.is_dir():
         msg = f"{target} is a folder; a model file needs a name. Add one to it."
@@ -210,7 +210,10 @@ def _read(path: str | os.PathLike[str], *, mmap: bool = False, arrays: bool = Tr
 
 def _explained(path: Path, error: ContainerError) -> str:
     if error.how == "foreign":
-        return f"{path} is not a model file: {error}. `mercer fit … -o` writes them."
+        return (
+            f"{path} is not a model file: {error}. Model files are written by `mercer fit … -o` and by "
+            "`model.save(path)`."
+        )
     if error.how == "newer":
         return (
             f"{path} has format {error}, and this mercer reads formats up to {FORMAT}: a newer mercer wrote "

@@ -345,16 +345,29 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
     if chosen.approximation is not None:
-        return f"{more}, give {type(chosen.approximation).__name__} a lower rank, or fit on fewer rows."
-    if problem.precomputed or problem.linear:
+        size = next(iter(chosen.approximation.get_params()))
+        whose = type(chosen.approximation).__name__
+        return f"{more}, lower {size} of {whose}, or fit on fewer rows."
+    if problem.precomputed or problem.linear or chosen.route == "primal":
         return f"{more}, ask for fewer components, or fit on fewer rows."
-    rank = max(1, min(100, problem.n // 4))
-    low_rank = f"use {{approximation:RPCholesky(rank={rank})}}, which never forms K"
+    ways = [more]
     if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
         most = problem.n // lapack_share(problem.n)
-        fewer = f"ask for at most {most} components, for which K is not formed"
-        return f"{more}, {fewer}, or {low_rank}."
-    return f"{more}, {low_rank}, or fit on fewer rows."
+        few = (problem.k or problem.n) <= most  # iterated for, unless LAPACK is asked for by name
+        fewer = problem if few else replace(problem, n_components=most)
+        auto = "use {solver:'auto'}, which does not form K for so few components"
+        if krylov_plan(fewer, BlockKrylov(), "").n_bytes <= problem.budget_bytes:
+            less = f"ask for at most {most} components, for which K is not formed"
+            ways.append(auto if few else less)
+    from mercer.approximations import RPCholesky  # only an error needs it
+
+    low_rank = RPCholesky(max(1, min(100, problem.n // 4)))
+    shape = problem.n, problem.d_held or problem.d
+    if low_rank.n_bytes(shape, problem.itemsize) + problem.reading_bytes <= problem.budget_bytes:
+        ways.append(f"use {{approximation:RPCholesky(rank={low_rank.rank})}}, which never forms K")
+    if len(ways) < 3:  # three are enough to choose from
+        ways.append("fit on fewer rows")
+    return f"{', '.join(ways[:-1])}, or {ways[-1]}."
 
 
 # ── can a GPU pay that nobody asked for? Arithmetic alone: a short fit never waits for torch ──

@@ -70,9 +70,10 @@ class Missing:
         if not self.first:
             return
         noun = "value is" if self.total == 1 else "values are"
+        where = f" (of those in {self.where})" if len(self.counts) > 1 else ""
         refuse_data(
-            f"{source}: {self.total} {noun} missing, the first in {self.first}; in {self.where}.",
-            "Fill them when the model is fitted with `impute='mean'` (or median, zero), drop those rows, or "
+            f"{source}: {self.total} {noun} missing, the first{where} in {self.first}.",
+            "Fit with `impute='mean'` (or median, zero) to have missing values filled, drop those rows, or "
             "leave the columns out with `columns`.",
             parameter="impute",
         )

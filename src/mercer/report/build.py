@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.atomic import written_whole
-from mercer._core.public import public
+from mercer._core.errors import ParameterError, UnknownParameterError
+from mercer._core.public import public, unknown_words
 from mercer._core.version import VERSION
 from mercer.report.evidence import evidence, in_short, reproduce
 from mercer.report.inputs import data, kernel, kernel_text
@@ -40,6 +42,8 @@ SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {
 # A page about a detector begins with what it saw.
 FIRST = {"monitoring": ("Alarms", alarms), "scores": SECTIONS["scores"]}
 
+ENDINGS = (".html", ".htm", "")  # of a page; any other promises another format
+
 
 @public
 def report(model: Any, X: Any, path: str | os.PathLike[str], **about: Any) -> Path:
@@ -70,9 +74,16 @@ def report(model: Any, X: Any, path: str | os.PathLike[str], **about: Any) -> Pa
     ...     mercer.report(model, X, f"{folder}/r.html", names=["a", "b", "c"]).name
     'r.html'
     """
-    target = Path(path)
+    target, known = Path(path), list(inspect.signature(build).parameters)
+    if not about.keys() <= {*known}:
+        raise UnknownParameterError(unknown_words("mercer.report", known, about))
+    if target.suffix.lower() not in ENDINGS:
+        must_be, remedy = "a file that ends in .html", "For a PDF, print the page from a browser."
+        raise ParameterError.about(
+            parameter="path", value=str(path), must_be=must_be, remedy=remedy
+        )
     if not target.parent.is_dir():  # before the page is made
-        msg = f"There is no folder {target.parent} to write the report {target.name} to. Make it first."
+        msg = f"There is no folder {target.parent} to write the report {target.name} to. Create it first."
         raise FileNotFoundError(msg)
     page = build(model, X, **about).encode("utf-8")
     with written_whole(target) as file:

@@ -50,7 +50,7 @@ def _same(subject: Subject) -> str:
     if theirs == subject.digest:
         return "These are the rows that the model was fitted to: their digest is the same."
     many = counted(n, "other row") if n is not None and n > 1 else "other rows"
-    return f"The model was fitted to {many}: the digest of these is another."
+    return f"The model was fitted to {many}, whose digest differs from that of these."
 
 
 def _done(subject: Subject) -> list[Any]:

@@ -42,7 +42,7 @@ def spectrum(subject: Subject) -> list[Any]:
     fitted = subject.fitted
     view = spectrum_view(fitted.model if fitted.detector is None else fitted.projector)
     space = "of the columns" if fitted.kernel is None else "in the feature space of the kernel"
-    whole = "the whole variance, that of the components left out included"
+    whole = "the total variance, including that of the components left out"
     if not view.whole:
         whole = "the variance of the kept components: this model does not know the whole"
     text = (

@@ -228,7 +228,7 @@ class Stream:
         offset = self.moments.mean @ pairs.vectors
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
-        reason = f"{self.n_rows} rows came in batches, and were seen once"
+        reason = f"{self.n_rows} rows arrived in batches, each read once"
         facts = self.dictionary.engine.facts()
         plan = Plan("low-rank", solver, None, n_bytes, (reason,), facts.lanes, facts.name)
         return Fit(

@@ -113,8 +113,9 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
     if len(own) < every:
         which = f"{count(len(own))} of {count(every)} alarms, spread over all of them"
     words = (
-        f"Which variables raise the statistic, and when: shares of {which}. The stronger, the larger the "
-        f"share, up to {share(most)}; {names[0] if names else 'no variable'} has the largest over all."
+        f"Which variables raise the statistic, and when: shares of {which}. The stronger the colour, the "
+        f"larger the share, up to {share(most)}; {names[0] if names else 'no variable'} has the largest "
+        "over all."
     )
     rows = [[name, f"{100 * value:.0f} %"] for name, value in zip(names, total, strict=True)]
     times = ordered_times(seen)

@@ -182,7 +182,7 @@ class Program:
         """e^-s Σ (p + i)!/(i! (p - i)!) (2s)^(p - i) · p!/(2p)! with s = √(2νu), for ν = p + 1/2."""
         p = round(nu - 0.5)
         if p + 0.5 != nu or not 0 <= p <= HALVES:
-            msg = f"a Matérn kernel of nu={nu:g}, none of 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
+            msg = f"a Matérn kernel of nu={nu:g}, not one of 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
             raise NotCompiledError(msg)
         c = np.zeros(p + 1)
         for i in range(p + 1):

@@ -5,6 +5,7 @@ import io
 import json
 import socket
 import threading
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -222,6 +223,45 @@ def test_an_upload_that_hides_its_length_ends_at_the_limit(client, page, monkeyp
     assert client.post("/api/state", json={}).status_code == 200
 
 
+@pytest.fixture
+def folders(page):
+    """The folders of the session's files, as they are whenever this is called."""
+    return lambda: sorted(each.name for each in page.session.folder.iterdir())
+
+
+def test_of_an_upload_that_fails_nothing_stays(client, page, folders, monkeypatch):
+    before = folders()
+    monkeypatch.setattr(server, "UPLOAD_BYTES", 1000)
+    with suppress(httpx.TransportError):  # the line may be cut before all is sent
+        upload(client, "long.csv", (b"1,2\n" * 100 for _ in range(10)))
+    assert eventually(lambda: folders() == before)
+    assert code(upload(client, "broken.npy", b"nothing"))[0] == 422
+    with socket.create_connection(("127.0.0.1", page.guard.port), timeout=SECONDS) as line:
+        head = f"POST /api/upload?name=x.csv HTTP/1.1\r\nHost: 127.0.0.1:{page.guard.port}\r\n"
+        head += f"Cookie: {page.guard.cookie}={page.guard.token}\r\nContent-Length: 900\r\n"
+        line.sendall(f"{head}Content-Type: application/octet-stream\r\n\r\n1,2\n".encode())
+        assert eventually(lambda: folders() != before)
+    assert eventually(lambda: folders() == before)
+
+
+def test_a_table_that_is_closed_takes_its_file_along_unless_another_reads_it(client, folders):
+    before = folders()
+    table = upload(client, "x.csv", b"a,b\n1,2\n3,5\n4,4\n").json()["table"]["id"]
+    again = client.post("/api/reread", json={"table": table, "columns": ["a"]}).json()["id"]
+    assert client.post("/api/close", json={"table": table}).status_code == 200
+    assert folders() != before
+    assert client.post("/api/row", json={"table": again, "row": 0}).status_code == 200
+    assert client.post("/api/close", json={"table": again}).status_code == 200
+    assert folders() == before
+
+
+def eventually(happens):
+    until = time.monotonic() + SECONDS
+    while not (happened := happens()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return happened
+
+
 def test_a_question_has_a_longest_length(client, monkeypatch):
     monkeypatch.setattr(server, "MOST_BODY", 1000)
     reply = client.post("/api/state", json={"x": "y" * 2000})
@@ -396,6 +436,18 @@ def test_a_fit_is_stopped_from_the_page_that_asked_for_it(client, monkeypatch):
         assert client.post("/api/stop", json={"client": "mine"}).json() == {"stopped": 1}
         assert code(running.result(SECONDS)) == (409, "stopped")
     assert client.post("/api/progress", json={"client": "mine"}).json() == {"running": False}
+
+
+def test_a_stop_arrives_while_all_helpers_are_busy(client, monkeypatch):
+    waiting = [Waiting() for _ in range(3)]
+    names = ("walk", "importance", "back")
+    for name, each in zip(names, waiting, strict=True):
+        monkeypatch.setitem(answers.QUESTIONS, name, answers.Question(each))
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(client.post, f"/api/{name}", json={"client": "x"}) for name in names]
+        assert all(each.begun.wait(SECONDS) for each in waiting)
+        assert client.post("/api/stop", json={"client": "x"}, timeout=5).json() == {"stopped": 3}
+        assert {code(each.result(SECONDS)) for each in asked} == {(409, "stopped")}
 
 
 def test_what_was_not_foreseen_is_said_without_its_details(client, monkeypatch):

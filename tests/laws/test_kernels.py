@@ -47,6 +47,22 @@ def test_symmetric(case):
     np.testing.assert_allclose(k, k.T, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("n", [255, 257, 600])
+@pytest.mark.parametrize("gamma", [2.0, 15.0, 1e4])
+def test_a_matrix_of_ours_is_one_that_we_take(gamma, n, rng):
+    # A narrow kernel magnifies what rounding makes of distances, and not alike on both sides.
+    x = rng.standard_normal((n, 2))
+    k = RBF(gamma)(x)
+    np.testing.assert_array_equal(k, k.T)
+    np.testing.assert_allclose(k, pairwise.rbf_kernel(x, gamma=gamma), rtol=1e-9, atol=1e-9)
+    KernelPCA(2, kernel="precomputed").fit(k)
+
+
+def test_the_asymmetry_of_a_function_is_left_to_be_found(cloud):
+    k = (RBF(0.3) + Custom(lambda x, y: x[:, :1] - y[:, 0], "matrices"))(cloud)
+    np.testing.assert_allclose(k - k.T, 2 * (cloud[:, :1] - cloud[:, 0]), atol=1e-12)
+
+
 @pytest.mark.parametrize("name", sorted(VALID | HISTOGRAM))
 def test_valid_kernels_have_no_negative_eigenvalue(name, cloud, histograms):
     k = ALL[name](histograms if name in HISTOGRAM else cloud)

@@ -2,7 +2,9 @@
 
 import gc
 import json
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -105,6 +107,22 @@ def test_tables_are_bounded_and_the_first_page_keeps_its_own(session, tmp_path):
     assert session.start["table"] in session.tables
     with pytest.raises(NotFoundError, match="not open"):
         session.table(keys[0])
+
+
+def test_a_fit_that_several_questions_need_is_made_once(session, monkeypatch):
+    key, made = session.open_builtin("moons"), []
+
+    def slow(*given):
+        made.append(fitted(*given))
+        time.sleep(0.1)  # time for the others to ask
+        return made[-1]
+
+    monkeypatch.setattr("mercer.web.session.fitted", slow)
+    recipe = Recipe(kernel="rbf(gamma=1)", components=4)
+    with ThreadPoolExecutor(4) as pool:
+        shown = list(pool.map(lambda _: session.shown(key, recipe, "rest"), range(4)))
+    assert len(made) == 1
+    assert all(each is made[0] for each in shown)
 
 
 def test_a_stopped_fit_is_not_kept(session, tmp_path):

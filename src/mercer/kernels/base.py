@@ -14,7 +14,7 @@ from mercer._core.params import Constraints, is_number, meant, require
 from mercer._core.public import public
 from mercer.engine.formula import Expr, On, Opaque, Pair, remembered
 from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
-from mercer.kernels.evaluate import values
+from mercer.kernels.evaluate import complete, values
 from mercer.kernels.parameters import constructor_names, same, written
 from mercer.kernels.rows import (
     as_given,
@@ -151,6 +151,7 @@ class Kernel:
         """The (n, m) matrix of k(x_i, y_j); ``Y=None`` means X itself.
 
         Rules such as ``gamma="median"`` are read off X and Y together: ``k(X, Y)`` is ``k(Y, X).T``.
+        ``k(X)`` of a kernel with a formula is symmetric to the last digit.
         """
         kernel, x = _placed(self, X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)
@@ -169,7 +170,7 @@ class Kernel:
         kernel.check_rows(y)
         tile = kernel.tile(x, y)
         if Y is None and not self.is_precomputed:
-            np.fill_diagonal(tile, kernel.tile_diag(x))  # exact, where distances only nearly cancel
+            complete(tile, kernel.tree(), kernel.tile_diag(x))
         return tile
 
     @public

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer.data.rows import row_slices
 from mercer.engine import formula as f
 from mercer.engine.pairwise import (
     SQUARABLE,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
 
 DOT = f.Pair("dot")
+MIRRORED = 256  # rows that are copied to the other side of the diagonal at a time
 # Scale times a quantity of each pair of rows: (n, d), (m, d), scale -> (n, m).
 QUANTITIES = {
     "sqdist": scaled_squared_distances,
@@ -76,6 +78,21 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
         case f.Opaque(kernel):
             return kernel.tile_diag(x) if y is None else kernel.tile(x, y)
     raise TypeError(type(expr))
+
+
+def complete(tile: Array, expr: f.Expr, diagonal: Array) -> None:
+    """Make [k(x_i, x_j)] what it is in exact arithmetic: its diagonal, where distances only nearly cancel,
+    and its symmetry.
+
+    A narrow kernel magnifies the rounding of distances, which differs on the two sides of the diagonal. What
+    a user's function returns is left as it is: that it is not symmetric is for others to find out.
+    """
+    np.fill_diagonal(tile, diagonal)
+    if any(isinstance(node, f.Opaque) for node in expr.walk()):
+        return
+    for i in row_slices(len(tile), MIRRORED):
+        tile[i, i.stop :] = tile[i.stop :, i].T
+        tile[i, i] = np.tril(tile[i, i]) + np.tril(tile[i, i], -1).T
 
 
 def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:

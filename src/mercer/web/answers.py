@@ -47,10 +47,13 @@ MOST_TEXT = 20_000
 
 
 class Question(NamedTuple):
-    """What answers it, and whether a fit, or something as long, is at the heart of it."""
+    """What answers it, whether a fit, or something as long, is at the heart of it, and whether it waits for no
+    one: a stop has to arrive while everybody else is busy.
+    """
 
     answer: Callable[[Session, dict[str, Any], Job], Reply]
     fits: bool = False
+    at_once: bool = False
 
 
 # ── where things stand ──────────────────────────────────────────────────────
@@ -112,7 +115,7 @@ def received(session: Session, path: Path, name: str) -> Reply:
         key = session.open_model_file(path, shown)
         table = session.keep_rows(key)
     except BaseException:
-        path.unlink(missing_ok=True)
+        session.discard(path)
         raise
     told = None if table is None else session.described(table)
     return json_reply({"model": session.described_model(key), "table": told})
@@ -301,8 +304,8 @@ QUESTIONS: dict[str, Question] = {
     "open": Question(open_),
     "reread": Question(reread),
     "close": Question(close),
-    "progress": Question(progress),
-    "stop": Question(stop),
+    "progress": Question(progress, at_once=True),
+    "stop": Question(stop, at_once=True),
     "kernel": Question(kernel),
     "rows": Question(rows),
     "fit": Question(fit, fits=True),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -109,6 +110,8 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
             _require_type(request, JSON)
             body = _parsed(await _body(request, MOST_BODY))
             question, job = job_of(request.path_params["name"], body)
+            if question.at_once:
+                return _response(question.answer(session, body, job))
             work: Callable[[Job], Reply] = lambda own: question.answer(session, body, own)  # noqa: E731
             return _response(await _answered(session, request, job, work, fits=question.fits))
         except Exception as error:  # whatever happens has an answer in words
@@ -119,11 +122,17 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
             _require_type(request, PACKET)
             name = unquote(request.query_params.get("name", ""))
             path = place_for(session, name)
-            with path.open("wb") as file:
-                await _streamed(request, UPLOAD_BYTES, file.write)
             job = Job(f"upload {path.parent.name}", "upload")
             work: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731
-            return _response(await _answered(session, request, job, work, fits=False))
+            try:
+                with path.open("wb") as file:
+                    await _streamed(request, UPLOAD_BYTES, file.write)
+                return _response(await _answered(session, request, job, work, fits=False))
+            except BaseException:  # too long, broken off, one too many: nothing of it stays
+                session.discard(path)
+                raise
+        except ClientDisconnect:
+            return _failed(StoppedError("The upload was broken off."))
         except Exception as error:
             return _failed(error)
 

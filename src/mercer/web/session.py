@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,11 @@ class Session:
         folder.mkdir()
         return number, folder
 
+    def discard(self, path: Path) -> None:
+        """Take a file of the session's own away, with its folder; one of the user's stays where it is."""
+        if path.parent.parent == self.folder:
+            rmtree(path.parent, ignore_errors=True)
+
     # ── tables ──────────────────────────────────────────────────────────────
     def add(self, data: Dataset, number: str) -> str:
         """Keep a table; the oldest goes where there are too many."""
@@ -82,9 +88,11 @@ class Session:
     def drop(self, key: str) -> None:
         """Let a table go, with the fits to it."""
         with self._lock:
-            self.table(key)
+            data = self.table(key)
             del self.tables[key]
             self.partners.pop(key, None)
+            if all(other.path != data.path for other in self.tables.values()):
+                self.discard(data.path)
             for fit in [each for each in self._fits if each[0] == key]:
                 del self._fits[fit]
 
@@ -225,20 +233,28 @@ class Session:
         data = self.table(key)
         way = way_of(recipe, data, quality)
         own, place = way.recipe, (key, *way.key)
+        model = None if own.model is None else self.model(own.model)
+
+        def made() -> (
+            Shown
+        ):  # by the one worker, who may have made it for another while this one waited
+            found = self._kept(place)
+            if found is None and model is not None:
+                found = self._keep(place, of_model(own, data, model), job)
+            return found or self._keep(place, fitted(recipe, data, quality, job), job)
+
+        found = self._kept(place) or self.desk.alone(made)
+        return found if found.recipe.preimage == own.preimage else replace(found, recipe=own)
+
+    def _kept(self, place: tuple[str, str, bool]) -> Shown | None:
         with self._lock:
-            found = self._fits.get(place)
-            if found is not None:
+            if place in self._fits:
                 self._fits.move_to_end(place)
-                return (
-                    found if found.recipe.preimage == own.preimage else replace(found, recipe=own)
-                )
-        if own.model is not None:
-            model = self.model(own.model)
-            made = self.desk.alone(lambda: of_model(own, data, model))
-        else:
-            made = self.desk.alone(lambda: fitted(recipe, data, quality, job))
-        if job is None or not job.cancelled.is_set():
-            with self._lock:
+            return self._fits.get(place)
+
+    def _keep(self, place: tuple[str, str, bool], made: Shown, job: Job | None) -> Shown:
+        with self._lock:
+            if (job is None or not job.cancelled.is_set()) and place[0] in self.tables:
                 self._fits[place] = made
                 while len(self._fits) > MOST_FITS:
                     self._fits.popitem(last=False)

@@ -13,12 +13,11 @@ from mercer._core.errors import ParameterError, nearest
 from mercer.app.demo import circles_text, process_text
 from mercer.app.explore.dataset import Dataset
 from mercer.data.table import Reading
+from mercer.datasets import faces
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-
-    from mercer._core.types import Array
 
 FACES_SHAPE = (56, 46)
 
@@ -74,34 +73,9 @@ def _pixels(height: int, width: int) -> Any:
 
 
 def _faces() -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    height, width = FACES_SHAPE
-    y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
-    people, pictures = [rng.normal(size=8) for _ in range(40)], []
-    for person in people:
-        for _ in range(6):
-            pose = rng.normal(size=4)
-            pictures.append(_face(x - 0.04 * pose[0], y - 0.03 * pose[1], person, pose).ravel())
-    labels = np.repeat([f"person {i:02d}" for i in range(1, len(people) + 1)], 6)
-    return {"rows": np.stack(pictures), "labels": labels, "names": _pixels(height, width)}
-
-
-def _face(x: Array, y: Array, person: Array, pose: Array) -> Array:  # (h, w) twice -> (h, w)
-    """A drawing with the build of a face: soft blobs on a soft oval, lit from one side."""
-
-    def blob(cx: float, cy: Any, wide: float, high: float) -> Array:
-        return np.exp(-(((x - cx) / wide) ** 2) - ((y - cy) / high) ** 2)
-
-    wide, high = 0.66 + 0.05 * person[0], 0.86 + 0.05 * person[1]
-    oval = 1 / (1 + np.exp(12 * ((x / wide) ** 2 + (y / high) ** 2 - 1)))
-    apart, up = 0.27 + 0.03 * person[2], -0.18 + 0.03 * person[3]
-    smile = 0.05 * person[4] + 0.03 * pose[2]
-    dark = 0.25 * blob(0, 0.15, 0.07 + 0.01 * person[6], 0.14)
-    for side in (-1, 1):
-        dark = dark + 0.55 * blob(side * apart, up, 0.12, 0.06)
-        dark = dark + (0.3 + 0.08 * person[5]) * blob(side * apart, up - 0.16, 0.17, 0.04)
-    dark = dark + 0.5 * blob(0, 0.48 + smile * (x / 0.3) ** 2, 0.24 + 0.03 * person[7], 0.06)
-    return 40 + oval * ((170 + 25 * pose[3] * x) * (1 - dark) - 40)
+    drawn = faces(shape=FACES_SHAPE)
+    labels = np.array([f"person {who + 1:02d}" for who in drawn.people])
+    return {"rows": drawn.X, "labels": labels, "names": _pixels(*drawn.shape)}
 
 
 _TANK = Reading(id="time")

@@ -153,6 +153,44 @@ def test_sigterm_ends_with_a_state_and_a_pipe_goes_on(plant, lines, tmp_path):
     ]
 
 
+LOST = """
+import os, signal, sys
+from mercer.app import live
+from mercer.cli.main import main
+
+opened = live.open_model
+
+def terminated(path):
+    try:  # as imports of optional packages are written
+        os.kill(os.getpid(), signal.SIGTERM)
+    except:
+        pass
+    return opened(path)
+
+live.open_model = terminated
+main(sys.argv[1:])
+"""
+
+
+def test_a_sigterm_that_a_library_has_lost_ends_it_and_no_event(plant, lines, tmp_path):
+    data, state, events = (tmp_path / name for name in ("rows.csv", "s.json", "e.jsonl"))
+    data.write_text("".join(lines[:231]))
+    args = ["monitor", plant / "d.mercer", data, "--state", state, "--events", events, "-q"]
+    assert run(*args).exit_code == 4
+    before = state.read_bytes(), events.read_bytes()
+    data.write_text("".join(lines))
+    command = [sys.executable, "-c", LOST, *map(str, args), "--follow"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (143, "Error: Terminated.\n")
+    assert before == (state.read_bytes(), events.read_bytes())
+    run(*args)
+    assert [(e["event"], e["status"]) for e in told(events)] == [
+        (1, "raised"),
+        (1, "ended"),
+        (2, "raised"),
+    ]
+
+
 # ── lines as plants write them ──────────────────────────────────────────────
 def test_bad_lines_are_marked_and_end_nothing(plant, lines):
     names = lines[0].strip()

@@ -87,7 +87,8 @@ class LiveRequest(OfModel, Request["Watched"]):
         paths = (self.data, *self.more)
         sinks = Sinks.of(self, found, before, several=len(paths) > 1)
         units = [Unit.of(self, run, found, path, before) for path in paths]
-        with run.timed("monitor"), sinks.open(), _ending(self.stop) as stop:
+        with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
+            run.insist()  # from here on a signal sets `stop`; what was before must not be lost
             watch = _Watch(self, run, units, sinks, stop)
             try:
                 watch.run()

@@ -67,6 +67,9 @@ class Observer:
         del done, expected, what, residual
         return False
 
+    def insist(self) -> None:
+        """Work without an end begins: raise what ends it, if an end was asked for before."""
+
     def found(self, finding: Finding) -> None:
         """A finding, as soon as it is made; the outcome has it too."""
 
@@ -131,6 +134,10 @@ class Run(Observer, NullObserver):
     def began(self, stage: str) -> None:
         """Passed on."""
         self.observer.began(stage)
+
+    def insist(self) -> None:
+        """Passed on."""
+        self.observer.insist()
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """A step of the library; True asks it to stop."""

@@ -41,18 +41,28 @@ class Terminated(BaseException):
     """SIGTERM: like Ctrl-C it passes through everything, so that files half written are taken away."""
 
 
-def end_on_sigterm() -> None:
-    """Let a SIGTERM end the work as Ctrl-C does, not in the middle of a file."""
-    if threading.current_thread() is not threading.main_thread():  # no other may set a handler
-        return
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the program around us has its own
-        return
+def end_on_sigterm() -> Callable[[], None]:
+    """Let a SIGTERM end the work as Ctrl-C does, not in the middle of a file.
 
-    def end(_number: int, _frame: object) -> None:
+    What is returned raises `Terminated` once more if there was one: a library may lose the first, in an
+    ``except:`` around an import of its own or in a callback.
+    """
+    asked: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends it at once
+        asked.append(number)
         raise Terminated
 
-    signal.signal(signal.SIGTERM, end)
+    def insist() -> None:
+        if asked:
+            raise Terminated
+
+    # No other thread may set a handler, and the program around us may have its own.
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)
+    return insist
 
 
 def ended(

@@ -118,7 +118,7 @@ class LazyGroup(click.Group):
         state = extra.setdefault("obj", {})
         state.update(args=given, json=wants(given, "--json"), debug=wants(given, "--debug"))
         try:
-            end_on_sigterm()
+            state["insist"] = end_on_sigterm()
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             if sys.stdout is not None:  # a process may be started without one
                 sys.stdout.flush()

@@ -101,6 +101,10 @@ class Call(Run):
         self.timings |= outcome.timings
         return outcome
 
+    def insist(self) -> None:
+        """End here if a SIGTERM was lost on the way."""
+        (click.get_current_context().find_root().obj or {}).get("insist", lambda: None)()
+
     def tell(self, results: dict[str, Any], text: str = "") -> None:
         """What was found: one JSON document, or `text` for people (an empty one prints nothing)."""
         if self.as_json:

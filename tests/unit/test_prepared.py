@@ -102,7 +102,8 @@ def test_a_detector_is_asked_in_raw_rows_and_answers_with_names(raw):
     assert seen.names == NAMES
     assert seen.alarms["top"][-1].startswith("c ")
     with pytest.raises(
-        InputError, match=r"KernelPCADetector has no `.*`\. It has predict, .*monitor, stream, events\."
+        InputError,
+        match=r"KernelPCADetector has no `.*`\. It has predict, .*monitor, stream, events\.",
     ):
         found.transform(raw)
 

@@ -38,7 +38,8 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
 def retrain(call: Call, **_options: object) -> None:
     """Teach a detector later rows, or a fault by its name.
 
-    The rows are those of normal operation, unless `--event` names a fault. The new detector follows a drift: rows are judged, learned if they are no fault, and older ones forgotten.
+    The rows are those of normal operation, unless --event names a fault. The new detector follows a drift:
+    rows are judged, learned if they are no fault, and older ones forgotten.
     What changes on these rows is said. The old detector stays as it is, to run beside the new one and to go
     back to.
     """

@@ -47,8 +47,9 @@ MOST_TEXT = 20_000
 
 
 class Question(NamedTuple):
-    """What answers it, whether a fit, or something as long, is at the heart of it, and whether it waits for no
-    one: a stop has to arrive while everybody else is busy.
+    """What answers it, whether it is as long as a fit, and whether it is answered at once.
+
+    A stop has to arrive while everything else waits.
     """
 
     answer: Callable[[Session, dict[str, Any], Job], Reply]

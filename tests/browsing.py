@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -33,8 +33,11 @@ def explored(data):
     with subprocess.Popen(command, **quiet) as run:
         try:
             yield run.stdout.readline().strip()
-        finally:  # leaving `with` waits for the process, so it must have been asked to end
+        finally:  # leaving `with` waits for the process, so it must have ended, whatever it computes
             run.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(5)
+            run.kill()
 
 
 class Visit:

@@ -8,7 +8,7 @@ FLOORS := .venv-floors
 EXTRAS := cli,dask,excel,hdf5,images,onnx,parquet,plot,skops,zarr
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu elsewhere floors sanitize bench scale lint fmt clean
+.PHONY: help demo test test-gpu elsewhere floors sanitize bench scale docs docs-live lint fmt clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -65,9 +65,25 @@ bench: $(STAMP)  ## speed, memory and residual against scikit-learn (ARGS="--qui
 scale: $(STAMP)  ## past memory: exact fits without K, and approximations (ARGS="--data DIR" for real data)
 	$(BIN)/python -m benchmarks.scale $(ARGS)
 
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
+# Warnings are errors: a link that leads nowhere, a page outside of the tree, a docstring that does not parse.
+SPHINX := $(ONE_BLAS_THREAD) MPLBACKEND=agg
+SITE   := docs docs/_build/html
+MADE   := /_build/ /gallery/ /reference/generated/ /backreferences/ sg_execution_times
+
+docs: $(VENV)/.docs  ## the site, in docs/_build/html; opens from the disk
+	$(SPHINX) $(BIN)/sphinx-build -W --keep-going $(ARGS) $(SITE)
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+docs-live: $(VENV)/.docs  ## the site in a browser, built anew when a page changes
+	$(SPHINX) $(BIN)/sphinx-autobuild --watch src/mercer $(MADE:%=--re-ignore %) -D plot_gallery=0 $(ARGS) $(SITE)
+
 fmt: $(STAMP)  ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## remove .venv and caches
-	rm -rf $(VENV) $(FLOORS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out
+clean:  ## remove .venv, caches and the built site
+	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/backreferences $(VENV) $(FLOORS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mercer.diagnostics import check_kernel, select, select_detector
     from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
     from mercer.estimators.prepared import Prepared
+    from mercer.monitoring.alarm_rule import AlarmRule
+    from mercer.monitoring.events import compare_events
     from mercer.persistence.card import ModelCard, card
     from mercer.persistence.model_file import load, save
     from mercer.persistence.schema import SKOPS_TRUSTED
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 # Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
 # more than Python itself, and the command line answers `--help` at once.
 _HOMES = {
+    "AlarmRule": "mercer.monitoring.alarm_rule",
     "IncrementalKernelPCA": "mercer.estimators",
     "KernelPCA": "mercer.estimators",
     "KernelPCADetector": "mercer.estimators",
@@ -51,6 +54,7 @@ _HOMES = {
     "approximations": "",
     "card": "mercer.persistence.card",
     "check_kernel": "mercer.diagnostics",
+    "compare_events": "mercer.monitoring.events",
     "datasets": "",
     "diagnostics": "",
     "errors": "",
@@ -75,6 +79,7 @@ _HOMES = {
 __all__ = [
     "PCA",
     "SKOPS_TRUSTED",
+    "AlarmRule",
     "IncrementalKernelPCA",
     "KernelPCA",
     "KernelPCADetector",
@@ -85,6 +90,7 @@ __all__ = [
     "approximations",
     "card",
     "check_kernel",
+    "compare_events",
     "datasets",
     "diagnostics",
     "errors",

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.params import Number, OneOf, require
 from mercer._core.public import Public
 from mercer.estimators import KernelPCADetector as _Detector
+from mercer.estimators.documented import Documented
 
 if TYPE_CHECKING:
     from mercer._core.memory import Memory
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["KernelPCADetector"]
 
 
-class KernelPCADetector(Public, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc]
     """`mercer.KernelPCADetector` as PyOD has its detectors.
 
     Parameters

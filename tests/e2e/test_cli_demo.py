@@ -12,7 +12,7 @@ from sklearn.preprocessing import KernelCenterer
 
 from markets.commands import good, run
 from mercer import KernelPCADetector
-from mercer.app.demo import FAULT_AT, SENSORS
+from mercer.app.demo import FAULT_AT, MINUTES, MORE, SENSORS, WARM_AT
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -132,10 +132,11 @@ def test_the_circles_read_back_to_the_same_bits(tmp_path, monkeypatch):
     assert run("demo", "--csv", "-").stdout == (tmp_path / "circles.csv").read_text()
 
 
-def test_the_process_has_a_fault_that_no_sensor_shows_alone(tmp_path):
+def test_the_process_has_a_fault_that_no_sensor_shows_alone_and_one_for_each_statistic(tmp_path):
     files = [str(tmp_path / name) for name in ("normal.csv", "faulty.csv")]
     assert json.loads(run("demo", "--json", "--process", *files).stdout)["results"]["files"] == [
-        {"file": path, "rows": 300} for path in files
+        {"file": path, "rows": rows}
+        for path, rows in zip(files, (MINUTES, MINUTES + MORE), strict=True)
     ]
     normal, faulty = (
         np.loadtxt(path, delimiter=",", skiprows=1, usecols=range(1, 6)) for path in files
@@ -143,11 +144,20 @@ def test_the_process_has_a_fault_that_no_sensor_shows_alone(tmp_path):
     seen = KernelPCADetector().fit(normal).monitor(faulty, names=SENSORS)
     alarm = seen.table["alarm"]
     assert alarm[:FAULT_AT].mean() < 0.05
-    assert alarm[FAULT_AT + 40 :].mean() > 0.95  # the drift is at its end
-    assert "Leading when it began: flow" in seen.summary()
+    drifted, warm = slice(FAULT_AT + 40, MINUTES), slice(WARM_AT + 20, None)  # at their ends
+    assert alarm[drifted].mean() > 0.95
+    assert alarm[MINUTES:WARM_AT].mean() < 0.05
+    assert alarm[warm].mean() > 0.95
+    assert "began: flow" in seen.summary()
+    # Q sees the one and T² hardly, T² the other.
+    above = {name: seen.table[name] > seen.table[f"{name}_limit"] for name in ("T2", "Q")}
+    assert above["Q"][drifted].mean() > 0.95
+    assert above["T2"][drifted].mean() < 0.05
+    assert above["T2"][warm].mean() > 0.95
+    assert above["Q"][warm].mean() < 0.5
     # Limits on single sensors, three standard deviations, miss most of it.
     alone = np.abs(faulty - normal.mean(axis=0)) > 3 * normal.std(axis=0)
-    assert alone[FAULT_AT + 40 :].any(axis=1).mean() < 0.2
+    assert alone[drifted].any(axis=1).mean() < 0.2
 
 
 @pytest.mark.parametrize(

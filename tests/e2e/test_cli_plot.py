@@ -182,7 +182,7 @@ def test_scores_of_a_detector_tell_alarms_from_the_others(drawn):
     figure = drawn("scores", "detector.mercer", "faulty.csv", "--id", "time")
     counts = {c.get_label(): len(c.get_offsets()) for c in figure.axes[0].collections}
     told = results("monitor", "detector.mercer", "faulty.csv", "--time", "time", code=4)["alarms"]
-    assert counts == {"normal": 300 - told["count"], "alarm": told["count"]}
+    assert counts == {"normal": 360 - told["count"], "alarm": told["count"]}
 
 
 def test_contributions_are_over_clock_time(drawn):

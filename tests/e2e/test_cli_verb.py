@@ -416,4 +416,4 @@ def test_verbs_are_completed_without_importing_them(monkeypatch):
 
     monkeypatch.setattr("mercer.cli.main.import_module", None)
     found = ShellComplete(main, {}, "mercer", "_MERCER_COMPLETE").get_completions([], "re")
-    assert [item.value for item in found] == ["reconstruct", "report"]
+    assert [item.value for item in found] == ["reconstruct", "report", "retrain"]

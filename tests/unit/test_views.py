@@ -24,6 +24,7 @@ from mercer.errors import InputError
 from mercer.kernels import RBF
 from mercer.preprocessing.preparation import Preparation
 from mercer.report import build
+from mercer.views.events import events_table
 from mercer.views.process import axis_times
 
 X = frozen(load_iris().data[::2])
@@ -38,6 +39,7 @@ RUN[40:, 2] += 6.0
 RUN[50, 0] = np.nan
 CLOCK = np.datetime64("2026-01-05T22:00") + np.arange(80) * np.timedelta64(10, "m")
 SEEN = DETECTOR.monitor(RUN, time=CLOCK, names=list("abcd"))
+EVENTS = DETECTOR.events(RUN, time=CLOCK, names=list("abcd"))
 
 VIEWS = {
     "scores": lambda: views.scores(MODEL, X, Y),
@@ -58,6 +60,7 @@ VIEWS = {
     ),
     "contributions": lambda: views.contributions(DETECTOR, X=RUN[41:44], names=list("abcd")),
     "contributions over time": lambda: views.contributions_over_time(SEEN),
+    "blame of an event": lambda: views.event_blame(EVENTS[0]),
 }
 
 
@@ -242,6 +245,32 @@ def test_contributions_over_time_are_mean_shares_of_the_alarms_in_each_slot(made
             inside = (SEEN.explained >= view.rows[slot]) & (SEEN.explained < view.rows[slot + 1])
             wanted = own[inside, "abcd".index(name)].mean() if inside.any() else np.nan
             assert view.shares[i, slot] == pytest.approx(wanted, nan_ok=True)
+
+
+def test_blame_of_an_event_is_that_of_its_alarms(made):
+    view, event = made["blame of an event"], EVENTS[0]
+    assert view.names[0] == event.led[0][0] == "c"
+    inside = (SEEN.explained >= event.first) & (SEEN.explained <= event.last)
+    own = np.maximum(SEEN.contributions[inside], 0.0)
+    own = own / own.sum(axis=1, keepdims=True)
+    assert (
+        len(own) == view.rows[-1] == event.alarms - event.unjudged
+    )  # one lacks a cell, for certain
+    counts = np.diff(view.rows)
+    np.testing.assert_allclose(
+        view.shares @ counts / counts.sum(), own.mean(axis=0)[["abcd".index(n) for n in view.names]]
+    )
+    assert view.time[0] == CLOCK[event.first]
+    ax = plots.contributions_over_time(event, ax=Figure().subplots())
+    assert ax.get_yticklabels()[0].get_text() == "c"
+
+
+def test_events_in_a_table_are_those_of_the_stream():
+    rows = events_table(SEEN).rows
+    assert [(r[0], r[1], r[3]) for r in rows] == [
+        (str(CLOCK[e.first]), str(CLOCK[e.last]), e.severity) for e in EVENTS
+    ]
+    assert rows[0][2].startswith("c")
 
 
 def test_times_in_no_order_are_counted():

@@ -26,6 +26,10 @@ SENSORS = ("flow", "temperature", "pressure", "level", "power")
 BEGUN = np.datetime64("2026-01-05T06:00")
 MINUTES = 300  # rows of each process file
 FAULT_AT = 200  # the minute from which the flow sensor of the second file reads too high
+MORE, WARM_AT = (
+    60,
+    320,
+)  # minutes after its repair; the minute from which the cooling water gets warm
 
 
 def circles() -> tuple[Array, Any]:
@@ -43,7 +47,27 @@ def process(*, seed: int, fault_at: int | None = None) -> Array:
     rng = np.random.default_rng(seed)
     minute = np.arange(MINUTES)
     load = np.sin(2 * np.pi * minute / 150 + seed) + 0.3 * _slow(rng)  # (n,)
-    ambient = _slow(rng)
+    readings = _readings(load, _slow(rng), rng)
+    if fault_at is not None:
+        readings[:, 0] += np.clip(0.05 * (minute - fault_at), 0.0, 2.0)
+    return readings
+
+
+def warm_hour(*, seed: int) -> Array:
+    """(MORE, 5) readings that follow `process`: the sensor was repaired, and the cooling water gets warm.
+
+    All sensors go on as they belong together, and farther than ever before: T² sees that, and Q hardly.
+    """
+    rng = np.random.default_rng([seed, 1])
+    minute = MINUTES + np.arange(MORE)
+    load = np.sin(2 * np.pi * minute / 150 + seed) + 0.3 * _slow(rng)[:MORE]
+    ambient = _slow(rng)[:MORE] + np.clip(0.5 * (minute - WARM_AT), 0.0, 10.0)
+    return _readings(load, ambient, rng)
+
+
+def _readings(
+    load: Array, ambient: Array, rng: np.random.Generator
+) -> Array:  # (n,), (n,) -> (n, 5)
     columns = [
         10 + 1.5 * load,
         60 + 4 * load + ambient,
@@ -52,10 +76,7 @@ def process(*, seed: int, fault_at: int | None = None) -> Array:
         30 + 3 * load + 0.6 * load**2 - 0.5 * ambient,
     ]
     spreads = np.array([0.15, 0.3, 0.02, 0.01, 0.3])
-    readings = np.column_stack(columns) + spreads * rng.standard_normal((MINUTES, len(SENSORS)))
-    if fault_at is not None:
-        readings[:, 0] += np.clip(0.05 * (minute - fault_at), 0.0, 2.0)
-    return readings
+    return np.column_stack(columns) + spreads * rng.standard_normal((len(load), len(SENSORS)))
 
 
 def _slow(rng: np.random.Generator) -> Array:
@@ -147,8 +168,10 @@ def circles_text() -> str:
 
 
 def process_text(*, faulty: bool) -> str:
-    """The process as CSV: in order, or out of order from minute FAULT_AT on."""
-    readings = process(seed=2, fault_at=FAULT_AT) if faulty else process(seed=0)
+    """The process as CSV: in order, or with two faults, of which Q sees the one and T² the other."""
+    readings = process(seed=0)
+    if faulty:
+        readings = np.concatenate([process(seed=2, fault_at=FAULT_AT), warm_hour(seed=2)])
     rows = [
         (str(BEGUN + minute), *(f"{value:.4f}" for value in reading))
         for minute, reading in enumerate(readings)

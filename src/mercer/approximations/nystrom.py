@@ -49,6 +49,10 @@ class Nystrom(Approximation):
     refine : int, default=0
         Exact passes over K that turn the approximation into exact Ritz pairs with residuals.
 
+    See Also
+    --------
+    RPCholesky : Landmarks chosen by what is left to explain.
+
     Examples
     --------
     >>> import numpy as np

@@ -53,6 +53,11 @@ class RPCholesky(Approximation):
     refine : int, default=0
         Exact passes over K that turn the approximation into exact Ritz pairs with residuals.
 
+    See Also
+    --------
+    Nystrom : Landmarks of your own, or drawn uniformly.
+    RandomFourier : A fast `transform`, and an estimate instead of a bound.
+
     Examples
     --------
     >>> import numpy as np
@@ -137,9 +142,10 @@ class RPCholesky(Approximation):
         )
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
-        """Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two:
+        """The bytes of a fit, at most.
 
-        the candidates of a round, or a pass over blocks of rows and the m x m problems after it.
+        Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two: the
+        candidates of a round, or a pass over blocks of rows and the m x m problems after it.
         """
         n, d = shape
         m = self.width(n)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mercer import plots
-from mercer.app.demo import CASES, FAULT_AT, DemoRequest
+from mercer.app.demo import CASES, FAULT_AT, MINUTES, WARM_AT, DemoRequest
 from mercer.cli.ending import refuse
 from mercer.cli.options import option
 from mercer.cli.plot_file import new_figure, save
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 @option(
     "--process",
     "Write two CSV files of a made process with five sensors, one in order and one whose "
-    f"flow sensor drifts from minute {FAULT_AT} on.",
+    f"flow sensor drifts from minute {FAULT_AT} to {MINUTES}, which Q sees, and whose cooling "
+    f"water gets warm from minute {WARM_AT} on, which T² sees.",
     nargs=2,
     metavar="NORMAL FAULTY",
 )

@@ -40,6 +40,7 @@ VERBS = {
     "plot": "Draw a model or its scores to PNG, SVG or PDF.",
     "reconstruct": "Take rows through the components and back: what is left out is gone.",
     "report": "Write one HTML file that shows a model and its data, and opens anywhere.",
+    "retrain": "Teach a detector later rows, or a fault by its name.",
     "select": "Compare kernels and widths on rows held out.",
     "transform": "Write the scores of the rows of a file.",
 }

@@ -9,9 +9,9 @@ import click
 
 from mercer._core.table import Table
 from mercer.app.files import check_output
-from mercer.app.monitor import MonitorRequest, monitored, named_by_time, table_text
+from mercer.app.monitor import MonitorRequest, monitored, table_text
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.options import flagged
+from mercer.cli.live import METRICS, RULE, is_live, live, name_by_time
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.views.process import axis_times
@@ -26,12 +26,13 @@ __all__ = ["draw_charts", "monitor", "monitored", "name_by_time"]
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
 mercer fit normal.csv --id time --model detector -o detector.mercer
-mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4"""
+mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4
+mercer monitor detector.mercer faulty.csv --state state.json --events events.jsonl  # exit code 4"""
 
 
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("detector", type=click.Path())
-@click.argument("data", type=click.Path(allow_dash=True))
+@click.argument("data", type=click.Path(allow_dash=True), nargs=-1, required=True)
 @click.option(
     "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
 )
@@ -47,30 +48,58 @@ mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exi
     default=3,
     help="Variables to name for an alarm; 0 names none, and is quicker.",
 )
+@click.option(
+    "--follow", is_flag=True, help="Wait for rows that are written later; files may be replaced."
+)
+@click.option("--state", metavar="FILE", help="Go on from this file, and keep it up to date.")
+@click.option(
+    "--events", metavar="FILE", help="File for a JSON line when an event is raised, or over."
+)
+@click.option(
+    "--metrics",
+    type=METRICS,
+    metavar="FILE|:PORT",
+    help="Metrics for Prometheus: a file, or a port of this machine.",
+)
+@click.option(
+    "--marks", is_flag=True, help="Columns for the event of a row, and what is wrong with it."
+)
+@click.option(
+    "--rule",
+    type=RULE,
+    default="3/5",
+    help="When alarms are an event: n/m rows, then delay=, clear=, deadband=, shelve=, with commas.",
+)
 def monitor(
     call: Call,
     *,
     detector: str,
-    data: str,
+    data: tuple[str, ...],
     time: str | None,
     output: str | None,
     chart: Path | None,
-    **_options: int,
+    **options: Any,
 ) -> int:
     """Judge rows by a detector: statistics, limits, alarms and the variables behind them.
+
+    Rows of the standard input (-), of several files, and with --follow or --state are judged one by one as
+    they arrive: a line out for a line in, whatever it holds. All others are judged as a whole.
 
     Rows with empty cells are not judged, unless the model was fitted with --impute: they are marked in the
     table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among
     the rows that could be judged, and 3 when none could be.
     """
+    if is_live(call, data, chart, options):
+        return live(call, detector, data, time, output)
     if chart is not None:
-        check_output(str(chart), (detector, data), option="chart")
+        check_output(str(chart), (detector, *data), option="chart")
     if output == "-" and call.as_json:
         refuse("-o - and --json both fill stdout: leave one of them out, or name a file.")
     name_by_time(call, time)
     figure = None if chart is None else new_figure((8.0, 5.2))
     table = None if output == "-" else output
-    found = call.run(call.request(MonitorRequest, model=detector, output=table)).value
+    asked = call.request(MonitorRequest, model=detector, data=data[0], output=table)
+    found = call.run(asked).value
     if table is None and not call.as_json:  # the document has it otherwise
         for piece in table_text(found.seen, ","):
             click.echo(piece, nl=False)
@@ -82,13 +111,6 @@ def monitor(
         call.say(line)
     call.tell(found.facts)
     return ALARM if found.seen.count else OK
-
-
-def name_by_time(call: Call, time: str | None) -> None:
-    """The rows are named by their times; ids that mercer.toml or the environment name give way to them."""
-    if time is not None and not flagged("id"):
-        call.reading = replace(call.reading, id=None)
-    named_by_time(call, time)
 
 
 def summary(seen: Seen, detector: Any) -> list[str]:

@@ -161,7 +161,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     The size of a variable is the root mean square of its slope over the rows, times its standard deviation
     over them. A slope alone is a change for each unit, and means nothing across variables in
     metres and in millimetres; times a usual change of the variable it is on the scale of the score. For
-    linear PCA this is |axis| times standard deviation.
+    linear PCA this is ``|axis|`` times standard deviation.
 
     It is a statement about the model: which variables the score looks at, each moved alone. Of two variables
     that always go together either may get the share of both.

@@ -19,6 +19,7 @@ from mercer.data.rows import RowSource
 from mercer.data.tensors import is_tensor
 from mercer.estimators.array_api import like
 from mercer.estimators.derived import Derivable
+from mercer.estimators.documented import Documented
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, is_whitened, new_rows, require_finite
 from mercer.estimators.lazy import as_collection, lazy_scores
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mercer.model.projection import Projection
 
 
-class Saving(Public):
+class Saving(Documented, Public):
     """`save`, beside `mercer.load`."""
 
     def save(

@@ -17,12 +17,8 @@ from mercer.estimators.base import Saving
 from mercer.estimators.detector_blame import Blame
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.detector_lags import Remembered, check_past
-from mercer.estimators.detector_rows import (
-    Answers,
-    Fitted,
-    learnt_rows,
-    refuse_sparse,
-)
+from mercer.estimators.detector_live import Watching
+from mercer.estimators.detector_rows import Fitted, learnt_rows, refuse_sparse
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import new_rows, remember
 from mercer.kernels.names import is_positive_only
@@ -32,6 +28,7 @@ from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomple
 from mercer.monitoring.limits import Calibration, Rule, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
 from mercer.monitoring.statistics import Gauge
 
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Fitted, Form, Saving, Blame, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -130,6 +127,11 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, Base
         How rows are put beside those before them; its ``lagger()`` does it for rows that arrive.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    mercer.pyod.KernelPCADetector : The same with PyOD's conventions.
+    mercer.plots.control_charts : T² and Q over time.
 
     Examples
     --------
@@ -221,6 +223,7 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, Base
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
         time = index_times(X) if time is None else time
         past = Remembered.of(self, read, rows, aside=aside, names=names, time=time)
+        sensors = Sensors.of(engine, rows)
         rows, columns = past.rows, past.columns
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
@@ -245,6 +248,7 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, Base
         self._gauge, self._dtype = gauge, np.dtype(rows.dtype)
         self.center_, self.spread_ = scale.mean, scale.spread
         self.set_aside_, self.offset_ = aside, -rule.limit(limits)
+        self._sensors, self._known, self._lineage = sensors, None, ()
         self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 
@@ -292,7 +296,7 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Answers, OutlierMixin, Base
         gaps = replace(gaps, judged=judged, short=int(gaps.judged.sum() - judged.sum()))
         gaps.require_some(named)
         rows = self._judge.scaled(rows)  # those that can be judged, (m, D)
-        found = self._gauge(rows)
+        found = self._gauge.steady(rows)  # to the bit as `stream` judges them
         wanted = check_top(top, explain, len(named))
         alarm = ~(self._judge.index(found) <= -self.offset_)  # what is no number is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from mercer.model.projection import Projection
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.lags import Dynamics
+    from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.limits import Calibration, Limits, Rule
+    from mercer.monitoring.lineage import Generation
+    from mercer.monitoring.sensors import Sensors
     from mercer.monitoring.statistics import Gauge, Statistics
 
 
@@ -49,6 +52,9 @@ class Fitted:
     _gauge: Gauge
     _baselines: Baselines
     _calibration: Calibration | None
+    _sensors: Sensors | None
+    _known: KnownEvents | None
+    _lineage: tuple[Generation, ...]
     _dtype: np.dtype[Any]
 
 

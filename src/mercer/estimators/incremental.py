@@ -107,6 +107,11 @@ class IncrementalKernelPCA(Returning, Projector):
     stream_ : Stream
         The running sums.
 
+    See Also
+    --------
+    KernelPCA : All rows at once; exact.
+    mercer.approximations.RPCholesky : Landmarks for rows that are all there.
+
     Examples
     --------
     >>> import numpy as np

@@ -122,6 +122,13 @@ class KernelPCA(Returning, Projector):
     preimage_ : FittedPreimage
         The fitted pre-image, when ``preimage`` is set.
 
+    See Also
+    --------
+    PCA : The linear case, with axes that can be written down.
+    IncrementalKernelPCA : Rows that arrive in batches.
+    KernelPCADetector : Whether a row is like those of the fit.
+    mercer.sklearn.KernelPCA : scikit-learn's parameters and attributes.
+
     Examples
     --------
     >>> from sklearn.datasets import make_circles

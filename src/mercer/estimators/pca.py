@@ -79,6 +79,11 @@ class PCA(Projector):
     n_components_, residuals_, plan_, fit_
         As in `KernelPCA`.
 
+    See Also
+    --------
+    KernelPCA : Components that are curved.
+    mercer.diagnostics.n_components : How many components hold structure.
+
     Examples
     --------
     >>> import numpy as np
@@ -140,7 +145,7 @@ class PCA(Projector):
         return fit_kernel_pca(Task(Linear(), data.rows, asked, *own))
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows rebuilt from scores: mean + scores @ components_, of scores before they are whitened.
+        """Rows rebuilt from scores: ``mean_ + scores @ components_``, of scores before they are whitened.
 
         Parameters
         ----------

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.estimators.parameters import PreimageLike
+    from mercer.monitoring.alarm_rule import AlarmRule
+    from mercer.monitoring.events import Event
+    from mercer.monitoring.judge import LiveStream
     from mercer.monitoring.report import Monitoring
     from mercer.preprocessing.preparation import Preparation
 
@@ -38,6 +41,8 @@ ASKED = (
     "p_values",
     "contributions",
     "monitor",
+    "stream",
+    "events",
 )
 
 
@@ -199,6 +204,39 @@ class Prepared(Saving):
         """
         names = list(self.preparation.features)
         found: Monitoring = self._asked("monitor")(self.gappy_rows(X), time, names, top, explain)
+        return found
+
+    def stream(self, rule: AlarmRule | None = None, top: int = 3) -> LiveStream:
+        """Judge rows as the model takes them, when they arrive: push `gappy_rows` of raw ones.
+
+        Parameters
+        ----------
+        rule, top
+            As in `mercer.KernelPCADetector.stream`.
+
+        Returns
+        -------
+        stream : LiveStream
+        """
+        names = list(self.preparation.features)
+        found: LiveStream = self._asked("stream")(names, rule=rule, top=top)
+        return found
+
+    def events(self, X: Any, time: Any = None, rule: AlarmRule | None = None) -> list[Event]:
+        """The events in raw rows, with the names of the file.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+        time, rule
+            As in `mercer.KernelPCADetector.events`.
+
+        Returns
+        -------
+        events : list of Event
+        """
+        names = list(self.preparation.features)
+        found: list[Event] = self._asked("events")(self.gappy_rows(X), time, names, rule)
         return found
 
     def truncated(self, n_components: int | float, X: Any = None) -> Prepared:

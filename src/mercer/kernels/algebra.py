@@ -34,7 +34,14 @@ def operand(value: Any) -> Kernel:
 
 
 class Constant(Kernel):
-    """c, whatever the points: what ``k + 1.0`` adds."""
+    """c, whatever the points: what ``k + 1.0`` adds.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> Linear() + 1.0
+    Linear() + 1.0
+    """
 
     constraints: ClassVar[Constraints] = {"value": Number()}
 
@@ -77,7 +84,17 @@ class _Binary(Combined):
 
 
 class Sum(_Binary):
-    """k₁ + k₂: the maps side by side."""
+    """k₁ + k₂: the maps side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import RBF, Linear
+    >>> x = np.array([[1.0], [2.0]])
+    >>> k = RBF(gamma=1.0) + Linear()
+    >>> bool(np.all(k(x) == RBF(gamma=1.0)(x) + Linear()(x)))
+    True
+    """
 
     proof = "a sum of kernels is a kernel"
 
@@ -95,7 +112,14 @@ class Sum(_Binary):
 
 
 class Product(_Binary):
-    """k₁ · k₂: every feature of one map times every feature of the other (Schur)."""
+    """k₁ · k₂: every feature of one map times every feature of the other (Schur).
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF, Linear
+    >>> RBF(gamma=1.0) * Linear()
+    RBF(gamma=1.0) * Linear()
+    """
 
     proof = "a product (Schur) of kernels is a kernel"
 
@@ -107,7 +131,16 @@ class Product(_Binary):
 
 
 class Scale(Combined):
-    """c · k."""
+    """c · k.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> 0.5 * Linear()
+    0.5 * Linear()
+    >>> (0.5 * Linear()).factor
+    0.5
+    """
 
     proof = "a non-negative multiple of a kernel is a kernel"
     constraints: ClassVar[Constraints] = {"factor": Number()}
@@ -128,7 +161,14 @@ class Scale(Combined):
 
 
 class Power(Combined):
-    """k^p."""
+    """k^p.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> float((Linear() ** 3)([[2.0]], [[1.0]])[0, 0])
+    8.0
+    """
 
     proof = "a whole power is a product of kernels (Schur)"
     # Only then is a power of a kernel a kernel; 2.0 is whole.
@@ -146,7 +186,14 @@ class Power(Combined):
 
 
 class OnColumns(Combined):
-    """k(x[columns], x'[columns])."""
+    """k(x[columns], x'[columns]).
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF, Linear
+    >>> RBF(gamma=1.0).on([0, 1]) + Linear().on([2])
+    RBF(gamma=1.0).on([0, 1]) + Linear().on([2])
+    """
 
     proof = "choosing columns is a map of the points"
 
@@ -198,7 +245,14 @@ def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
 
 
 class Normalised(Combined):
-    """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0."""
+    """k(x, x') / √(k(x, x) k(x', x')), with 0 where k(x, x) = 0.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> float(Linear().normalised()([[3.0, 4.0]], [[30.0, 40.0]])[0, 0])
+    1.0
+    """
 
     proof = "scaling each φ(x) to length one leaves a dot product"
 

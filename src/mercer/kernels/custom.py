@@ -191,6 +191,14 @@ class GaussianProcess(Kernel):
     The noise of a ``WhiteKernel`` sits on the diagonal of the training matrix only, since it is a
     point's own and shared with no other. Rows that are transformed count as other points, the training
     rows among them: ``transform(X)`` differs from ``fit_transform(X)`` by that noise.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF as Theirs
+    >>> from mercer import KernelPCA
+    >>> model = KernelPCA(1, kernel=Theirs(2.0)).fit([[0.0], [1.0], [3.0]])
+    >>> model.kernel_
+    GaussianProcess(RBF(length_scale=2))
     """
 
     parallel: ClassVar[bool] = False
@@ -260,7 +268,16 @@ def _no_sparse(x: Rows) -> Rows:
 
 
 class Precomputed(Kernel):
-    """The rows are kernel values already: K at fit, k(x, training points) at transform."""
+    """The rows are kernel values already: K at fit, k(x, training points) at transform.
+
+    Examples
+    --------
+    >>> from mercer import KernelPCA
+    >>> K = [[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 2.0]]
+    >>> model = KernelPCA(1, kernel="precomputed").fit(K)
+    >>> model.transform([[2.0, 1.0, 0.0]]).shape
+    (1, 1)
+    """
 
     is_precomputed: ClassVar[bool] = True
 

@@ -44,6 +44,11 @@ class Polynomial(Kernel):
     coef0 : float, default=1.0
         θ; not negative for a valid kernel.
 
+    See Also
+    --------
+    Linear : Degree one.
+    Power : A whole power of any kernel.
+
     Examples
     --------
     >>> Polynomial(2)([[1.0, 2.0]], [[3.0, 4.0]])

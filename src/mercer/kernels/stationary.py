@@ -28,6 +28,13 @@ class RBF(Kernel):
     sigma : float, optional
         The width σ, instead of gamma.
 
+    See Also
+    --------
+    Laplacian : Rougher.
+    Matern : Between the two.
+    RationalQuadratic : All widths at once.
+    mercer.diagnostics.widths : Widths to try on given rows.
+
     Examples
     --------
     >>> RBF(sigma=1.0)([[0.0]], [[1.0]]).round(4)
@@ -87,7 +94,7 @@ class RBF(Kernel):
 
 
 class Laplacian(Kernel):
-    """exp(-γ Σ_d |x_d - x'_d|).
+    """exp(-γ ‖x - x'‖₁), with the sum of absolute differences for a distance.
 
     Parameters
     ----------

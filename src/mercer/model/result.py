@@ -139,7 +139,7 @@ class Fit(Printed):
 
     @property
     def orthogonality(self) -> float:
-        """Largest entry of |UᵀU - I|."""
+        """The largest absolute entry of UᵀU - I."""
         u = self.pairs.vectors
         return float(np.max(np.abs(u.T @ u - np.eye(u.shape[1])), initial=0.0))
 

@@ -78,9 +78,9 @@ SLICE_BYTES = 2**26
 class Agreement:
     """How far a graph is from its model, on n rows.
 
-    The difference of a score is measured against s_j = max(max_i |score_ij|, σ_j), the largest score of its
-    component on these rows and its standard deviation in the fit: ``max_rel`` is max_ij |Δ_ij|/s_j. That of
-    T², Q and the index is measured row by row, against the larger of the value and its limit.
+    The difference of a score is measured against ``s_j = max(max_i |score_ij|, σ_j)``, the largest score of
+    its component on these rows and its standard deviation in the fit: ``max_rel`` is ``max_ij |Δ_ij|/s_j``.
+    That of T², Q and the index is measured row by row, against the larger of the value and its limit.
 
     ``excess`` is the largest difference over what it may be: the tolerance, or, where the model's own numbers
     are not certain to that, ten times what rounding leaves open in them.

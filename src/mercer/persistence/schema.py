@@ -44,7 +44,10 @@ from mercer.model.result import Fit
 from mercer.model.space import FeatureMean, FeatureSpace
 from mercer.monitoring.contributions import Baselines
 from mercer.monitoring.lags import Dynamics
+from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.limits import Calibration, Limits, Rule
+from mercer.monitoring.lineage import Generation
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.annotations import check_of
@@ -108,10 +111,13 @@ BEYOND = (
     Dynamics,
     FittedPreimage,
     Gauge,
+    Generation,
+    KnownEvents,
     Limits,
     Neighbours,
     Quality,
     Rule,
+    Sensors,
     Stream,
 )
 OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, StreamCertificate, TileCache)
@@ -188,7 +194,17 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "_back", "_calibration", "dynamics_", "preimage_", "set_aside_"}
+SOMETIMES = {
+    *COMMON,
+    "_back",
+    "_calibration",
+    "_known",
+    "_lineage",
+    "_sensors",
+    "dynamics_",
+    "preimage_",
+    "set_aside_",
+}
 
 
 def of_estimator(kind: Any) -> Stored:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.public import public
+from mercer.monitoring.events import Event
 from mercer.plots import _axes
 from mercer.views import contributions as contributions_view
 from mercer.views import contributions_over_time as over_time_view
 from mercer.views import control_charts as charts_view
+from mercer.views import event_blame
 from mercer.views import monitoring as monitoring_view
 from mercer.views import spectrum as spectrum_view
 from mercer.views.classes import PALETTE
@@ -309,8 +311,8 @@ def contributions_over_time(
 
     Parameters
     ----------
-    detector : fitted KernelPCADetector, or Monitoring
-        A detector, which monitors `X`, or what its `monitor` gave.
+    detector : fitted KernelPCADetector, Monitoring or Event
+        A detector, which monitors `X`, what its `monitor` gave, or one event.
     X, time, names
         As in `mercer.plots.monitoring`.
     ax : matplotlib Axes, optional
@@ -331,7 +333,10 @@ def contributions_over_time(
     >>> ax.get_yticklabels()[0].get_text()
     'flow'
     """
-    view = over_time_view(seen_by(detector, X, time=time, names=names))
+    if isinstance(detector, Event):
+        view = event_blame(detector)
+    else:
+        view = over_time_view(seen_by(detector, X, time=time, names=names))
     ax = _axes.one(ax, width=8.0, height=1.2 + 0.3 * len(view.names))
     edges = np.arange(len(view.names) + 1) - 0.5
     mesh = ax.pcolormesh(view.time, edges, view.shares, cmap="Oranges", vmin=0.0)

@@ -9,6 +9,7 @@ import numpy as np
 from mercer.report.drawing import Frame, date_ticks, line, points, strokes
 from mercer.report.markup import Html, figure, folded, listed, paragraph, tag
 from mercer.views import contributions_over_time, monitoring
+from mercer.views.events import events_table
 from mercer.views.process import alarms_table, runs_table
 from mercer.views.wording import count, counted, number, short
 
@@ -35,6 +36,7 @@ def alarms(subject: Subject) -> list[Any]:
     explained = seen.contributions is not None
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
     parts: list[Any] = [
+        _events(seen),
         paragraph(f"Limits: {subject.fitted.limits}."),
         listed(runs_table(seen)) if seen.runs else None,
         _charts(view, seen),
@@ -42,6 +44,14 @@ def alarms(subject: Subject) -> list[Any]:
         _single(subject, seen, remarks),
     ]
     return [part for part in parts if part is not None]
+
+
+def _events(seen: Monitoring) -> Html | None:
+    """The events by the usual alarm rule: what a person looks for first."""
+    found = events_table(seen)
+    if not found.rows:
+        return paragraph("No event: never were 3 of 5 rows above the limit.") if seen.runs else None
+    return listed(found)
 
 
 def key_figures(subject: Subject) -> list[tuple[str, str, str]]:

@@ -13,6 +13,7 @@ Examples
 
 from mercer.views.base import Listing, View
 from mercer.views.classes import Classes
+from mercer.views.events import event_blame
 from mercer.views.leaders import (
     Contributions,
     ContributionsOverTime,
@@ -45,6 +46,7 @@ __all__ = [
     "contributions_over_time",
     "control_charts",
     "distances",
+    "event_blame",
     "images",
     "ladder",
     "levels",

@@ -1,0 +1,237 @@
+"""What a live monitor writes: lines of a table, one JSON line for an event, metrics for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mercer.app.files import replacing
+from mercer.app.monitor import DELIMITERS, _cell, _lines
+from mercer.app.outcome import plain
+from mercer.monitoring.alarms import in_words
+from mercer.monitoring.sensors import in_words as marks_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from http.server import HTTPServer
+
+    from mercer.monitoring.events import Event
+    from mercer.monitoring.judge import LiveStream
+    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.verdict import Verdict
+
+COLUMNS = ("T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "judged", "top")
+
+
+class Appended:
+    """A file that grows, and that is cut back to a known length before it goes on."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = None if path is None else Path(path)
+        self._file: Any = None
+        self._begin: int | None = None
+
+    def resume(self, length: int | None) -> None:
+        """Go on after so many bytes; None begins anew. What lies beyond will be written again."""
+        self._begin = length
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """While lines are written."""
+        if self._path is None:
+            yield
+            return
+        there = self._begin is not None and self._path.exists()
+        with self._path.open("r+b" if there else "wb") as self._file:
+            if there and self._begin is not None:
+                self._file.truncate(min(self._begin, os.fstat(self._file.fileno()).st_size))
+                self._file.seek(0, os.SEEK_END)
+            yield
+
+    def put(self, text: str) -> None:
+        """Add text."""
+        if self._file is not None:
+            self._file.write(text.encode())
+
+    def length(self) -> int | None:
+        """Bytes in the file, once they are on the disk."""
+        if self._file is None:
+            return None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return int(self._file.tell())
+
+
+class RowSink(Appended):
+    """The table, a line for each row: in a file, or handed over at once."""
+
+    limits: Limits
+
+    def __init__(
+        self,
+        path: str | None,
+        emit: Callable[[str], None] | None,
+        named: str,
+        *,
+        several: bool,
+        marks: bool,
+    ) -> None:
+        super().__init__(path)
+        self._emit, self._named, self._several, self._marks = emit, named, several, marks
+        self._delimiter = DELIMITERS.get(Path(path or "").suffix.lower(), ",")
+        self._label: str | None = None
+        self._lines: list[list[Any]] = []
+        self.known = False  # whether the line of names was written before
+
+    def resume(self, length: int | None) -> None:
+        """Go on below the line of names, if there is one."""
+        super().resume(length)
+        self.known = self.known or bool(length)
+
+    def write(
+        self, unit: str, verdict: Verdict, bad: str, label: str | None, stream: LiveStream
+    ) -> None:
+        """The line of a row, which waits for `flush`."""
+        if not self.known:
+            self._lines.append(self._head(label))
+            self.known = True
+        told = verdict, self.limits
+        row = [*([unit] if self._several else []), verdict.time, *map(_cell, _statistics(*told))]
+        if label is not None:
+            row.append(label)
+        if self._marks:
+            event = stream.current if verdict.state == "raised" else None
+            marks = marks_in_words(verdict.marks)
+            row += [
+                verdict.state,
+                event.number if event else "",
+                "; ".join(filter(None, (marks, bad))),
+            ]
+        self._lines.append(row)
+
+    def _head(self, label: str | None) -> list[str]:
+        return [
+            *(["unit"] if self._several else []),
+            self._named,
+            *COLUMNS,
+            *([] if label is None else ["label"]),
+            *(["state", "event", "marks"] if self._marks else []),
+        ]
+
+    def flush(self) -> None:
+        """Write what waits."""
+        text, self._lines = _lines(self._lines, self._delimiter), []
+        self.put(text)
+        if self._emit is not None:
+            self._emit(text)
+
+
+def _statistics(verdict: Verdict, limits: Limits) -> list[Any]:
+    numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
+    return [*numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)]
+
+
+class EventLog(Appended):
+    """One JSON line when an event is raised, and one when it is over."""
+
+    def write(self, unit: str, event: Event, status: str) -> None:
+        """The line of an event."""
+        self.put(json.dumps(plain({"unit": unit, "status": status, **event.to_dict()})) + "\n")
+
+
+# ── metrics ─────────────────────────────────────────────────────────────────
+HELP = {
+    "rows": "Rows that have arrived.",
+    "alarms": "Rows above the limit of the index.",
+    "unjudged": "Rows that lack a reading.",
+    "events": "Events that were raised.",
+    "late": "Rows older than the newest one.",
+    "repeated": "Rows with the time of the newest one.",
+    "missing": "Readings that are missing.",
+    "frozen": "Readings of sensors that stand still.",
+    "range": "Readings far out of the range of the training rows.",
+}
+
+
+def metrics_text(streams: dict[str, LiveStream]) -> str:
+    """Counters and gauges of each unit, in the text format of Prometheus."""
+    lines = []
+    for name, told in HELP.items():
+        lines += [f"# HELP mercer_{name}_total {told}", f"# TYPE mercer_{name}_total counter"]
+        lines += [
+            f"mercer_{name}_total{_labels(unit)} {stream.counts[name]}"
+            for unit, stream in streams.items()
+        ]
+    lines += [
+        "# HELP mercer_event_lasts Whether an event lasts.",
+        "# TYPE mercer_event_lasts gauge",
+    ]
+    for unit, stream in streams.items():
+        lines.append(f"mercer_event_lasts{_labels(unit)} {int(stream.current is not None)}")
+    lines += [
+        "# HELP mercer_drift_level Mean index in units of that at the fit.",
+        "# TYPE mercer_drift_level gauge",
+    ]
+    for unit, stream in streams.items():
+        lines.append(f"mercer_drift_level{_labels(unit)} {stream.drift().level!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _labels(unit: str) -> str:
+    told = unit.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{unit="{told}"}}'
+
+
+class Metrics:
+    """A file for the node exporter of Prometheus, or a port of this machine that answers with the text."""
+
+    def __init__(self, where: str | None) -> None:
+        port = where is not None and where.startswith(":")
+        self._path = None if where is None or port else Path(where)
+        self._port = int(where[1:]) if where is not None and port else None
+        self._text = b""
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """While rows arrive."""
+        if self._port is None:
+            yield
+            return
+        server = self._server(self._port)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    def write(self, streams: dict[str, LiveStream]) -> None:
+        """The metrics as they are now."""
+        if self._path is None and self._port is None:
+            return
+        self._text = metrics_text(streams).encode()
+        if self._path is not None:
+            with replacing(self._path) as file:
+                file.write(self._text)
+
+    def _server(self, port: int) -> HTTPServer:
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+        metrics = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.end_headers()
+                self.wfile.write(metrics._text)
+
+            def log_message(self, *args: Any) -> None:
+                """A scrape every few seconds is no news."""
+
+        return ThreadingHTTPServer(("127.0.0.1", port), Handler)

@@ -1,0 +1,129 @@
+"""`mercer monitor` of rows as they arrive: its options, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mercer._core.errors import MercerError
+from mercer.app.live import LiveRequest
+from mercer.app.monitor import named_by_time
+from mercer.cli.ending import ALARM, OK, refuse
+from mercer.cli.options import Read, flagged
+from mercer.monitoring.alarm_rule import AlarmRule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mercer.app.live import Watched
+    from mercer.cli.verb import Call
+
+LIVE = ("follow", "state", "events", "metrics", "marks")
+TEXTS = (None, "csv", "tsv")  # formats that are lines
+
+
+def _rule(value: Any) -> AlarmRule | None:
+    """`3/5,delay=2,deadband=0.1` as a rule."""
+    if isinstance(value, AlarmRule):
+        return value
+    first, *others = str(value).split(",")
+    n, _, m = first.partition("/")
+    try:
+        settings: dict[str, Any] = {"n": int(n), "m": int(m or n)}
+        for other in others:
+            name, _, number = other.strip().partition("=")
+            settings[name] = float(number) if name == "deadband" else int(number)
+        return AlarmRule(**settings)
+    except (ValueError, TypeError, MercerError):
+        return None
+
+
+def _metrics(value: Any) -> str | None:
+    """A file, or a port after a colon."""
+    text = str(value)
+    if text.startswith(":"):
+        return text if text[1:].isdigit() and int(text[1:]) < 2**16 else None
+    return text or None
+
+
+RULE = Read(
+    "rule",
+    "n/m with n at most m, then delay=, clear=, deadband= or shelve=, such as 3/5,clear=10",
+    _rule,
+)
+METRICS = Read("where", "a file, or a port such as :9108", _metrics)
+
+
+def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict[str, Any]) -> bool:
+    """Whether rows are judged as they arrive. A document and a chart need all of them."""
+    whole = chart is not None or call.as_json
+    asked = [f"--{name}" for name in LIVE if options.get(name)]
+    asked += ["--rule"] if flagged("rule") else []
+    if whole and (asked or len(data) > 1):
+        why = "--chart" if chart is not None else "--json"
+        what = asked[0] if asked else "several files"
+        refuse(
+            f"{why} needs all rows at once, and {what} judges them as they arrive: leave one out."
+        )
+    lines = call.reading.format in TEXTS
+    if (asked or len(data) > 1) and not lines:
+        refuse(
+            f"Rows that arrive are lines of text: --format {call.reading.format} can't be followed."
+        )
+    if "-" in data and len(data) > 1:
+        refuse("- is one stream: name files, or give - alone.")
+    return not whole and lines and (bool(asked) or len(data) > 1 or data == ("-",))
+
+
+def live(
+    call: Call, detector: str, data: tuple[str, ...], time: str | None, output: str | None
+) -> int:
+    """Judge rows until they end, or a signal asks for an end."""
+    name_by_time(call, time)
+    if call.reading.format == "tsv" and call.reading.delimiter is None:
+        call.reading = replace(call.reading, delimiter="\t")
+    table = None if output == "-" else output
+
+    def emit(text: str) -> None:
+        click.echo(text, nl=False)
+
+    given = {"model": detector, "data": data[0], "more": data[1:], "output": table}
+    asked = call.request(LiveRequest, **given, emit=emit if table is None else None)
+    found = call.run(asked).value
+    for line in summary(found):
+        call.say(line)
+    return ALARM if found.alarms and not found.stopped else OK
+
+
+def name_by_time(call: Call, time: str | None) -> None:
+    """The rows are named by their times; ids that mercer.toml or the environment name give way to them."""
+    if time is not None and not flagged("id"):
+        call.reading = replace(call.reading, id=None)
+    named_by_time(call, time)
+
+
+def summary(found: Watched) -> list[str]:
+    """What was seen of each unit, in a line."""
+    lines = []
+    for unit, seen in found.facts["units"].items():
+        where = f"{unit}: " if len(found.facts["units"]) > 1 else ""
+        parts = [f"{seen['rows']} rows, {seen['alarms']} alarms, {seen['events']} events"]
+        names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
+        parts += [f"{seen[name]} {WORDS[name]}" for name in names if seen[name]]
+        lines.append(where + "; ".join(parts) + ".")
+        if seen["drift"]["drifted"]:
+            lines.append(f"{where}the process has drifted: fit again to rows of today.")
+    return lines
+
+
+WORDS = {
+    "unjudged": "rows lack readings",
+    "late": "rows were late",
+    "repeated": "rows repeated a time",
+    "missing": "readings were missing",
+    "frozen": "readings were of frozen sensors",
+    "range": "readings were out of range",
+    "bad_lines": "lines were not rows",
+}

@@ -1,0 +1,94 @@
+"""What historians write beside and in place of readings: quality columns, "Bad", "No Data", "I/O Timeout"."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Texts that stand for a reading that is not there, in any case of letters, as plant historians export them.
+NO_READING = frozenset(
+    {
+        "bad",
+        "bad input",
+        "no data",
+        "nodata",
+        "i/o timeout",
+        "io timeout",
+        "comm fail",
+        "pt created",
+    }
+    | {
+        "calc failed",
+        "scan off",
+        "scan timeout",
+        "intf shut",
+        "not connect",
+        "out of serv",
+        "no sample",
+    }
+    | {
+        "configure",
+        "arc off-line",
+        "data error",
+        "bad data",
+        "bad quality",
+        "bad total",
+        "no result",
+    }
+    | {
+        "shutdown",
+        "under range",
+        "over range",
+        "#value!",
+        "error",
+        "[-11059] no good data for calculation",
+    }
+)
+GOOD = frozenset({"good", "ok", "g", "192", "0xc0", "true", "valid", "good, non-specific", ""})
+BAD = frozenset({"bad", "b", "uncertain", "u", "questionable", "false", "invalid", "stale"})
+# "flow.Quality", "flow [Status]", "flow_q", "Quality(flow)"
+SUFFIX = re.compile(
+    r"^(.+?)[\s._\-:/]*[\[(]?(?:quality|qual|status|confidence|q)[\])]?$", re.IGNORECASE
+)
+PREFIX = re.compile(r"^(?:quality|status)[\s._\-:/]*(?:of\s+)?[\[(]?(.+?)[\])]?$", re.IGNORECASE)
+VALUE = re.compile(r"[\s._\-:/]*[\[(]?value[\])]?$", re.IGNORECASE)
+
+
+def is_good(text: str) -> bool | None:
+    """Whether the text of a quality column, or of a reading, says that the reading counts; None of others.
+
+    OPC's quality is a number of eight bits whose upper two are 11 for good: 192 to 255.
+
+    >>> is_good("Good"), is_good("192"), is_good("No Data"), is_good("24"), is_good("bar")
+    (True, True, False, False, None)
+    """
+    word = text.strip().lower()
+    if word in GOOD:
+        return True
+    if word in NO_READING or word in BAD or word.startswith(("bad", "no data", "uncertain")):
+        return False
+    if word.isdigit() and len(word) <= 3:
+        return int(word) >= 192
+    return None
+
+
+def quality_columns(names: Sequence[str]) -> dict[int, int]:
+    """The position of a column of readings to that of the column of its quality.
+
+    >>> quality_columns(["time", "flow.Value", "flow.Quality", "heat", "heat [Status]", "q"])
+    {1: 2, 3: 4}
+    """
+    places = {name.strip().lower(): j for j, name in enumerate(names)}
+    places |= {VALUE.sub("", name.strip()).lower(): j for j, name in enumerate(names)}
+    found = {}
+    for j, name in enumerate(names):
+        for form in (SUFFIX, PREFIX):
+            match = form.match(name.strip())
+            of = None if match is None else places.get(match[1].strip().lower())
+            if of is not None and of != j:
+                found[of] = j
+                break
+    return found

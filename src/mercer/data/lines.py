@@ -1,0 +1,185 @@
+"""Lines as they are written: of a pipe, or of a file that grows, is cut back or is replaced by a new one."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mercer._core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PIECE = 2**16  # bytes read at a time: what waits to be judged stays small
+PAUSE = 0.2  # seconds between looks at a file that does not grow, or a pipe that is silent
+LONGEST = 2**20  # bytes of a line; a longer one is handed over in parts, which are no rows
+
+
+class Lines:
+    """Complete lines of a file or of the standard input, as soon as they are there.
+
+    Parameters
+    ----------
+    path : str
+        ``-`` is the standard input.
+    follow : bool
+        Whether a file is waited for when it has no more lines, and looked for anew when it is replaced.
+    at : dict, optional
+        Where an earlier reader has stopped, by its `place`.
+    """
+
+    def __init__(
+        self, path: str, *, follow: bool = False, at: dict[str, Any] | None = None
+    ) -> None:
+        self.path, self.follow, self.ended = path, follow, False
+        self._rest, self._offset, self._fresh = b"", 0, True
+        self._queue: list[tuple[Path, int]] = []  # rotated files to read to their ends first
+        self._fd: int | None = None
+        if path == "-":
+            self._fd = _standard_input()
+            if at is not None:
+                self._rest, self._fresh = at["rest"].encode("latin-1"), False
+        elif at is None and (Path(path).exists() or not follow):
+            self._open(Path(path), 0)
+        elif at is None:
+            pass  # it may be written later
+        else:
+            self._reopen(at)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where the lines that were handed over end: JSON can hold it."""
+        if self.path == "-":
+            return {"rest": self._rest.decode("latin-1")}
+        found = None if self._fd is None else os.fstat(self._fd)
+        inode = None if found is None else found.st_ino
+        return {"inode": inode, "offset": self._offset - len(self._rest)}
+
+    def read(self) -> tuple[list[str], bool]:
+        """The lines that are there now, and whether they are the first of a file; waits a little for some."""
+        fresh, piece = self._fresh, self._piece()
+        if piece:
+            self._fresh = False
+        if not piece and not self.ended:
+            return [], False
+        *whole, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > LONGEST or (self.ended and self._rest):
+            whole, self._rest = [*whole, self._rest], b""
+        return [line.decode("utf-8-sig", "replace").rstrip("\r") for line in whole], fresh
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self._fd is not None and self.path != "-":
+            os.close(self._fd)
+        self._fd = None
+
+    # ── how ─────────────────────────────────────────────────────────────────
+    def _piece(self) -> bytes:
+        if self.path == "-":
+            return self._of_pipe()
+        piece = b"" if self._fd is None else os.read(self._fd, PIECE)
+        self._offset += len(piece)
+        if piece:
+            return piece
+        if self._next():
+            return b""
+        if not self.follow:
+            self.ended = True
+        else:
+            time.sleep(PAUSE)
+        return b""
+
+    def _of_pipe(self) -> bytes:
+        if self._fd is None:  # a program put another stream in its place
+            piece: bytes = sys.stdin.buffer.read(PIECE)
+            self.ended = not piece
+            return piece
+        if os.name == "posix" and not select.select([self._fd], [], [], PAUSE)[0]:
+            return b""
+        piece = os.read(self._fd, PIECE)
+        self.ended = not piece
+        return piece
+
+    def _next(self) -> bool:
+        """At the end of a file: on to one that took its place, or to its beginning where it was cut back."""
+        if self._queue:
+            self._open(*self._queue.pop(0))
+            return True
+        if not self.follow or self._rest_of_rotation():
+            return False
+        path = Path(self.path)
+        try:
+            there = path.stat()
+        except OSError:  # between two files
+            return False
+        here = None if self._fd is None else os.fstat(self._fd)
+        if here is not None and (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
+            if there.st_size >= self._offset:
+                return False
+        elif self._rest:  # the last line of the old file had no end
+            return False
+        self._open(path, 0)
+        return True
+
+    def _rest_of_rotation(self) -> bool:
+        """Whether the old file has grown while it was looked at."""
+        return self._fd is not None and os.fstat(self._fd).st_size > self._offset
+
+    def _open(self, path: Path, offset: int) -> None:
+        self.close()
+        if path.is_dir():
+            msg = f"{str(path)!r} is a folder."
+            raise DataError.saying(msg, "Name a file of lines.")
+        try:
+            self._fd = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            msg = f"{str(path)!r} can't be read: {error.strerror}."
+            raise DataError.saying(msg, "Name a file that is there.") from error
+        self._offset, self._rest, self._fresh = (
+            os.lseek(self._fd, offset, os.SEEK_SET),
+            b"",
+            not offset,
+        )
+
+    def _reopen(self, at: dict[str, Any]) -> None:
+        """Where an earlier reader stopped: in this file, or in the one that was put aside since."""
+        path, offset = Path(self.path), int(at["offset"])
+        for old in (path, *rotated(path)):
+            with suppress(OSError):
+                found = old.stat()
+                if found.st_ino == at["inode"] and found.st_size >= offset:
+                    self._open(old, offset)
+                    self._queue = [] if old == path else [(path, 0)]
+                    return
+        self._open(path, 0)
+
+
+def _standard_input() -> int | None:
+    """The number of the standard input; None where it is a stream of Python's without one."""
+    if sys.stdin is None:
+        msg = "The path is -, the standard input, but that is closed."
+        raise DataError.saying(msg, "Pipe a file into it, or name one.")
+    try:
+        return sys.stdin.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+def rotated(path: Path) -> list[Path]:
+    """Files that a log rotation may have made of this one, the newest first: a.csv.1, a.csv-20260105, …"""
+    found = [
+        other for other in path.parent.glob(f"{path.name}[.-]*") if not other.name.endswith(".part")
+    ]
+
+    def changed(other: Path) -> float:
+        with suppress(OSError):
+            return other.stat().st_mtime
+        return 0.0
+
+    key: Callable[[Path], float] = changed
+    return sorted(found, key=key, reverse=True)

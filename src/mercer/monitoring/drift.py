@@ -1,0 +1,119 @@
+"""Slow change told from fault: how the levels of the index and of variables move while no event lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.monitoring.alarms import leading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+
+# Rows over which levels are averaged, with weights that fall exponentially.
+MEMORY = 500
+# And those before an event, which tell whether the process was on its way there or broke.
+BEFORE = 100
+# The level of the index, in units of that of rows held out at the fit, above which a process has drifted.
+# A mean over 500 rows of a process whose rows resemble each other for 30 is that of some 16 independent ones,
+# and within a quarter of the level at the fit in all but one of a hundred.
+DRIFTED = 1.5
+LIFTED = (
+    1.2  # and by how much the level over 500 rows is raised, at least, when a drift meets the limit
+)
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """Whether a process has left slowly what a model knows. Print it.
+
+    Attributes
+    ----------
+    level : float
+        The mean index of the last 500 rows or so that belong to no event, in units of that at the fit.
+    drifted : bool
+        Whether it is above 1.5, after 250 rows at least.
+    rows : int
+        Rows that were judged since the stream began.
+    shifts : tuple of (name, shift)
+        The variables that moved most, in standard deviations of the training rows.
+    """
+
+    level: float
+    drifted: bool
+    rows: int
+    shifts: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "No row was judged yet."
+        told = f"The index is {self.level:.2f} times what it was at the fit"
+        told += ": the process has drifted" if self.drifted else ": no drift"
+        moved = ", ".join(f"{name} by {shift:+.1f} spreads" for name, shift in self.shifts)
+        return f"{told}. Moved most: {moved}." if moved else f"{told}."
+
+
+class Drift:
+    """Exponentially weighted means of the index and of scaled rows, over rows that belong to no event."""
+
+    def __init__(
+        self, names: Sequence[str], usual: float | None, centre: Array, unit: Array
+    ) -> None:
+        self._names, self._usual = tuple(names), usual  # None: the first rows tell
+        self._centre, self._unit = centre, unit
+        self._mean, self._lately, self._rows = 0.0, 0.0, 0
+        self._where = np.zeros(len(centre))
+
+    def add(self, index: float, scaled: Array) -> None:
+        """The next row; what is above the limit counts as on it, so that no single row is a drift."""
+        self._rows += 1
+        weight = 1.0 / min(self._rows, MEMORY)
+        self._mean += weight * (min(index, 1.0) - self._mean)
+        self._lately += (min(index, 1.0) - self._lately) / min(self._rows, BEFORE)
+        off = np.clip((scaled - self._centre) / self._unit, -10.0, 10.0)
+        self._where += weight * (off - self._where)
+        if self._usual is None and self._rows == MEMORY:
+            self._usual = self._mean
+
+    @property
+    def level(self) -> float:
+        """The mean index, in units of that at the fit; 1 until that is known."""
+        return self._mean / self._usual if self._usual and self._rows else 1.0
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the level has left what is usual."""
+        return self._rows >= MEMORY // 2 and self.level > DRIFTED
+
+    @property
+    def rising(self) -> bool:
+        """Whether rows have been farther out than usual for long: a drift on its way to the limit.
+
+        A fault that takes a minute to develop lifts the last 100 rows, and hardly the last 500.
+        """
+        if not self._usual or self._rows < MEMORY // 2:
+            return False
+        return self._lately > DRIFTED * self._usual and self.level > LIFTED
+
+    def report(self) -> DriftReport:
+        """What is known so far."""
+        d = len(self._names)
+        where = self._where[:d]  # of lagged rows, the newest
+        moved = [name for name, _ in leading(np.abs(where), self._names, 3)]
+        shifts = tuple((name, float(where[self._names.index(name)])) for name in moved)
+        return DriftReport(self.level, self.drifted, self._rows, shifts)
+
+    def state(self) -> dict[str, Any]:
+        """What JSON can hold of it."""
+        own = {"mean": self._mean, "lately": self._lately, "rows": self._rows, "usual": self._usual}
+        return own | {"where": self._where.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._mean, self._lately = state["mean"], state["lately"]
+        self._rows, self._usual = state["rows"], state["usual"]
+        self._where = np.array(state["where"], dtype=np.float64)

@@ -1,0 +1,266 @@
+"""Events: alarms that belong together, with begin, end, severity, and the variables that led them when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.table import Table
+from mercer.monitoring.alarms import LEAST_SHARE, leading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+    from mercer.monitoring.library import Nearest
+
+Named = tuple[tuple[str, float], ...]
+# Stretches in which the blame of an event is kept. When there are more, two neighbours become one.
+STRETCHES = 48
+TOP = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Blame in one stretch of an event: the mean share of each variable over its alarms."""
+
+    begin: Any  # times of the first and the last alarm in it
+    end: Any
+    alarms: int
+    shares: Array  # (d,), summing to 1 where anything raises the statistic
+
+    def merged(self, other: Stretch) -> Stretch:
+        """One stretch of this one and the next."""
+        n = self.alarms + other.alarms
+        shares = (self.alarms * self.shares + other.alarms * other.shares) / n
+        return Stretch(self.begin, other.end, n, shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Alarms that belong together, by an alarm rule.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1 in a stream.
+    begin, end : time
+        Of its first and its last alarm; ``end`` is None while it lasts.
+    first, last : int
+        The rows of these, counted from 0.
+    raised : int
+        The row at which the alarm rule was met.
+    alarms, unjudged : int
+        Rows of it above the limit, and rows of it that could not be judged.
+    peak : float
+        The largest index, in units of its limit.
+    peak_time : time
+        When that was.
+    kind : "fault" or "drift"
+        Whether the statistics were normal until it began, or had been rising for long.
+    onset : tuple of (name, share)
+        The variables that led when it began: the share of the index that goes when one of them takes its
+        best normal value, in the first three alarms.
+    blame : tuple of Stretch
+        How blame moved from variable to variable.
+    signature : ndarray of shape (d,)
+        The mean over its alarms of ±√share, the sign that of the deviation: what events are compared by.
+    nearest : Nearest or None
+        The known event that is most like it.
+    shelved : bool
+        Whether it was recorded and not announced.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import AlarmRule, KernelPCADetector
+    >>> rng = np.random.default_rng(0)
+    >>> detector = KernelPCADetector().fit(rng.standard_normal((300, 3)))
+    >>> rows = rng.standard_normal((60, 3))
+    >>> rows[20:40, 1] += 12.0
+    >>> for event in detector.events(rows, names=["flow", "heat", "level"], rule=AlarmRule()):
+    ...     print(event)
+    event 1, fault: from 20 to 39 (20 rows, all alarms), severity high, began with heat
+    """
+
+    number: int
+    begin: Any
+    end: Any
+    first: int
+    last: int
+    raised: int
+    alarms: int
+    unjudged: int
+    peak: float
+    peak_time: Any
+    kind: str
+    onset: Named
+    blame: tuple[Stretch, ...]
+    signature: Array
+    names: tuple[str, ...]
+    nearest: Nearest | None = None
+    shelved: bool = False
+
+    @property
+    def rows(self) -> int:
+        """From the first alarm to the last."""
+        return self.last - self.first + 1
+
+    @property
+    def severity(self) -> str:
+        """Of the peak: "low" up to twice the limit, "medium" up to five times, "high" above."""
+        return severity(self.peak)
+
+    @property
+    def led(self) -> Named:
+        """The variables that led over the whole event, with their shares."""
+        return tuple(leading(self.mean_shares, self.names, TOP))
+
+    @property
+    def mean_shares(self) -> Array:  # (d,)
+        """The mean share of each variable over all alarms; zeros where nothing was explained."""
+        total = sum(stretch.alarms for stretch in self.blame)
+        parts = [stretch.alarms * stretch.shares for stretch in self.blame]
+        return np.sum(parts, axis=0) / total if total else np.zeros(len(self.names))
+
+    def moves(self) -> list[tuple[Any, str]]:
+        """When the lead passed to another variable: (time, name), the first at the beginning."""
+        found: list[tuple[Any, str]] = []
+        for stretch in self.blame:
+            if stretch.shares.max(initial=0.0) < LEAST_SHARE:
+                continue
+            name = self.names[int(np.argmax(stretch.shares))]
+            if not found or found[-1][1] != name:
+                found.append((stretch.begin, name))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON can hold it: one line of an event log."""
+        return {
+            "event": self.number,
+            "kind": self.kind,
+            "begin": as_told(self.begin),
+            "end": as_told(self.end),
+            "first_row": self.first,
+            "last_row": self.last,
+            "raised_row": self.raised,
+            "rows": self.rows,
+            "alarms": self.alarms,
+            "not_judged": self.unjudged,
+            "severity": self.severity,
+            "peak": self.peak if np.isfinite(self.peak) else None,
+            "peak_time": as_told(self.peak_time),
+            "began_with": [{"variable": n, "lowers_index_by": s} for n, s in self.onset],
+            "led": [{"variable": name, "share": share} for name, share in self.led],
+            "moves": [{"time": as_told(when), "variable": name} for when, name in self.moves()],
+            "nearest": None if self.nearest is None else self.nearest.to_dict(),
+            "shelved": self.shelved,
+        }
+
+    def __str__(self) -> str:
+        span = f"since {self.begin}" if self.end is None else f"from {self.begin} to {self.end}"
+        whole = "all" if self.alarms == self.rows else f"{self.alarms}"
+        rows = f"{self.rows} row{'s' * (self.rows > 1)}, {whole} alarms"
+        told = f"event {self.number}, {self.kind}: {span} ({rows})"
+        told += f", severity {self.severity}"
+        if self.onset:
+            told += f", began with {', '.join(name for name, _ in self.onset)}"
+        if self.nearest is not None:
+            told += f"; {self.nearest}"
+        return told + ("; shelved" if self.shelved else "")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two events beside each other. Print it.
+
+    Attributes
+    ----------
+    distance : float
+        0 for the same signature, 1 for events without a variable in common, up to √2 for opposite ones.
+    table : Table
+        The shares of each variable in either event, and their difference, the largest first.
+    """
+
+    distance: float
+    table: Table
+    of: tuple[str, str]
+
+    def __str__(self) -> str:
+        words = (
+            "much alike"
+            if self.distance < 0.35
+            else "unlike"
+            if self.distance > 0.7
+            else "partly alike"
+        )
+        return f"{self.of[0]}\n{self.of[1]}\ndistance {self.distance:.2f}: {words}\n\n{self.table}"
+
+
+def compare_events(a: Event, b: Event) -> Comparison:
+    """How two events of the same variables differ.
+
+    Parameters
+    ----------
+    a, b : Event
+
+    Returns
+    -------
+    comparison : Comparison
+    """
+    from mercer.monitoring.library import signature_distance
+
+    one, other = a.mean_shares, b.mean_shares
+    order = np.argsort(-np.abs(one - other), kind="stable")
+    columns: dict[str, Any] = {
+        "variable": [a.names[j] for j in order],
+        "first": one[order],
+        "second": other[order],
+        "difference": (other - one)[order],
+    }
+    return Comparison(
+        signature_distance(a.signature, b.signature), Table(columns), (str(a), str(b))
+    )
+
+
+# ── blame, in bounded memory ────────────────────────────────────────────────
+@dataclass
+class BlamePath:
+    """Shares of variables over an event of any length: when stretches are too many, they double in length."""
+
+    stretches: list[Stretch]
+    height: int = 1  # alarms of a stretch
+
+    def add(self, time: Any, shares: Array) -> None:
+        """The shares of the next alarm."""
+        fresh = Stretch(time, time, 1, shares)
+        if self.stretches and self.stretches[-1].alarms < self.height:
+            self.stretches[-1] = self.stretches[-1].merged(fresh)
+            return
+        if len(self.stretches) == STRETCHES:
+            pairs = zip(self.stretches[::2], self.stretches[1::2], strict=True)
+            self.stretches = [one.merged(other) for one, other in pairs]
+            self.height *= 2
+        self.stretches.append(fresh)
+
+
+def severity(peak: float) -> str:
+    """In words: "low" up to twice the limit, "medium" up to five times, "high" above."""
+    return "high" if peak > 5.0 else "medium" if peak > 2.0 else "low"
+
+
+def as_told(time: Any) -> Any:
+    """A time as JSON can hold it: a number, or a text."""
+    own = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
+    return own if own is None or isinstance(own, (int, float, str)) else str(own)
+
+
+def listed(events: Sequence[Event]) -> Table:
+    """Events as a table: a line each."""
+    told = [event.to_dict() for event in events]
+    names = ("event", "kind", "begin", "end", "rows", "alarms", "severity", "peak")
+    columns: dict[str, Any] = {name: [one[name] for one in told] for name in names}
+    columns["began_with"] = [", ".join(name for name, _ in event.onset) for event in events]
+    return Table(columns)

@@ -1,0 +1,375 @@
+"""Rows judged as they arrive: verdicts that are those of a file to the bit, marks, events, and a state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from mercer._core.errors import InputError, refuse
+from mercer.monitoring.alarms import gains, leading, shares
+from mercer.monitoring.clock import Clock
+from mercer.monitoring.contributions import has_slopes
+from mercer.monitoring.drift import Drift
+from mercer.monitoring.events import as_told
+from mercer.monitoring.partial import least_index
+from mercer.monitoring.sensors import Watch
+from mercer.monitoring.tracker import Judged, Tracker
+from mercer.monitoring.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+    from mercer.monitoring.alarm_rule import AlarmRule
+    from mercer.monitoring.contributions import Baselines
+    from mercer.monitoring.drift import DriftReport
+    from mercer.monitoring.events import Event
+    from mercer.monitoring.library import KnownEvents
+    from mercer.monitoring.sensors import Sensors
+
+STATE_VERSION = 1
+
+
+class Lagging(Protocol):
+    """Keeps as many rows as a lagged row needs."""
+
+    def push(self, row: Any, time: Any = None) -> Array | None:
+        """The lagged row that ends with this one; None where there is none."""
+        ...
+
+
+class Judging(Protocol):
+    """What a stream asks a fitted detector."""
+
+    gauge: Any
+    rule: Any
+    limits: Any
+    kernel: Any
+    offset: float
+    dtype: Any
+    calibration: Any
+
+    def scaled(self, rows: Array) -> Array: ...
+    def index(self, found: Any) -> Array: ...
+    def own(self, values: Array) -> Array: ...
+
+
+class LiveStream:
+    """Judges rows when they arrive. `KernelPCADetector.stream` makes one.
+
+    Memory is that of the model, of an alarm rule and of the event that lasts: it does not grow with the rows.
+    Nothing that a row may hold ends the stream.
+
+    Attributes
+    ----------
+    rows : int
+        Rows so far.
+    counts : dict of str to int
+        Rows that were alarms, not judged, late or repeated; events; readings that were missing, frozen or
+        out of range.
+    """
+
+    def __init__(
+        self,
+        judge: Judging,
+        baselines: Baselines,
+        *,
+        names: Sequence[str],
+        rule: AlarmRule,
+        top: int,
+        sensors: Sensors | None,
+        known: KnownEvents,
+        lagger: Lagging | None = None,
+        ways: Array | None = None,  # those of `gains`
+    ) -> None:
+        self._judge, self._baselines = judge, baselines
+        self._lagger, self._ways = lagger, ways
+        self.names, self.rule = tuple(names), rule
+        self._top = min(top, len(self.names)) if has_slopes(judge.kernel) else 0
+        self.limit = -judge.offset
+        self._watch, self._clock = Watch(sensors, len(self.names)), Clock()
+        self._tracker = Tracker(rule, self.names, self._gains, known)
+        calibration = judge.calibration
+        usual = None if calibration is None else float(np.mean(np.minimum(calibration.index, 1.0)))
+        unit = np.ones(baselines.rows.shape[1]) if baselines.unit is None else baselines.unit
+        self._drift = Drift(self.names, usual, baselines.rows.mean(axis=0), unit)
+        self.rows = 0
+        self._counts: Counter[str] = Counter()
+
+    # ── rows ────────────────────────────────────────────────────────────────
+    def push(self, row: Any, time: Any = None) -> Verdict:
+        """Judge the next row.
+
+        Parameters
+        ----------
+        row : array-like of shape (d,)
+            NaN, or None, where a reading is missing.
+        time : number, date or text, optional
+            When it was taken; its count otherwise.
+
+        Returns
+        -------
+        verdict : Verdict
+        """
+        return self.push_many([row], None if time is None else [time])[0]
+
+    def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
+        """Judge the next rows: the same verdicts as of one after the other, to the bit.
+
+        Parameters
+        ----------
+        rows : array-like of shape (b, d)
+        times : sequence of b times, optional
+
+        Returns
+        -------
+        verdicts : list of Verdict
+        """
+        x = self._read(rows)  # (b, d)
+        stamps = list(range(self.rows, self.rows + len(x))) if times is None else list(times)
+        if len(stamps) != len(x):
+            msg = f"times must have one entry for each of the {len(x)} rows; got {len(stamps)}."
+            raise InputError(msg)
+        marks = self._watch(x)
+        clocks = [self._clock(None if times is None else time) for time in stamps]
+        # Without times rows follow each other, whatever step the detector knows.
+        known = [None] * len(x) if times is None else stamps
+        lagged, place = self._lagged(x, known, clocks)  # (m, D), (b,)
+        scaled = self._judge.scaled(lagged) if len(lagged) else lagged
+        found = self._judge.gauge.steady(scaled)
+        index = self._judge.index(found)
+        out = []
+        for i, (time, late) in enumerate(zip(stamps, clocks, strict=True)):
+            at = int(place[i])
+            told = (
+                (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
+                if at >= 0
+                else None
+            )
+            own = tuple((k, self.names[j]) for k in marks for j in np.flatnonzero(marks[k][i]))
+            out.append(self._verdict(x[i], time, told, (*own, (late, "")) if late else own))
+        return out
+
+    def close(self) -> list[Event]:
+        """End the event that lasts, since there are no more rows.
+
+        Returns
+        -------
+        events : list of Event
+        """
+        return self._tracker.close()
+
+    # ── what is known ───────────────────────────────────────────────────────
+    @property
+    def current(self) -> Event | None:
+        """The event that lasts."""
+        return self._tracker.current
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows, alarms, events, and marks of each kind there were."""
+        sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
+        own = {name: self._counts[name] for name in ("alarms", "unjudged")}
+        return {
+            "rows": self.rows,
+            **own,
+            "events": self._tracker.count,
+            **self._clock.counts,
+            **sensors,
+        }
+
+    def sensor_counts(self) -> dict[str, dict[str, int]]:
+        """Rows in which each sensor was missing, frozen or out of range, of those that ever were."""
+        found = self._watch.counts.items()
+        return {
+            name: {kind: int(n[j]) for kind, n in found if n[j]}
+            for j, name in enumerate(self.names)
+            if any(n[j] for _, n in found)
+        }
+
+    def drift(self) -> DriftReport:
+        """Whether the process has left slowly what the model knows.
+
+        Returns
+        -------
+        report : DriftReport
+        """
+        return self._drift.report()
+
+    def shelve(self, rows: int, variable: str | None = None) -> None:
+        """Record events, and don't announce them, for so many rows.
+
+        Parameters
+        ----------
+        rows : int
+        variable : str, optional
+            Only events that begin with this one.
+        """
+        if variable is not None and variable not in self.names:
+            refuse("variable", variable, f"one of {', '.join(self.names)}", repr(variable))
+        self._tracker.shelve(self.rows, int(rows), variable or "")
+
+    # ── state ───────────────────────────────────────────────────────────────
+    def state(self) -> dict[str, Any]:
+        """Everything but the model, as JSON can hold it; `restore` goes on from there.
+
+        Returns
+        -------
+        state : dict
+        """
+        own = {name: part.state() for name, part in self._parts.items()}
+        past = None if self._lagger is None else lagger_state(self._lagger)
+        told = {
+            "version": STATE_VERSION,
+            "names": list(self.names),
+            "limits": self._marks_of_model(),
+        }
+        return told | {"rows": self.rows, "counts": dict(self._counts), "past": past} | own
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state, as if the stream had never stopped.
+
+        Parameters
+        ----------
+        state : dict
+            Of a stream of the same model.
+        """
+        same = (STATE_VERSION, list(self.names), self._marks_of_model())
+        if (state.get("version"), state.get("names"), state.get("limits")) != same:
+            msg = (
+                "state must be that of a stream of the same model; its version, variables or limits differ. "
+                "Begin a new state, or use the model that wrote it."
+            )
+            raise InputError(msg)
+        for name, part in self._parts.items():
+            part.restore(state[name])
+        self.rows, self._counts = state["rows"], Counter(state["counts"])
+        if self._lagger is not None:
+            restore_lagger(self._lagger, state["past"])
+
+    def _marks_of_model(self) -> list[float]:
+        """What tells one model from another: its limits, which no two fits share."""
+        limits = self._judge.limits
+        return [float(limits.t2), float(limits.q), self.limit]
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """What has a memory of its own."""
+        names = ("watch", "clock", "tracker", "drift")
+        return {name: getattr(self, f"_{name}") for name in names}
+
+    # ── how ─────────────────────────────────────────────────────────────────
+    def _read(self, rows: Any) -> Array:  # (b, d), NaN where cells are missing
+        """Rows as a file of them would be read: in the precision of the fit, no number infinite."""
+        try:
+            x = np.asarray(rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            x = np.array([[_number(cell) for cell in row] for row in rows], dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != len(self.names):
+            must_be = f"rows of {len(self.names)} readings, {', '.join(self.names[:5])}, …"
+            refuse("row", x.shape, must_be, f"shape {x.shape}")
+        with np.errstate(over="ignore"):
+            return np.nan_to_num(x.astype(self._judge.dtype), nan=np.nan)
+
+    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Array]:
+        """The rows that can be judged, (m, D), and the place among them of each, or -1."""
+        if self._lagger is None:
+            judged = ~np.isnan(x).any(axis=1)
+            return x[judged], np.where(judged, np.cumsum(judged) - 1, -1)
+        found: list[Array] = []
+        place = np.full(len(x), -1)
+        for i, (row, time) in enumerate(zip(x, stamps, strict=True)):
+            if clocks[i] in ("late", "repeated"):
+                continue
+            lagged = self._lagger.push(row, time)
+            if lagged is not None:
+                place[i] = len(found)
+                found.append(lagged)
+        width = self._baselines.rows.shape[1]
+        return np.array(found) if found else np.empty((0, width), x.dtype), place
+
+    def _verdict(
+        self, row: Array, time: Any, told: Any, marks: tuple[tuple[str, str], ...]
+    ) -> Verdict:
+        judged, nan = told is not None, float("nan")
+        t2, q, index, scaled = told or (nan, nan, nan, None)
+        alarm = judged and not index <= self.limit  # what is no number is not normal
+        at_least = index if judged else self._at_least(row)
+        exceeds, ratio = alarm or at_least > self.limit, at_least / self.limit
+        shown = self._explained(scaled) if alarm and self._top else (None, None)
+        top = () if shown[0] is None else leading(shares(shown[0]), self.names, self._top)
+        kept = scaled if exceeds else None
+        seen = Judged(self.rows, as_told(time), exceeds, judged, ratio, kept, *shown)
+        state, began, ended = self._tracked(seen, marks)
+        if judged and state != "raised":
+            self._drift.add(ratio, scaled)  # type: ignore[arg-type]  # judged rows have one
+        self._counts["alarms"] += int(exceeds)
+        self._counts["unjudged"] += int(not judged)
+        self.rows += 1
+        own = (self.rows - 1, time, t2, q, index, self.limit, alarm, judged, at_least)
+        return Verdict(*own, tuple(top), marks, state, began, ended)
+
+    def _tracked(
+        self, seen: Judged, marks: tuple[tuple[str, str], ...]
+    ) -> tuple[str, Event | None, Event | None]:
+        """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
+        if any(kind in ("late", "repeated") for kind, _ in marks):
+            return self._tracker.standing, None, None
+        state, event = self._tracker(seen, "drift" if self._drift.rising else "fault")
+        if event is None:
+            return state, None, None
+        return (state, event, None) if event.end is None else (state, None, event)
+
+    def _at_least(self, row: Array) -> float:
+        """What a row with missing cells has at least; nothing is known of lagged rows."""
+        if self._lagger is not None:
+            return float("nan")
+        absent = np.isnan(row)
+        filled = self._judge.scaled(np.where(absent, 0.0, row)[None].astype(row.dtype))[0]
+        return least_index(self._index, self._baselines, np.where(absent, np.nan, filled))
+
+    def _index(self, x: Array) -> Array:
+        return self._judge.index(self._judge.gauge.steady(x))
+
+    def _gains(self, x: Array) -> Array:  # (b, D) -> (b, d)
+        judge = self._judge
+        return gains(lambda y: judge.index(judge.gauge(y)), self._baselines, x, self._ways)
+
+    def _explained(self, scaled: Any) -> tuple[Array, Array]:  # (D,) -> (d,), (d,)
+        """Contributions to the index of a row, and how far each variable lies from normal."""
+        judge, one = self._judge, scaled[None]
+        found, _ = self._baselines.explain_within_reach(
+            judge.gauge, judge.limits, one, judge.rule.statistic
+        )
+        off = one - self._baselines(one)
+        d = len(self.names)  # columns of lagged rows are summed for each sensor
+        return judge.own(found).reshape(-1, d).sum(axis=0), off[0, :d]
+
+
+def _number(cell: Any) -> float:
+    """A reading; NaN for what is not a number, such as the "Bad" of a historian."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+# ── lagged rows in a state ──────────────────────────────────────────────────
+def lagger_state(lagger: Any) -> dict[str, Any]:
+    """The rows that it keeps, as JSON can hold them."""
+    mean = None if lagger.mean is None else np.asarray(lagger.mean).tolist()
+    return {
+        "past": [np.asarray(row).tolist() for row in lagger.past],
+        "mean": mean,
+        "time": lagger.time,
+    }
+
+
+def restore_lagger(lagger: Any, state: dict[str, Any]) -> None:
+    """Put them back."""
+    lagger.past.clear()
+    lagger.past.extend(np.array(row) for row in state["past"])
+    lagger.mean = None if state["mean"] is None else np.array(state["mean"])
+    lagger.time = state["time"]

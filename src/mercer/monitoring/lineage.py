@@ -1,0 +1,56 @@
+"""Where a model comes from: each time that it was updated, on what, why, and which model it was before."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.statistics import Gauge
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One update of a detector.
+
+    Attributes
+    ----------
+    made : str
+        When, in UTC.
+    parent : str
+        The `fingerprint` of the detector that it was made from.
+    rows, learned : int
+        Rows that it was given, and those of them that were normal enough to be learned.
+    memory : int
+        Rows that count: older ones are forgotten.
+    why : str
+        As it was given.
+    """
+
+    made: str
+    parent: str
+    rows: int
+    learned: int
+    memory: int
+    why: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.made}: {self.learned} of {self.rows} rows learned, {self.memory} rows count"
+        return f"{told}, from {self.parent}" + (f" ({self.why})" if self.why else "")
+
+
+def fingerprint(gauge: Gauge, limits: Limits) -> str:
+    """Twelve digits that tell one fitted detector from another.
+
+    They are those of its axes and limits, whatever file it lies in.
+    """
+    digest = hashlib.sha256()
+    projection = gauge.space.projection
+    for array in (projection.coef, projection.offset, gauge.variances):
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    digest.update(np.array([limits.t2, limits.q, limits.index], dtype="<f8").tobytes())
+    return digest.hexdigest()[:12]

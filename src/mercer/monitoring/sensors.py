@@ -1,0 +1,150 @@
+"""What sensors do by themselves: cells that are missing, readings that stand still or leave all range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from mercer.engine.moments import BLOCK_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.engine.base import Engine
+
+# A sensor is frozen when it repeats itself for longer than this many times the longest such stretch of the
+# training rows, and no less than FEWEST rows. An analyser that reports every tenth row is not frozen between.
+TIMES, FEWEST = 3.0, 10
+KINDS = ("missing", "frozen", "range")
+
+
+@dataclass(frozen=True, repr=False)
+class Sensors:
+    """What each sensor did in the training rows."""
+
+    low: Annotated[Array, "d"]
+    high: Annotated[Array, "d"]
+    still: Annotated[Array, "d"]  # rows of the longest stretch of equal readings
+
+    @classmethod
+    def of(cls, engine: Engine[Any], rows: Rows) -> Sensors:  # (n, d)
+        """The ranges and the longest stretches of these rows, wherever they are."""
+        seen = engine.fold(rows, _Stretches.of, height=BLOCK_ROWS)
+        return cls(seen.low, seen.high, seen.longest.astype(np.float64))
+
+    @property
+    def patience(self) -> Array:  # (d,)
+        """Equal readings after which a sensor is frozen; never for one that always stood still."""
+        rows = np.maximum(TIMES * self.still, FEWEST)
+        return np.where(self.high > self.low, rows, np.inf)
+
+    def outside(self, rows: Array) -> Flags:  # (b, d) -> (b, d)
+        """Readings beyond the training range by more than its width; NaN is in any range."""
+        width = self.high - self.low
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray((rows < self.low - width) | (rows > self.high + width))
+
+
+@dataclass(frozen=True, repr=False)
+class _Stretches:
+    """Ranges and stretches of equal readings in neighbouring rows: parts that merge."""
+
+    low: Array
+    high: Array
+    longest: Indices
+    head: Indices  # rows at the beginning that are all the same
+    tail: Indices  # and at the end
+    first: Array
+    last: Array
+    n: int
+
+    @classmethod
+    def of(cls, rows: Array, place: slice) -> _Stretches:
+        del place
+        n = len(rows)
+        length = np.ones(rows.shape[1], dtype=np.intp)
+        longest, head = length.copy(), np.zeros(rows.shape[1], dtype=np.intp)
+        for i, same in enumerate(rows[1:] == rows[:-1], start=1):
+            head[(head == 0) & ~same] = i
+            length = np.where(same, length + 1, 1)
+            np.maximum(longest, length, out=longest)
+        head[head == 0] = n
+        edges = rows[0].astype(np.float64), rows[-1].astype(np.float64)
+        low, high = (np.asarray(f(rows, axis=0), dtype=np.float64) for f in (np.min, np.max))
+        return cls(low, high, longest, head, length, *edges, n)
+
+    def merged(self, other: _Stretches) -> _Stretches:
+        joins = self.last == other.first
+        across = np.where(joins, self.tail + other.head, 0)
+        return _Stretches(
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            np.maximum(np.maximum(self.longest, other.longest), across),
+            np.where(joins & (self.head == self.n), self.n + other.head, self.head),
+            np.where(joins & (other.tail == other.n), other.n + self.tail, other.tail),
+            self.first,
+            other.last,
+            self.n + other.n,
+        )
+
+
+class Watch:
+    """Sensors as rows arrive: which cells of each row are missing, frozen or out of range, and counts.
+
+    Parameters
+    ----------
+    sensors : Sensors or None
+        None where the model is older than this: missing cells alone are marked.
+    d : int
+        The number of sensors.
+    """
+
+    def __init__(self, sensors: Sensors | None, d: int) -> None:
+        self._sensors, self._d = sensors, d
+        self._last = np.full(d, np.nan)
+        self._length = np.zeros(d, dtype=np.intp)
+        self.counts = {kind: np.zeros(d, dtype=np.intp) for kind in KINDS}  # rows of each sensor
+
+    def __call__(self, rows: Array) -> dict[str, Flags]:  # (b, d) -> (b, d) each
+        """The marks of the next rows. A missing cell neither ends nor lengthens a stretch."""
+        missing = np.isnan(rows)
+        found = {"missing": missing}
+        if self._sensors is not None:
+            found["frozen"] = self._frozen(rows, missing)
+            found["range"] = self._sensors.outside(rows)
+        for kind, flags in found.items():
+            self.counts[kind] += flags.sum(axis=0)
+        return found
+
+    def _frozen(self, rows: Array, missing: Flags) -> Flags:
+        assert self._sensors is not None
+        patience, out = self._sensors.patience, np.zeros(rows.shape, dtype=bool)
+        for i, (row, absent) in enumerate(zip(rows, missing, strict=True)):
+            grown = np.where(row == self._last, self._length + 1, 1)
+            self._length = np.where(absent, self._length, grown)
+            self._last = np.where(absent, self._last, row)
+            out[i] = (self._length > patience) & ~absent
+        return out
+
+    # ── state ───────────────────────────────────────────────────────────────
+    def state(self) -> dict[str, Any]:
+        """What JSON can hold of it."""
+        last = [None if np.isnan(value) else float(value) for value in self._last]
+        counts = {kind: found.tolist() for kind, found in self.counts.items()}
+        return {"last": last, "length": self._length.tolist(), "counts": counts}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._last = np.array([np.nan if v is None else v for v in state["last"]], dtype=np.float64)
+        self._length = np.array(state["length"], dtype=np.intp)
+        self.counts = {kind: np.array(n, dtype=np.intp) for kind, n in state["counts"].items()}
+
+
+def in_words(marks: Sequence[tuple[str, str]]) -> str:
+    """'frozen: level; missing: flow, heat'."""
+    kinds = dict.fromkeys(kind for kind, _ in marks)
+    parts = [(kind, ", ".join(name for k, name in marks if k == kind and name)) for kind in kinds]
+    return "; ".join(f"{kind}: {names}" if names else kind for kind, names in parts)

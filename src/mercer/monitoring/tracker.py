@@ -1,0 +1,263 @@
+"""From verdicts on rows to events: where one begins and ends, what led it, and all of that as a state."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.monitoring.alarm_rule import Switch
+from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, Run, beginning, leading, shares
+from mercer.monitoring.events import TOP, BlamePath, Event, Stretch
+from mercer.monitoring.library import signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mercer._core.types import Array
+    from mercer.monitoring.alarm_rule import AlarmRule
+    from mercer.monitoring.library import KnownEvents
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A row as the alarm logic sees it."""
+
+    row: int
+    time: Any
+    alarm: bool
+    judged: bool
+    index: float  # in units of its limit
+    scaled: Array | None = None  # (d,), of alarms
+    contributions: Array | None = None  # (d,), of alarms that were explained
+    deviation: Array | None = None  # (d,), from the normal row that it was explained from
+
+
+@dataclass
+class _Open:
+    """An event that lasts: what is known of it so far, in bounded memory."""
+
+    number: int
+    raised: int
+    kind: str
+    first: Judged
+    last: Judged
+    peak: Judged
+    alarms: int = 0
+    unjudged: int = 0
+    waiting: int = 0  # rows not judged since the last alarm
+    onset_rows: list[Array] = field(default_factory=list)
+    onset_contributions: list[Array] = field(default_factory=list)
+    path: BlamePath = field(default_factory=lambda: BlamePath([]))
+    signature: Array | None = None  # sum over alarms
+    onset: tuple[tuple[str, float], ...] = ()
+    shelved: bool = False
+
+    def add(self, row: Judged) -> None:
+        if not row.alarm:
+            self.waiting += not row.judged
+            return
+        self.unjudged += self.waiting + (not row.judged)
+        self.waiting, self.alarms, self.last = 0, self.alarms + 1, row
+        if row.index > self.peak.index:
+            self.peak = row
+        if row.scaled is not None and len(self.onset_rows) < FIRST_ALARMS:
+            self.onset_rows.append(row.scaled)
+        if row.contributions is None:
+            return
+        if np.any(row.contributions > 0.0) and len(self.onset_contributions) < FIRST_ALARMS:
+            self.onset_contributions.append(row.contributions)
+        self.path.add(row.time, shares(row.contributions))
+        assert row.deviation is not None
+        own = signature(row.contributions, row.deviation)
+        self.signature = own if self.signature is None else self.signature + own
+
+
+class Tracker:
+    """Makes events of rows that were judged.
+
+    Parameters
+    ----------
+    rule : AlarmRule
+    names : sequence of str
+        Of the variables.
+    gains : callable
+        Scaled rows (b, d) to the share of each one's index that goes with one variable, (b, d).
+    known : KnownEvents
+    """
+
+    def __init__(
+        self,
+        rule: AlarmRule,
+        names: Sequence[str],
+        gains: Callable[[Array], Array],
+        known: KnownEvents,
+    ) -> None:
+        self.rule, self.known = rule, known
+        self._names, self._gains = tuple(names), gains
+        self._switch = Switch(rule)
+        self._recent: deque[Judged] = deque(maxlen=rule.m + rule.delay)
+        self._open: _Open | None = None
+        self._shelved: dict[str, int] = {}  # variable, "" for all, to the row until which
+        self.standing, self.count = "normal", 0
+
+    def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None]:
+        """The state after the next row, and the event that began or ended with it.
+
+        ``kind`` is what an event that begins here is called.
+        """
+        was = self._switch.raised
+        if row.judged or row.alarm:
+            self.standing = self._switch(row.alarm, row.index)
+        if self._open is None:
+            self._recent.append(row)
+        else:
+            self._open.add(row)
+        if self._switch.raised and not was:
+            return self.standing, self._begin(row.row, kind)
+        if was and not self._switch.raised:
+            return self.standing, self._end()
+        return self.standing, None
+
+    def close(self) -> list[Event]:
+        """The event that still lasts, ended: there are no more rows."""
+        return [] if self._open is None else [self._end()]
+
+    def shelve(self, row: int, rows: int, variable: str = "") -> None:
+        """Don't announce events that begin with a variable, or any, for so many rows."""
+        self._shelved[variable] = row + rows
+
+    @property
+    def current(self) -> Event | None:
+        """The event that lasts."""
+        return None if self._open is None else self._event(end=None)
+
+    # ── how ─────────────────────────────────────────────────────────────────
+    def _begin(self, at: int, kind: str) -> Event:
+        """An event begins with the first alarm of those that met the rule."""
+        self.count += 1
+        rows = list(self._recent)
+        first = next(row for row in rows if row.alarm)
+        self._open = _Open(self.count, at, kind, first, first, first)
+        for row in rows[rows.index(first) :]:
+            self._open.add(row)
+        self._recent.clear()
+        self._open.onset = self._onset()
+        leads = self._open.onset[0][0] if self._open.onset else ""
+        until = max(self._shelved.get(name, -1) for name in {"", leads})
+        self._open.shelved = at < until
+        return self._event(end=None)
+
+    def _end(self) -> Event:
+        assert self._open is not None
+        self._open.onset = self._onset()
+        event = self._event(end=self._open.last.time)
+        if self.rule.shelve and event.onset:
+            self.shelve(event.last, self.rule.shelve + 1, event.onset[0][0])
+        self._open = None
+        return event
+
+    def _event(self, end: Any) -> Event:
+        own = self._open
+        assert own is not None
+        d = len(self._names)
+        mean = np.zeros(d) if own.signature is None else own.signature / own.alarms
+        return Event(
+            own.number,
+            own.first.time,
+            end,
+            own.first.row,
+            own.last.row,
+            own.raised,
+            own.alarms,
+            own.unjudged,
+            float(own.peak.index),
+            own.peak.time,
+            own.kind,
+            own.onset,
+            tuple(own.path.stretches),
+            mean,
+            self._names,
+            self.known.nearest(mean),
+            own.shelved,
+        )
+
+    def _onset(self) -> tuple[tuple[str, float], ...]:
+        """What led in the first alarms: variables with at least half of the largest gain."""
+        own = self._open
+        assert own is not None
+        gain: Any = np.zeros(len(self._names))
+        if own.onset_rows:
+            gain = self._gains(np.stack(own.onset_rows)).mean(axis=0)
+        if gain.max() < LEAST_GAIN and own.onset_contributions:
+            told = np.stack(own.onset_contributions)
+            gain = beginning(
+                Run(0, len(told) - 1, len(told), 0), told, np.arange(len(told), dtype=np.float64)
+            )
+        named = leading(gain, self._names, TOP)
+        return tuple((name, share) for name, share in named if share >= 0.5 * named[0][1])
+
+    # ── state ───────────────────────────────────────────────────────────────
+    def state(self) -> dict[str, Any]:
+        """What JSON can hold of it: floats read back to the same bits."""
+        return {
+            "switch": self._switch.state(),
+            "recent": [_row_state(row) for row in self._recent],
+            "open": None if self._open is None else _open_state(self._open),
+            "shelved": self._shelved,
+            "standing": self.standing,
+            "count": self.count,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._switch.restore(state["switch"])
+        self._recent.clear()
+        self._recent.extend(_row_of(row) for row in state["recent"])
+        self._open = None if state["open"] is None else _open_of(state["open"])
+        self._shelved = dict(state["shelved"])
+        self.standing, self.count = state["standing"], state["count"]
+
+
+# ── rows and events as JSON can hold them ───────────────────────────────────
+ARRAYS = ("scaled", "contributions", "deviation")
+
+
+def _listed(values: Any) -> Any:
+    return None if values is None else np.asarray(values).tolist()
+
+
+def _array(values: Any) -> Any:
+    return None if values is None else np.array(values, dtype=np.float64)
+
+
+def _row_state(row: Judged) -> dict[str, Any]:
+    return vars(row) | {name: _listed(getattr(row, name)) for name in ARRAYS}
+
+
+def _row_of(state: dict[str, Any]) -> Judged:
+    return Judged(**(state | {name: _array(state[name]) for name in ARRAYS}))
+
+
+def _open_state(own: _Open) -> dict[str, Any]:
+    rows = {name: _row_state(getattr(own, name)) for name in ("first", "last", "peak")}
+    arrays = {
+        name: [*map(_listed, getattr(own, name))] for name in ("onset_rows", "onset_contributions")
+    }
+    stretches = [vars(one) | {"shares": _listed(one.shares)} for one in own.path.stretches]
+    path = {"stretches": stretches, "height": own.path.height}
+    return vars(own) | rows | arrays | {"path": path, "signature": _listed(own.signature)}
+
+
+def _open_of(state: dict[str, Any]) -> _Open:
+    rows = {name: _row_of(state[name]) for name in ("first", "last", "peak")}
+    arrays = {name: [*map(_array, state[name])] for name in ("onset_rows", "onset_contributions")}
+    stretches = [
+        Stretch(**(s | {"shares": _array(s["shares"])})) for s in state["path"]["stretches"]
+    ]
+    path = BlamePath(stretches, state["path"]["height"])
+    onset = tuple((name, share) for name, share in state["onset"])
+    found = {"path": path, "signature": _array(state["signature"]), "onset": onset}
+    return replace(_Open(**(state | rows | arrays | found)))

@@ -1,0 +1,67 @@
+"""What a stream says of one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mercer.monitoring.sensors import in_words
+
+if TYPE_CHECKING:
+    from mercer.monitoring.events import Event
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Verdict:
+    """What a stream says of one row.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 0.
+    time : as it was given; the count where none was
+    t2, q, index : float
+        NaN for a row that lacks cells.
+    limit : float
+        Of the index.
+    alarm : bool
+        Whether the index is above its limit.
+    judged : bool
+        Whether all cells are there.
+    at_least : float
+        The index; of a row that lacks cells the one that it has at least, whatever normal values they hold.
+    top : tuple of (name, share)
+        The variables behind an alarm.
+    marks : tuple of (kind, name)
+        What is wrong with the row: "missing", "frozen", "range" with the sensor; "late", "repeated",
+        "clock put back" with "".
+    state : "normal", "pending" or "raised"
+        By the alarm rule.
+    began, ended : Event or None
+        An event that was raised at this row, or that is over with it.
+    """
+
+    row: int
+    time: Any
+    t2: float
+    q: float
+    index: float
+    limit: float
+    alarm: bool
+    judged: bool
+    at_least: float
+    top: tuple[tuple[str, float], ...]
+    marks: tuple[tuple[str, str], ...]
+    state: str
+    began: Event | None = None
+    ended: Event | None = None
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the row is above the limit for certain, missing cells or not."""
+        return self.alarm or self.at_least > self.limit
+
+    def __str__(self) -> str:
+        what = "alarm" if self.exceeds else "normal" if self.judged else "not judged"
+        told = f"{self.time}: {what}, index {self.at_least:.3g} ({self.state})"
+        return f"{told}; {in_words(self.marks)}" if self.marks else told

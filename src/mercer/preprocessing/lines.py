@@ -1,0 +1,281 @@
+"""Lines of a CSV as rows of a model, one at a time, as historians write them. No line ends the stream."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import DataError, MercerError, refuse_data
+from mercer.data.columns import hint, listed
+from mercer.data.csv.numbers import is_missing, is_number
+from mercer.data.csv.sniff import DELIMITERS
+from mercer.data.historian import is_good, quality_columns
+from mercer.data.table import Chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer._core.types import Array
+    from mercer.data.table import Reading
+    from mercer.preprocessing.preparation import Preparation
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """Rows of some lines as the model takes them, their times and labels, and what is wrong with a line."""
+
+    rows: Array  # (b, d), NaN where a cell is missing, bad or not a number
+    times: list[Any]
+    labels: list[str] | None
+    bad: list[str]  # (b,) why a line has no row, or nothing
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the columns of a model stand in a line."""
+
+    names: tuple[str, ...]  # all of the header, or x0, x1, …
+    delimiter: str
+    header: bool
+    numbers: tuple[int, ...]
+    words: tuple[int, ...]
+    id: int | None
+    label: int | None
+    quality: dict[int, int] = field(
+        default_factory=dict
+    )  # the column of readings to that of its quality
+
+
+class LineReader:
+    """Reads lines by the names in their header, which may come again after a file was replaced.
+
+    Parameters
+    ----------
+    preparation : Preparation
+        What the model makes of a row.
+    reading : Reading
+        How lines are written. What is not given is guessed from the first line.
+    """
+
+    def __init__(self, preparation: Preparation, reading: Reading, source: str) -> None:
+        self._preparation, self._reading, self._source = preparation, reading, source
+        self.layout: Layout | None = None
+        self.head: str | None = None  # the line that the layout is read off
+        self.notes: list[str] = []
+        self._skip = reading.skip_rows
+        self._units = False  # whether the next line may be one of units
+        self._fresh = True  # whether it is the first of a file
+
+    def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
+        """The rows of the next lines; ``fresh`` where they are the first of a file."""
+        if fresh:
+            self._skip, self._fresh = self._reading.skip_rows, True
+        records = [fields for line in lines if (fields := self._fields(line)) is not None]
+        if self.layout is None:
+            return Arrived(np.empty((0, len(self._preparation.features))), [], None, [])
+        return self._rows(records)
+
+    def go_on(self, head: str | None) -> None:
+        """Read lines as below this line of names."""
+        if head is not None:
+            self.layout, self.head = self._layout(head), head
+
+    # ── lines ───────────────────────────────────────────────────────────────
+    def _is_other_head(self, line: str) -> bool:
+        """Whether a new file begins with names in another order, or with others beside them."""
+        assert self.layout is not None
+        known = set(self._preparation.numbers)
+        return self.layout.header and known <= {
+            c.strip() for c in split(line, self.layout.delimiter)
+        }
+
+    def _fields(self, line: str) -> list[str] | None:
+        """The fields of a line that is a row; None for blank lines, comments, names and units."""
+        if self._skip:
+            self._skip -= 1
+            return None
+        comment = self._reading.comment
+        if not line.strip() or (comment is not None and line.startswith(comment)):
+            return None
+        fresh, self._fresh = self._fresh, False
+        if self.layout is None or (fresh and self._is_other_head(line)):
+            self.go_on(line)
+            if self.layout is not None and self.layout.header:
+                self._units = self._reading.units_row is not False
+                return None
+        assert self.layout is not None
+        fields = split(line, self.layout.delimiter)
+        if self.layout.header and tuple(cell.strip() for cell in fields) == self.layout.names:
+            self._units = self._reading.units_row is not False
+            return None  # the names once more
+        units, self._units = self._units, False
+        if units and self.layout.header and self._is_units(fields):
+            self._note(f"a line of units is left out: {listed([f for f in fields if f.strip()])}")
+            return None
+        return fields
+
+    def _is_units(self, fields: list[str]) -> bool:
+        """Whether words stand in place of all readings, and none of them says that there is no reading."""
+        assert self.layout is not None
+        if self._reading.units_row or len(fields) != len(self.layout.names):
+            return bool(self._reading.units_row)
+        cells = [fields[j] for j in self.layout.numbers]
+        words = [cell for cell in cells if not self._missing(cell)]
+        return bool(words) and not any(
+            self._is_number(cell) or is_good(cell) is False for cell in words
+        )
+
+    def _layout(self, line: str) -> Layout:
+        wanted = [*self._preparation.numbers, *(name for name, _ in self._preparation.categories)]
+        delimiter = self._reading.delimiter or _delimiter(line, wanted)
+        cells = [cell.strip() for cell in split(line, delimiter)]
+        header = self._reading.header
+        if header is None:
+            header = not all(self._is_number(cell) or self._missing(cell) for cell in cells)
+        names = cells if header else [f"x{j}" for j in range(len(cells))]
+        id_, label = (self._beside(names, name) for name in ("id", "label"))
+        places = self._places(names, wanted, {id_, label}, named=header)
+        p = len(self._preparation.numbers)
+        found = quality_columns(names) if header else {}
+        quality = {j: found[j] for j in places if j in found}
+        if quality:
+            self._note(f"{len(quality)} columns of quality say which readings count")
+        beside = (id_, label, quality)
+        return Layout(
+            tuple(names), delimiter, header, tuple(places[:p]), tuple(places[p:]), *beside
+        )
+
+    def _beside(self, names: list[str], what: str) -> int | None:
+        asked, trained = getattr(self._reading, what), getattr(self._preparation, what)
+        if asked is not None and asked not in names:
+            refuse_data(
+                f"{self._source} has no column {asked!r}, which was to be its {what}.",
+                hint(asked, names),
+                parameter=what,
+                value=asked,
+            )
+        name = asked or (trained if trained in names else None)
+        return None if name is None else names.index(name)
+
+    def _places(
+        self, names: list[str], wanted: list[str], beside: set[int | None], *, named: bool
+    ) -> list[int]:
+        if all(name in names for name in wanted):
+            return [names.index(name) for name in wanted]
+        free = [j for j in range(len(names)) if j not in beside]
+        numbered = all(name[:1] == "x" and name[1:].isdigit() for name in wanted)
+        if (
+            (not named or numbered)
+            and len(free) == len(wanted)
+            and not self._preparation.categories
+        ):
+            self._note("columns are matched by position: names are missing")
+            return free
+        absent = [name for name in wanted if name not in names]
+        noun = "column" if len(absent) == 1 else "columns"
+        msg = f"{self._source} lacks the {noun} {listed(absent)}, which the model needs."
+        remedy = hint(absent[0], names) if named else "Begin with a line of names."
+        raise DataError.saying(msg, remedy, parameter="X", value=absent[0])
+
+    # ── rows ────────────────────────────────────────────────────────────────
+    def _rows(self, records: list[list[str]]) -> Arrived:
+        layout, p = self.layout, len(self._preparation.numbers)
+        assert layout is not None
+        rows = np.full((len(records), len(self._preparation.features)), np.nan)
+        bad = [""] * len(records)
+        whole = [i for i, fields in enumerate(records) if len(fields) == len(layout.names)]
+        for i in set(range(len(records))) - set(whole):
+            bad[i] = f"{len(records[i])} fields in place of {len(layout.names)}"
+        numbers = np.empty((len(whole), p))
+        for k, i in enumerate(whole):
+            numbers[k] = [self._reading_of(records[i], j) for j in layout.numbers]
+        if self._reading.dtype is not None:
+            with np.errstate(over="ignore"):
+                numbers = numbers.astype(self._reading.dtype)
+        if layout.words:
+            self._with_words(rows, bad, whole, numbers, records)
+        elif whole:
+            rows[whole] = self._prepared(Chunk(0, numbers, {}))
+        times = [_cell(fields, layout.id) for fields in records]
+        labels = None if layout.label is None else [_cell(f, layout.label) or "" for f in records]
+        return Arrived(rows, times, labels, bad)
+
+    def _with_words(
+        self, rows: Array, bad: list[str], whole: list[int], numbers: Array, records: Any
+    ) -> None:
+        """Rows with columns of words, one by one: one that holds a new word is no row of the model."""
+        assert self.layout is not None
+        columns = list(zip(self._preparation.categories, self.layout.words, strict=True))
+        for k, i in enumerate(whole):
+            words = {
+                name: np.array([records[i][j].strip() or None], dtype=object)
+                for (name, _), j in columns
+            }
+            try:
+                rows[i] = self._prepared(Chunk(0, numbers[k : k + 1], words))[0]
+            except MercerError as error:
+                bad[i] = str(error).partition(".")[0]
+
+    def _prepared(self, chunk: Chunk) -> Array:
+        """Coded, filled and scaled; what is too large to be scaled is the largest number there is."""
+        own = self._preparation
+        rows = own.scaled(own.filled(own.coded(chunk)))
+        return np.where(np.isnan(rows), np.nan, np.nan_to_num(rows))
+
+    def _reading_of(self, fields: list[str], j: int) -> float:
+        """A reading; NaN where it is missing, of bad quality or a word such as No Data."""
+        assert self.layout is not None
+        quality = self.layout.quality.get(j)
+        if quality is not None and is_good(fields[quality]) is False:
+            return np.nan
+        cell = fields[j]
+        if self._missing(cell):
+            return np.nan
+        try:
+            return float(self._pointed(cell)) if self._is_number(cell) else np.nan
+        except ValueError:
+            return np.nan
+
+    def _is_number(self, cell: str) -> bool:
+        return is_number(self._pointed(cell))
+
+    def _missing(self, cell: str) -> bool:
+        return is_missing(cell, frozenset(self._reading.na_values))
+
+    def _pointed(self, cell: str) -> str:
+        """With a decimal point, where the comma is not what parts the fields."""
+        apart = self.layout is not None and self.layout.delimiter != ","
+        comma = self._reading.decimal == "," or (apart and "," in cell and "." not in cell)
+        return cell.replace(",", ".") if comma else cell
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """The fields of one line; a quote that is never closed ends with the line."""
+    if '"' not in line:
+        return [cell.strip() for cell in line.split(delimiter)]
+    try:
+        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=delimiter != " "), [])
+    except csv.Error:
+        return [line]
+
+
+def _delimiter(line: str, wanted: Sequence[str]) -> str:
+    """The one that gives most of the names that are wanted, or most fields."""
+    known = set(wanted)
+
+    def merit(mark: str) -> tuple[int, int]:
+        cells = [cell.strip() for cell in split(line, mark)]
+        return sum(cell in known for cell in cells), len(cells)
+
+    return max(DELIMITERS, key=merit)
+
+
+def _cell(fields: list[str], j: int | None) -> Any:
+    return fields[j].strip() if j is not None and j < len(fields) else None

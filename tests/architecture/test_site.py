@@ -1,0 +1,61 @@
+"""The reference lists every public name, and every estimator knows its page."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import mercer
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+MODULES = [
+    "mercer",
+    "mercer.errors",
+    *(f"mercer.{name}" for name in mercer.__all__ if inspect.ismodule(getattr(mercer, name))),
+]
+PUBLIC = [
+    (module, name)
+    for module in dict.fromkeys(MODULES)
+    for name in importlib.import_module(module).__all__
+    if name != "__version__"
+    and not inspect.ismodule(getattr(importlib.import_module(module), name))
+]
+
+
+def listed(module):
+    """The names on the page of a module."""
+    page = "estimators.rst" if module == "mercer" else f"{module.removeprefix('mercer.')}"
+    found = next(REFERENCE.glob(f"{page.removesuffix('.rst')}.*"))
+    return set(re.findall(r"^   (\w+)$", found.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in PUBLIC))
+def test_the_reference_has_every_public_name_and_no_other(module):
+    assert listed(module) == {name for home, name in PUBLIC if home == module}
+
+
+ESTIMATORS = [
+    getattr(importlib.import_module(module), name)
+    for module, name in PUBLIC
+    if inspect.isclass(getattr(importlib.import_module(module), name))
+    and issubclass(getattr(importlib.import_module(module), name), BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
+def test_the_html_repr_links_to_a_page_of_the_reference(cls, monkeypatch):
+    monkeypatch.setenv("MERCER_DOCS", "https://example.org/docs/")
+    link = re.search(r'href="(https://example\.org/docs/reference/[^"#]+)', cls()._repr_html_())[1]
+    module, _, name = link.rpartition("/")[2].removesuffix(".html").rpartition(".")
+    assert getattr(importlib.import_module(module), name) is cls
+    assert (module, name) in PUBLIC
+
+
+def test_without_a_site_there_is_no_link(monkeypatch, tmp_path):
+    monkeypatch.delenv("MERCER_DOCS", raising=False)
+    monkeypatch.setattr("mercer.estimators.documented.BUILT", tmp_path)
+    assert mercer.KernelPCA()._get_doc_link() == ""
+    assert "Documentation for" not in mercer.KernelPCA()._repr_html_()

@@ -1,0 +1,297 @@
+"""`mercer monitor` of rows as they arrive: the table of a file, through pipes, rotations and bad lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import pytest
+
+from markets.commands import good, run
+from mercer import app, load
+from mercer.app.live import LiveRequest
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("live")
+    normal, faulty = folder / "normal.csv", folder / "faulty.csv"
+    good("demo", "--process", normal, faulty)
+    good("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lines(plant):
+    return (plant / "faulty.csv").read_text().splitlines(keepends=True)
+
+
+@pytest.fixture(scope="module")
+def table(plant):
+    """What the file as a whole gives."""
+    return run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
+
+
+def told(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def in_thread(**request):
+    """A request that runs until it is stopped, and its outcome."""
+    stop, found = threading.Event(), []
+    asked = LiveRequest(**request, stop=stop)
+    thread = threading.Thread(target=lambda: found.append(app.run(asked)))
+    thread.start()
+
+    def end():
+        stop.set()
+        thread.join()
+        return found[0]
+
+    return end
+
+
+def until(condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.02)
+    pytest.fail("it never happened")
+
+
+# ── files that grow ─────────────────────────────────────────────────────────
+def test_a_file_that_grows_rotates_and_is_cut_back_gives_the_same_table(
+    plant, lines, table, tmp_path
+):
+    data, out = tmp_path / "rows.csv", []
+    data.write_text("".join(lines[:50]))
+    end = in_thread(model=str(plant / "d.mercer"), data=str(data), follow=True, emit=out.append)
+
+    def rows():
+        return "".join(out).count("\n")
+
+    until(lambda: rows() == 50)
+    with data.open("a") as file:
+        file.write("".join(lines[50:90]) + lines[90][:12])  # half a line
+    until(lambda: rows() == 90)
+    with data.open("a") as file:
+        file.write(lines[90][12:])
+    until(lambda: rows() == 91)
+    data.rename(tmp_path / "rows.csv.1")
+    with (tmp_path / "rows.csv.1").open("a") as file:  # the writer has not noticed yet
+        file.write("".join(lines[91:100]))
+    data.write_text(lines[0] + "".join(lines[100:150]))
+    until(lambda: rows() == 150)
+    data.write_text("")  # cut back
+    time.sleep(0.5)
+    data.write_text(lines[0] + "".join(lines[150:]))
+    until(lambda: rows() == len(lines))
+    assert end().value.stopped
+    assert "".join(out) == table
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_stop_and_a_start_lose_and_repeat_nothing(plant, lines, table, tmp_path, rotated):
+    """Stopped in the middle of an event, killed between an output and its state, rotated meanwhile."""
+    data, events, out, state = (tmp_path / name for name in ("r.csv", "e.jsonl", "o.csv", "s.json"))
+    whole = tmp_path / "whole.jsonl"
+    model = plant / "d.mercer"
+    run("monitor", model, plant / "faulty.csv", "--events", whole, "--state", tmp_path / "w", "-q")
+    data.write_text("".join(lines[:231]))
+    args = ("monitor", model, data, "--state", state, "--events", events, "-o", out, "-q")
+    assert run(*args).exit_code == 4
+    with events.open("a") as file:  # what was written, and no state knows of
+        file.write('{"event": 1, "status": "ended"}\n')
+    with out.open("a") as file:
+        file.write("2026-01-05T09:50,1,2\n")
+    if rotated:
+        data.rename(tmp_path / "r.csv.1")
+        with (tmp_path / "r.csv.1").open("a") as file:
+            file.write("".join(lines[231:240]))
+        data.write_text(lines[0] + "".join(lines[240:]))
+    else:
+        data.write_text("".join(lines))
+    assert run(*args).exit_code == 4
+    assert run(*args).exit_code == 4  # nothing new
+    assert out.read_text() == table
+    assert [e | {"unit": ""} for e in told(events)] == [e | {"unit": ""} for e in told(whole)]
+    assert [(e["event"], e["status"]) for e in told(events)] == [
+        (1, "raised"),
+        (1, "ended"),
+        (2, "raised"),
+    ]
+
+
+def test_sigterm_ends_with_a_state_and_a_pipe_goes_on(plant, lines, tmp_path):
+    state, events = tmp_path / "s.json", tmp_path / "e.jsonl"
+    command = [sys.executable, "-m", "mercer", "monitor", str(plant / "d.mercer"), "-"]
+    command += ["--state", str(state), "--events", str(events), "-q"]
+    found = []
+    for part in (lines[:230], lines[230:]):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdin.write("".join(part).encode())
+            process.stdin.flush()
+            got = [process.stdout.readline() for _ in part]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            found += [*got, *process.stdout.readlines()]
+    assert len(found) == len(lines)
+    assert (
+        b"".join(found).decode()
+        == run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
+    )
+    assert [(e["event"], e["status"]) for e in told(events)] == [
+        (1, "raised"),
+        (1, "ended"),
+        (2, "raised"),
+    ]
+
+
+# ── lines as plants write them ──────────────────────────────────────────────
+def test_bad_lines_are_marked_and_end_nothing(plant, lines):
+    names = lines[0].strip()
+    spoilt = [
+        names,
+        lines[1].strip(),
+        "2026-01-05T06:01,Bad,60,2,1.2,30",
+        "2026-01-05T06:02,No Data,I/O Timeout,2,1.2,30",
+        "2026-01-05T06:03,10,60",
+        '2026-01-05T06:04,"never closed,1,2,3,4',
+        "",
+        names,
+        "\x00\xff garbage \N{SNOWMAN}",
+        "2026-01-05T06:06,1e999,60,2,1.2,30",
+        lines[2].strip(),
+        lines[2].strip(),
+    ]
+    result = run("monitor", plant / "d.mercer", "-", "--marks", input="\n".join(spoilt))
+    rows = [line.split(",") for line in result.stdout.splitlines()]
+    judged = [row[8] for row in rows[1:]]
+    assert len(rows) == 1 + 9
+    assert judged == ["1", "0", "0", "0", "0", "0", "1", "1", "1"]  # 1e999 is far out
+    assert "missing: flow" in result.stdout
+    assert "3 fields in place of 6" in result.stdout
+    assert "repeated" in result.stdout
+    assert "3 lines were not rows" in result.stderr
+
+
+def test_quality_columns_and_units_of_a_historian(plant, lines):
+    names = lines[0].strip().split(",")
+    head = ["time", *(part for n in names[1:] for part in (f"{n}.Value", f"{n}.Quality"))]
+    model = plant / "h.mercer"
+    good("fit", plant / "normal.csv", "--id", "time", "--model", "detector", "-o", model)
+    cells = [line.strip().split(",") for line in lines[1:6]]
+    head = ["time", *(part for n in names[1:] for part in (n, f"{n}.Quality"))]
+    rows = [[c[0], *(part for v in c[1:] for part in (v, "Good"))] for c in cells]
+    rows[2][2] = "Bad"
+    rows[3][4] = "24"
+    units = ["", *(part for _ in names[1:] for part in ("bar", ""))]
+    text = "\n".join(";".join(row) for row in [head, units, *rows])
+    result = run("monitor", model, "-", "--marks", input=text)
+    table = [line.split(",") for line in result.stdout.splitlines()]
+    assert [row[8] for row in table[1:]] == ["1", "1", "0", "0", "1"]
+    assert [row[-1] for row in table[3:5]] == ["missing: flow", "missing: temperature"]
+    assert "5 columns of quality" in result.stderr
+    assert "line of units" in result.stderr
+    plain = run("monitor", model, "-", "-q", input="".join(lines[:6])).stdout.splitlines()
+    assert table[1][:-3] == plain[1].split(",")
+
+
+def test_several_units_in_one_call(plant, tmp_path, table):
+    events, metrics = tmp_path / "e.jsonl", tmp_path / "m.prom"
+    args = (plant / "faulty.csv", plant / "normal.csv", "--events", events, "--metrics", metrics)
+    result = run("monitor", plant / "d.mercer", *args)
+    assert result.exit_code == 4
+    rows = result.stdout.splitlines()
+    assert rows[0] == "unit," + table.splitlines()[0]
+    own = [row.partition(",")[2] for row in rows if row.startswith(("faulty,", "unit,"))]
+    assert own == table.splitlines()
+    assert {e["unit"] for e in told(events)} == {"faulty"}
+    assert [e["status"] for e in told(events)] == ["raised", "ended"] * 2  # there are no more rows
+    assert 'mercer_rows_total{unit="faulty"} 360' in metrics.read_text()
+    assert 'mercer_rows_total{unit="normal"} 300' in metrics.read_text()
+
+
+def test_metrics_of_a_port(plant, monkeypatch):
+    import socket
+
+    from mercer.app import live
+
+    monkeypatch.setattr(live, "SAVE_SECONDS", 0.01)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    request = {"model": str(plant / "d.mercer"), "data": str(plant / "faulty.csv")}
+    end = in_thread(**request, follow=True, metrics=f":{port}")
+
+    def text():
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
+
+    until(lambda: 'mercer_rows_total{unit="faulty"} 360' in text())
+    assert 'mercer_event_lasts{unit="faulty"} 1' in text()
+    end()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("none.csv", "--follow", "--json"), 2, "--json needs all rows at once"),
+        (("faulty.csv", "--rule", "6/5"), 2, "n at most m"),
+        (("faulty.csv", "--metrics", ":no"), 2, "a port such as :9108"),
+        (("faulty.csv", "--state", "faulty.csv"), 2, "is the file that is read"),
+        (("faulty.csv", "--state", "d.mercer"), 2, "is the file that is read"),
+        (("faulty.csv", "--events", "one", "--state", "one"), 2, "two of these are one file"),
+        (("faulty.csv", "-", "--marks"), 2, "- is one stream"),
+        (("none.csv", "--state", "s.json"), 3, "none.csv"),
+        (("faulty.csv", "--state", "normal.csv"), 3, "not JSON"),
+    ],
+)
+def test_what_can_not_be_meant_is_said_in_a_line(plant, args, code, words, monkeypatch):
+    monkeypatch.chdir(plant)
+    result = run("monitor", "d.mercer", *args)
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not os.path.exists("s.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no row to judge"),
+        ("time,flow,temperature,pressure,level,power\n", "no row to judge"),
+        ("time,flow\n1,2\n", "lacks the columns"),
+        ("time,flow,temperature,pressure,level,power\n1,,,,,\n", "None of 1 rows"),
+    ],
+)
+def test_input_without_a_row_to_judge(plant, text, words):
+    result = run("monitor", plant / "d.mercer", "-", input=text)
+    assert result.exit_code == 3
+    assert words in result.stderr
+
+
+# ── retraining ──────────────────────────────────────────────────────────────
+def test_a_detector_is_taught_a_drift_and_a_fault_by_name(plant, lines, tmp_path):
+    newer, knows, fault = (tmp_path / name for name in ("n.mercer", "k.mercer", "fault.csv"))
+    told = good("retrain", plant / "d.mercer", plant / "normal.csv", "-o", newer, "--why", "May")
+    assert "300 of 300 rows learned" in told.stderr
+    assert "they agree on" in told.stderr
+    assert load(newer).model.lineage_[0].why == "May"
+    fault.write_text(lines[0] + "".join(lines[240:300]))
+    good("retrain", plant / "d.mercer", fault, "--event", "flow sensor", "-o", knows)
+    seen = run("monitor", knows, plant / "faulty.csv", "--marks")
+    assert "like 'flow sensor' (distance 0." in seen.stderr
+    assert "unlike any known, nearest 'flow sensor'" in seen.stderr
+    same = run("retrain", newer, plant / "normal.csv", "-o", newer)
+    assert same.exit_code == 2
+    assert "there to go back to" in same.stderr

@@ -1,0 +1,137 @@
+"""A detector that follows a drift: as good as a fit to the new rows, and no fault becomes normal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import IncrementalKernelPCA, KernelPCADetector, load
+from mercer.monitoring.shadow import ShadowStream
+
+MIX = np.random.default_rng(99).standard_normal((3, 8))
+
+
+def plant(n, seed, begin=0.0, end=0.0):
+    """Slow causes behind eight sensors, of which the third drifts and the seventh goes half as far."""
+    rng = np.random.default_rng(seed)
+    shocks = rng.standard_normal((n + 50, 3))
+    causes = np.zeros((n + 50, 3))
+    for i in range(1, n + 50):
+        causes[i] = 0.8 * causes[i - 1] + 0.6 * shocks[i]
+    rows = causes[50:] @ MIX + 0.3 * rng.standard_normal((n, 8))
+    along = np.linspace(begin, end, n)
+    rows[:, 2] += along
+    rows[:, 6] += 0.5 * along
+    return rows
+
+
+@pytest.fixture(scope="module")
+def old():
+    return KernelPCADetector().fit(plant(1000, 1))
+
+
+@pytest.fixture(scope="module")
+def drift():
+    return plant(2000, 2, 0.0, 4.0)
+
+
+@pytest.fixture(scope="module")
+def new(old, drift):
+    return old.updated(drift, memory=600, why="sensor 3 drifts")
+
+
+def alarms(detector, rows):
+    return float(np.mean(detector.predict(rows) == -1))
+
+
+def test_across_a_drift_false_alarms_stay_and_faults_are_seen(old, new):
+    after = plant(1500, 3, 4.0, 4.0)
+    fault = after + 2.5 * np.eye(8)[4]
+    refit = KernelPCADetector().fit(plant(600, 4, 4.0, 4.0))
+    assert alarms(old, after) > 0.9  # to it, all that has drifted is a fault
+    assert alarms(new, after) < 0.03
+    assert alarms(new, fault) > alarms(refit, fault) - 0.1
+    assert alarms(refit, fault) > 0.5
+
+
+def test_without_a_drift_an_update_changes_little(old):
+    again = old.updated(plant(1000, 5), memory=1000)
+    rows = plant(1000, 6)
+    assert alarms(again, rows) < 0.03
+    assert np.mean(again.predict(rows) == old.predict(rows)) > 0.97
+
+
+def test_a_fault_is_not_learned(old):
+    rows = plant(600, 7)
+    rows[200:400, 4] += 30.0
+    fault = plant(200, 8)
+    fault[:, 4] += 30.0
+    again = old.updated(rows, memory=600)
+    assert again.lineage_[-1].learned == 400
+    assert alarms(again, fault) == 1.0
+    with pytest.raises(ValueError, match="Nothing was learned"):
+        old.updated(fault)
+
+
+def test_lineage_is_in_the_file_and_the_old_model_stays(old, new, drift, tmp_path):
+    assert old.lineage_ == ()
+    (step,) = new.lineage_
+    assert (step.rows, step.learned, step.memory, step.why) == (2000, 2000, 600, "sensor 3 drifts")
+    new.save(tmp_path / "new.mercer")
+    loaded = load(tmp_path / "new.mercer")
+    assert loaded.lineage_ == new.lineage_
+    np.testing.assert_array_equal(loaded.predict(drift), new.predict(drift))
+    newer = loaded.updated(plant(300, 9, 4.0, 4.0), memory=600)
+    assert newer.lineage_[0] == step
+    assert newer.lineage_[1].parent not in ("", step.parent)
+    assert loaded.lineage_ == (step,)
+    assert (
+        step.parent == old.updated(drift[:200]).lineage_[0].parent
+    )  # which tells the old one again
+
+
+def test_models_that_keep_neither_rows_nor_sums_are_refused():
+    detector = KernelPCADetector(
+        approximation="nystrom(landmarks=30)", n_components=5, kernel="rbf"
+    )
+    with pytest.raises(ValueError, match="keeps its rows or their sums"):
+        detector.fit(plant(300, 1)).updated(plant(100, 2))
+    with pytest.raises(ValueError, match="memory must be"):
+        detector.updated(plant(100, 2), memory=1)
+
+
+def test_a_stream_of_a_stream_goes_on(drift):
+    model = IncrementalKernelPCA(5, kernel="linear", max_landmarks=50)
+    detector = KernelPCADetector(model=model).fit(plant(500, 1))
+    again = detector.updated(drift[:500], memory=500)
+    assert again.model_.n_samples_seen_ == 1000
+    assert detector.model_.n_samples_seen_ == 500
+
+
+def test_drift_is_told_from_fault(old, drift):
+    stream = old.stream(top=0)
+    began = [v.began for v in stream.push_many(drift) if v.began]
+    assert began[-1].kind == "drift"
+    sudden = plant(1200, 10)
+    sudden[600:800, 4] += 5.0
+    calm = old.stream(top=0)
+    kinds = {v.began.kind for v in calm.push_many(sudden) if v.began}
+    assert kinds == {"fault"}
+    assert not calm.drift().drifted
+    slow = old.stream(top=0)
+    slow.push_many(plant(1500, 11, 0.0, 0.9))
+    assert slow.drift().drifted
+    assert "drifted" in str(slow.drift())
+
+
+def test_a_model_in_the_shadow_is_counted_and_changes_no_verdict(old, new):
+    rows = plant(300, 12, 4.0, 4.0)
+    both = ShadowStream(old.stream(top=0), new.stream(top=0))
+    verdicts = both.push_many(rows)
+    assert [v.alarm for v in verdicts] == list(old.predict(rows) == -1)
+    found = both.report()
+    a, b = old.predict(rows) == -1, new.predict(rows) == -1
+    assert (found.both, found.only_old, found.only_new) == (sum(a & b), sum(a & ~b), sum(b & ~a))
+    assert both.swapped().report().only_new == found.only_old
+    assert both.swapped().push(rows[0]).alarm == b[0]
+    assert "would go" in str(found)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
+PATIENCE = 60_000  # ms: what a busy machine may take; nothing waits so long where all is well
 FLAGS = [
     "--no-sandbox",
     "--enable-unsafe-swiftshader",
@@ -45,7 +46,7 @@ class Visit:
 
     def __init__(self, browser, url, **options):
         self.context = browser.new_context(viewport={"width": 1300, "height": 900}, **options)
-        self.context.set_default_timeout(15000)
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.trouble, self.asked = [], []
         self.page.on("request", self._request)

@@ -8,11 +8,12 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import mercer
-from browsing import FLAGS, Visit, chromium, explored, spread
+from browsing import FLAGS, PATIENCE, Visit, chromium, explored, spread
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+playwright.expect.set_options(timeout=PATIENCE)
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -227,7 +228,7 @@ def _stop_a_fit(seen):
     playwright.expect(seen.page.locator(".facts")).to_contain_text("500 components")
     seen.page.get_by_role("button", name="Stop", exact=True).first.click()
     said = seen.page.locator(".findings li, .panel .message").filter(has_text="stopped").first
-    playwright.expect(said).to_be_visible(timeout=15000)
+    playwright.expect(said).to_be_visible()
 
 
 def test_a_saved_model_gives_the_saved_scores(visit, tmp_path):

@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
+PATIENCE = 60_000  # ms: what a busy machine may take; nothing waits so long where all is well
 FLAGS = [
     "--no-sandbox",
     "--enable-unsafe-swiftshader",
@@ -33,8 +34,11 @@ def explored(data):
     with subprocess.Popen(command, **quiet) as run:
         try:
             yield run.stdout.readline().strip()
-        finally:  # leaving `with` waits for the process, so it must have been asked to end
+        finally:  # leaving `with` waits for the process, so it must have ended, whatever it computes
             run.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(5)
+            run.kill()
 
 
 class Visit:
@@ -42,7 +46,7 @@ class Visit:
 
     def __init__(self, browser, url, **options):
         self.context = browser.new_context(viewport={"width": 1300, "height": 900}, **options)
-        self.context.set_default_timeout(15000)
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.trouble, self.asked = [], []
         self.page.on("request", self._request)

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from browsing import FLAGS, chromium, spread
+from browsing import FLAGS, PATIENCE, chromium, spread
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("anywidget")
@@ -56,7 +56,7 @@ def test_the_widget_draws_the_same_page_over_messages(monkeypatch):
         page.expose_function("asked", asked)
         page.goto("about:blank")
         page.evaluate(HOST, [cell._esm, cell._css])
-        page.wait_for_selector(".mx[data-settled*='RBF']", timeout=15000)
+        page.wait_for_selector(".mx[data-settled*='RBF']", timeout=PATIENCE)
         assert page.get_by_text("400 rows × 2 columns").count() == 1
         for title in ("Data", "Scores", "Level sets"):
             panel = page.get_by_role("region", name=title, exact=True)

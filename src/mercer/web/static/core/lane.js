@@ -31,12 +31,9 @@ export function newest(run, { busy = () => {}, failed = () => {} } = {}) {
       pending = job;
       if (performance.now() - current.since > PATIENCE) current.controller.abort();
     },
-    stop() {
+    /** Forget what waits; what runs goes on until it is answered. */
+    drop() {
       pending = null;
-      current?.controller.abort();
-    },
-    get running() {
-      return current !== null;
     },
   };
 }

@@ -121,8 +121,9 @@ export class Session {
 
   async stop() {
     clearTimeout(this.resting);
+    for (const lane of Object.values(this.lanes)) lane.drop(); // or the next fit would begin when this one has ended
     await this.ask("stop", { client: this.client });
-    this.say("The fit was asked to stop.");
+    this.say("Stopped. What is drawn is the last fit that was finished.");
   }
 
   // ── rows and their colours ──────────────────────────────────────────────

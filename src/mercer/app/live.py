@@ -87,12 +87,12 @@ class LiveRequest(OfModel, Request["Watched"]):
         paths = (self.data, *self.more)
         sinks = Sinks.of(self, found, before, several=len(paths) > 1)
         units = [
-            Unit.of(self, run, found, path, name, before)
+            Unit.of(self, run, found, path, name=name, before=before)
             for path, name in zip(paths, _unit_names(paths), strict=True)
         ]
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
-            watch = _Watch(self, run, units, sinks, stop, before)
+            watch = _Watch(self, run, units, sinks, stop, before=before)
             try:
                 watch.run()
             finally:
@@ -133,6 +133,7 @@ class Unit:
         run: Run,
         found: Opened,
         path: str,
+        *,
         name: str,
         before: dict[str, Any],
     ) -> Unit:
@@ -248,6 +249,7 @@ class _Watch:
         units: list[Unit],
         sinks: Sinks,
         stop: threading.Event,
+        *,
         before: dict[str, Any],
     ) -> None:
         self._request, self._run, self._units, self._before = request, run, units, before
@@ -345,7 +347,9 @@ def _loaded(path: str | None) -> dict[str, Any]:
     except ValueError as error:
         msg = f"{path!r} must be a state that `mercer monitor` wrote; it is not JSON. Name another file."
         raise InputError(msg) from error
-    parts = [found.get(name) for name in ("units", "outputs")] if isinstance(found, dict) else [None]
+    parts = (
+        [found.get(name) for name in ("units", "outputs")] if isinstance(found, dict) else [None]
+    )
     if not all(isinstance(part, dict) for part in parts):
         msg = f"{path!r} must be a state that `mercer monitor` wrote; it is other JSON. Name another file."
         raise InputError(msg)

@@ -137,7 +137,9 @@ class Lines:
             raise DataError.saying(msg, "Name a file of lines.")
         if path.exists() and not path.is_file():
             msg = f"{str(path)!r} is a pipe or a device, which has no place to go on from."
-            raise DataError.saying(msg, "Give it as the standard input: mercer monitor MODEL - < PIPE.")
+            raise DataError.saying(
+                msg, "Give it as the standard input: mercer monitor MODEL - < PIPE."
+            )
         try:
             self._fd = os.open(path, os.O_RDONLY)
         except OSError as error:

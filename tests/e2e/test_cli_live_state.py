@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 
 import pytest
 
@@ -95,3 +97,43 @@ def test_a_later_header_that_lacks_a_column_is_not_read_by_position(plant, lines
     data.rename(tmp_path / "r.csv.2")
     data.write_text(lines[0] + lines[10])
     assert run(*args).stdout.split(",")[8] == "1"
+
+
+def test_all_files_that_were_rotated_since_are_read(plant, lines, tmp_path):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    data.write_text("".join(lines[:6]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-q")
+    told = run(*args).stdout
+    data.rename(tmp_path / "r.csv.2")
+    (tmp_path / "r.csv.1").write_text(lines[0] + "".join(lines[6:9]))
+    data.write_text(lines[0] + "".join(lines[9:20]))
+    for age, name in enumerate(("r.csv", "r.csv.1", "r.csv.2")):
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    told += run(*args).stdout
+    whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
+    assert told == "".join(whole.splitlines(keepends=True)[:20])
+
+
+def test_another_file_with_the_number_of_the_old_one_is_read_from_its_beginning(
+    plant, lines, tmp_path
+):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    data.write_text("".join(lines[:6]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-q")
+    run(*args)
+    data.write_text(lines[0] + "".join(lines[6:20]))  # in its place, and longer
+    assert len(run(*args).stdout.splitlines()) == 14
+
+
+def test_a_port_that_is_taken_leaves_the_files_as_they_were(plant, tmp_path):
+    out = tmp_path / "o.csv"
+    out.write_text("kept")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        args = (plant / "faulty.csv", "--metrics", f":{port}", "-o", out)
+        found = run("monitor", plant / "d.mercer", *args)
+    assert found.exit_code == 1
+    assert f"port {port}" in found.stderr
+    assert out.read_text() == "kept"

@@ -211,7 +211,7 @@ class Sinks:
     @contextmanager
     def open(self) -> Iterator[None]:
         """While rows arrive."""
-        with self.rows.open(), self.events.open(), self.metrics.open():
+        with self.metrics.open(), self.rows.open(), self.events.open():  # a port may be taken
             yield
 
     def lengths(self) -> dict[str, Any]:

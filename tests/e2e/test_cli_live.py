@@ -180,7 +180,7 @@ def test_a_sigterm_that_a_library_has_lost_ends_it_and_no_event(plant, lines, tm
     before = state.read_bytes(), events.read_bytes()
     data.write_text("".join(lines))
     command = [sys.executable, "-c", LOST, *map(str, args), "--follow"]
-    found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (found.returncode, found.stderr) == (143, "Error: Terminated.\n")
     assert before == (state.read_bytes(), events.read_bytes())
     run(*args)

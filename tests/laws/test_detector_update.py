@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import IncrementalKernelPCA, KernelPCADetector, load
+from mercer._core.errors import InputError
 from mercer.monitoring.shadow import ShadowStream
 
 MIX = np.random.default_rng(99).standard_normal((3, 8))
@@ -135,3 +136,18 @@ def test_a_model_in_the_shadow_is_counted_and_changes_no_verdict(old, new):
     assert both.swapped().report().only_new == found.only_old
     assert both.swapped().push(rows[0]).alarm == b[0]
     assert "would go" in str(found)
+
+
+def test_rows_that_are_not_learned_are_no_measure_of_what_is_normal(old):
+    rows = plant(400, 7)
+    faulty = np.vstack([rows, rows[:100] + 200.0])
+    found = old.updated(faulty, memory=600)
+    assert found.lineage_[-1].learned <= 400
+    np.testing.assert_allclose(
+        found._baselines.unit, old.updated(rows, memory=600)._baselines.unit, rtol=1e-12
+    )
+
+
+def test_rows_that_all_lack_a_reading_teach_nothing(old):
+    with pytest.raises(InputError, match="every row lacks a reading"):
+        old.updated(np.full((20, 8), np.nan))

@@ -288,3 +288,25 @@ def test_ways_are_how_a_deviation_shows(rows, name):
     for age in range(how.lags + 1):
         np.testing.assert_allclose(ways[1, age], change[age] / change[age, 1], atol=1e-10)
     assert Dynamics().ways(unit) is None
+
+
+# ── times as files have them, and restarts ──────────────────────────────────
+def test_a_stream_sees_gaps_in_texts_and_needs_no_times_and_restarts_in_its_precision():
+    rows = np.random.default_rng(5).standard_normal((300, 3)).astype(np.float32)
+    time = 60.0 * np.arange(300)
+    detector = KernelPCADetector(lags=2, smoothing=0.3).fit(rows, time=time.astype(str))
+    later = time + 6000.0 * (time > 6000.0)
+
+    def judged(times):
+        return [verdict.judged for verdict in detector.stream().push_many(rows, times)]
+
+    assert detector.dynamics_.step == 60.0
+    assert judged(later.astype(str)) == judged(later)
+    assert judged(later).count(False) == 4
+    assert judged([None] * 300) == judged(None)
+    assert judged(None).count(False) == 2
+    stream = detector.stream()
+    stream.push_many(rows[:100])
+    again = detector.stream(state=stream.state())
+    expected, found = (s.push_many(rows[100:]) for s in (stream, again))
+    assert [v.index for v in found] == [v.index for v in expected]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import DataError, InputError
+from mercer._core.errors import DataError, InputError, MercerError
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.monitor import named_by_time, require_detector
@@ -86,10 +86,13 @@ class LiveRequest(OfModel, Request["Watched"]):
         before = _loaded(self.state)
         paths = (self.data, *self.more)
         sinks = Sinks.of(self, found, before, several=len(paths) > 1)
-        units = [Unit.of(self, run, found, path, before) for path in paths]
+        units = [
+            Unit.of(self, run, found, path, name=name, before=before)
+            for path, name in zip(paths, _unit_names(paths), strict=True)
+        ]
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
-            watch = _Watch(self, run, units, sinks, stop)
+            watch = _Watch(self, run, units, sinks, stop, before=before)
             try:
                 watch.run()
             finally:
@@ -125,7 +128,14 @@ class Unit:
 
     @classmethod
     def of(
-        cls, request: LiveRequest, run: Run, found: Opened, path: str, before: dict[str, Any]
+        cls,
+        request: LiveRequest,
+        run: Run,
+        found: Opened,
+        path: str,
+        *,
+        name: str,
+        before: dict[str, Any],
     ) -> Unit:
         """A unit that goes on where it was, if the state knows it."""
         model, preparation = found.model, found.preparation
@@ -137,13 +147,14 @@ class Unit:
         source = "the standard input" if path == "-" else f"CSV file {path!r}"
         reader = LineReader(preparation, run.reading, source)
         stream = model.stream(names=preparation.features, rule=request.rule, top=request.top)
-        own = before.get("units", {}).get(path)
-        if own is None:
-            return cls(_unit_name(path), Lines(path, follow=request.follow), reader, stream)
-        stream.restore(own["stream"])
-        reader.go_on(own["head"])
-        lines = Lines(path, follow=request.follow, at=own["place"])
-        return cls(_unit_name(path), lines, reader, stream, own["alarms"], 0, own["bad_lines"])
+        if path not in before.get("units", {}):
+            return cls(name, Lines(path, follow=request.follow), reader, stream)
+        with _whole(request.state):
+            own = before["units"][path]
+            stream.restore(own["stream"])
+            reader.go_on(own["head"])
+            lines = Lines(path, follow=request.follow, at=own["place"])
+            return cls(name, lines, reader, stream, own["alarms"], 0, own["bad_lines"])
 
     def read(self) -> list[tuple[Verdict, str, str | None]]:
         """The verdicts on the rows that are there now, with what is wrong with their lines, and labels."""
@@ -153,9 +164,7 @@ class Unit:
         arrived = self.reader(texts, fresh=fresh)
         if not len(arrived.rows):
             return []
-        first = self.stream.rows
-        times = [first + i if time is None else time for i, time in enumerate(arrived.times)]
-        verdicts = self.stream.push_many(arrived.rows, times)
+        verdicts = self.stream.push_many(arrived.rows, arrived.times)
         self.alarms += sum(verdict.exceeds for verdict in verdicts)
         self.bad_lines += sum(map(bool, arrived.bad))
         labels = arrived.labels or [None] * len(verdicts)  # type: ignore[list-item]
@@ -167,8 +176,12 @@ class Unit:
         return own | {"alarms": self.alarms, "bad_lines": self.bad_lines}
 
 
-def _unit_name(path: str) -> str:
-    return "stdin" if path == "-" else Path(path).stem
+def _unit_names(paths: tuple[str, ...]) -> list[str]:
+    """Files without their folders and endings; as they are given where two would be called the same."""
+    short = ["stdin" if path == "-" else Path(path).stem for path in paths]
+    if len(set(paths)) < len(paths):
+        refuse("{paths}: two of these are one file. Name each once.", paths=", ".join(paths))
+    return short if len(set(short)) == len(short) else list(paths)
 
 
 # ── outputs ─────────────────────────────────────────────────────────────────
@@ -185,26 +198,39 @@ class Sinks:
         cls, request: LiveRequest, found: Opened, before: dict[str, Any], *, several: bool
     ) -> Sinks:
         """The sinks of a request, cut back to what a state knows of."""
-        lengths = before.get("outputs", {})
         again = bool(before)
         named = request.time or request_id(request, found) or "time"
         rows = RowSink(request.output, request.emit, named, several=several, marks=request.marks)
         rows.limits = found.model._rule.joint(found.model.limits_)
         rows.known = again and request.output is None
-        rows.resume(lengths.get("output") if again else None)
+        rows.resume(_known_length(request.output, "output", request.state, before))
         events = EventLog(request.events)
-        events.resume(lengths.get("events") if again else None)
+        events.resume(_known_length(request.events, "events", request.state, before))
         return cls(rows, events, Metrics(request.metrics))
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """While rows arrive."""
-        with self.rows.open(), self.events.open(), self.metrics.open():
+        with self.metrics.open(), self.rows.open(), self.events.open():  # a port may be taken
             yield
 
     def lengths(self) -> dict[str, Any]:
         """Bytes that are in each file, once they are there."""
-        return {"output": self.rows.length(), "events": self.events.length()}
+        found = {"output": self.rows.length(), "events": self.events.length()}
+        return {option: length for option, length in found.items() if length is not None}
+
+
+def _known_length(
+    path: str | None, option: str, state: str | None, before: dict[str, Any]
+) -> int | None:
+    """Where an output goes on: what a state knows is kept, and all of a file that it knows nothing of."""
+    if path is None or not before:
+        return None
+    with _whole(state):
+        known = before["outputs"].get(option)
+        if known is not None and known["path"] == os.path.realpath(path):
+            return int(known["bytes"])
+    return Path(path).stat().st_size if Path(path).exists() else None
 
 
 def request_id(request: LiveRequest, found: Opened) -> str | None:
@@ -217,9 +243,16 @@ class _Watch:
     """The loop: read, judge, write, and keep the state."""
 
     def __init__(
-        self, request: LiveRequest, run: Run, units: list[Unit], sinks: Sinks, stop: threading.Event
+        self,
+        request: LiveRequest,
+        run: Run,
+        units: list[Unit],
+        sinks: Sinks,
+        stop: threading.Event,
+        *,
+        before: dict[str, Any],
     ) -> None:
-        self._request, self._run, self._units = request, run, units
+        self._request, self._run, self._units, self._before = request, run, units, before
         self._sinks, self._stop, self._saved = sinks, stop, time.monotonic()
 
     def run(self) -> None:
@@ -265,9 +298,15 @@ class _Watch:
         if self._request.state is None:
             return
         paths = (self._request.data, *self._request.more)
+        files = {
+            option: {"path": os.path.realpath(getattr(self._request, option)), "bytes": length}
+            for option, length in lengths.items()
+        }
+        outputs = self._before.get("outputs", {}) | files
         own = {path: unit.state() for path, unit in zip(paths, self._units, strict=True)}
+        units = self._before.get("units", {}) | own  # those of other calls go on too
         with replacing(Path(self._request.state)) as file:
-            file.write(json.dumps({"outputs": lengths, "units": own}).encode())
+            file.write(json.dumps({"outputs": outputs, "units": units}).encode())
 
 
 # ── ends ────────────────────────────────────────────────────────────────────
@@ -287,6 +326,18 @@ def _ending(given: threading.Event | None) -> Iterator[threading.Event]:
             signal.signal(name, handler)
 
 
+@contextmanager
+def _whole(path: str | None) -> Iterator[None]:
+    """What is missing in a state, or is of another kind, is said of its file."""
+    try:
+        yield
+    except MercerError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is damaged. Name another file."
+        raise InputError(msg) from error
+
+
 def _loaded(path: str | None) -> dict[str, Any]:
     """The state in a file; nothing where there is none yet."""
     if path is None or not Path(path).exists():
@@ -296,7 +347,10 @@ def _loaded(path: str | None) -> dict[str, Any]:
     except ValueError as error:
         msg = f"{path!r} must be a state that `mercer monitor` wrote; it is not JSON. Name another file."
         raise InputError(msg) from error
-    if not isinstance(found, dict) or "units" not in found:
+    parts = (
+        [found.get(name) for name in ("units", "outputs")] if isinstance(found, dict) else [None]
+    )
+    if not all(isinstance(part, dict) for part in parts):
         msg = f"{path!r} must be a state that `mercer monitor` wrote; it is other JSON. Name another file."
         raise InputError(msg)
     return found

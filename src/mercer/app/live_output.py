@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mercer._core.wording import Message
 from mercer.app.files import replacing
 from mercer.app.monitor import DELIMITERS, _cell, _lines
 from mercer.app.outcome import plain
@@ -234,4 +235,9 @@ class Metrics:
             def log_message(self, *args: Any) -> None:
                 """A scrape every few seconds is no news."""
 
-        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        try:
+            return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            msg = f"Metrics can't be served on port {port}: {why}. Name another port, or a file."
+            raise OSError(Message(msg)) from error

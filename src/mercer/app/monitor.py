@@ -137,7 +137,9 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
     reports, found = [], []
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
-        told = detector.monitor(np.asarray(sheet.rows[:]), time=ids, names=names, top=top)
+        # Without times rows follow each other, whatever step the detector knows.
+        time = None if sheet.ids is None else ids
+        told = detector.monitor(np.asarray(sheet.rows[:]), time=time, names=names, top=top)
         return _seen(told, sheet, top)
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PIECE = 2**16  # bytes read at a time: what waits to be judged stays small
 PAUSE = 0.2  # seconds between looks at a file that does not grow, or a pipe that is silent
+KNOWN = 64  # bytes by which a place in a file is known again
 LONGEST = 2**20  # bytes of a line; a longer one is handed over in parts, which are no rows
 
 
@@ -58,7 +59,8 @@ class Lines:
             return {"rest": self._rest.decode("latin-1")}
         found = None if self._fd is None else os.fstat(self._fd)
         inode = None if found is None else found.st_ino
-        return {"inode": inode, "offset": self._offset - len(self._rest)}
+        offset = self._offset - len(self._rest)
+        return {"inode": inode, "offset": offset, "before": _before(self._fd, offset)}
 
     def read(self) -> tuple[list[str], bool]:
         """The lines that are there now, and whether they are the first of a file; waits a little for some."""
@@ -107,7 +109,7 @@ class Lines:
 
     def _next(self) -> bool:
         """At the end of a file: on to one that took its place, or to its beginning where it was cut back."""
-        if self._queue:
+        if self._queue and (self._queue[0][0].exists() or not self.follow):
             self._open(*self._queue.pop(0))
             return True
         if not self.follow or self._rest_of_rotation():
@@ -135,6 +137,11 @@ class Lines:
         if path.is_dir():
             msg = f"{str(path)!r} is a folder."
             raise DataError.saying(msg, "Name a file of lines.")
+        if path.exists() and not path.is_file():
+            msg = f"{str(path)!r} is a pipe or a device, which has no place to go on from."
+            raise DataError.saying(
+                msg, "Give it as the standard input: mercer monitor MODEL - < PIPE."
+            )
         try:
             self._fd = os.open(path, os.O_RDONLY)
         except OSError as error:
@@ -149,14 +156,30 @@ class Lines:
     def _reopen(self, at: dict[str, Any]) -> None:
         """Where an earlier reader stopped: in this file, or in the one that was put aside since."""
         path, offset = Path(self.path), int(at["offset"])
-        for old in (path, *rotated(path)):
+        files = [path, *rotated(path)]  # the newest first
+        for i, old in enumerate(files):
             with suppress(OSError):
-                found = old.stat()
-                if found.st_ino == at["inode"] and found.st_size >= offset:
-                    self._open(old, offset)
-                    self._queue = [] if old == path else [(path, 0)]
+                if old.stat().st_ino != at["inode"]:
+                    continue
+                self._open(old, offset)
+                if _before(self._fd, offset) == at["before"]:
+                    self._queue = [(later, 0) for later in reversed(files[:i])]
                     return
-        self._open(path, 0)
+        self.close()
+        self._offset, self._fresh = 0, True
+        if path.exists() or not self.follow:  # otherwise it may be written later
+            self._open(path, 0)
+
+
+def _before(fd: int | None, offset: int) -> str:
+    """The bytes before a place: a new file may have the number of one that was deleted, and be as long."""
+    if fd is None:
+        return ""
+    here = os.lseek(fd, 0, os.SEEK_CUR)
+    begin = os.lseek(fd, max(offset - KNOWN, 0), os.SEEK_SET)
+    found = os.read(fd, offset - begin)
+    os.lseek(fd, here, os.SEEK_SET)
+    return found.decode("latin-1")
 
 
 def _standard_input() -> int | None:

@@ -8,7 +8,7 @@ less. Rows far beyond the limit are not learned, or a fault would become normal.
 from __future__ import annotations
 
 from copy import copy, deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ class _Course:
     guard: float
     seen: Statistics | None = None
     learned: int = 0
+    normal: list[Array] = field(default_factory=list)  # blocks of rows that were learned
 
     def take(self, rows: Array) -> None:  # (b, d), scaled
         """Judge a block, learn what is normal enough, and set the limits anew."""
@@ -57,6 +58,7 @@ class _Course:
             return
         self.learned += int(kept.sum())
         self.model.partial_fit(rows[kept])
+        self.normal.append(rows[kept])
         fresh = Statistics(found.t2[kept], found.q[kept], np.ones(int(kept.sum())))
         self.seen = (
             fresh if self.seen is None else Statistics.joined([self._aged(len(fresh.t2)), fresh])
@@ -81,6 +83,9 @@ def updated(
     course = _Course(_recursive(detector, memory), detector._rule, detector.limits_, memory, guard)
     for start in range(0, len(rows), BLOCK):
         course.take(rows[start : start + BLOCK])
+    if len(rows) == 0:
+        msg = "Nothing was learned: every row lacks a reading. Give rows that are complete."
+        raise InputError(msg)
     if course.seen is None:
         msg = (
             f"Nothing was learned: all of {len(rows)} rows are more than {guard:g} times the limit out. If "
@@ -91,7 +96,7 @@ def updated(
     new.model, new.model_ = clone(course.model), course.model
     new._gauge = Gauge.of(course.model.fit_)
     new.limits_, new.offset_ = limits, -rule.limit(limits)
-    new._baselines = Baselines.of(new._gauge, limits, rows[-memory:])
+    new._baselines = Baselines.of(new._gauge, limits, np.concatenate(course.normal)[-memory:])
     new.baselines_ = new._baselines.rows
     if limits is not detector.limits_:
         new._calibration = Calibration.of(rule, limits, course.seen)

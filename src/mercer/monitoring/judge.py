@@ -122,20 +122,21 @@ class LiveStream:
         ----------
         rows : array-like of shape (b, d)
         times : sequence of b times, optional
+            None for a row whose time is not known: it is named by its count.
 
         Returns
         -------
         verdicts : list of Verdict
         """
         x = self._read(rows)  # (b, d)
-        stamps = list(range(self.rows, self.rows + len(x))) if times is None else list(times)
-        if len(stamps) != len(x):
-            msg = f"times must have one entry for each of the {len(x)} rows; got {len(stamps)}."
-            raise InputError(msg)
-        marks = self._watch(x)
-        clocks = [self._clock(None if times is None else time) for time in stamps]
         # Without times rows follow each other, whatever step the detector knows.
-        known = [None] * len(x) if times is None else stamps
+        known = [None] * len(x) if times is None else list(times)
+        if len(known) != len(x):
+            msg = f"times must have one entry for each of the {len(x)} rows; got {len(known)}."
+            raise InputError(msg)
+        stamps = [self.rows + i if time is None else time for i, time in enumerate(known)]
+        marks = self._watch(x)
+        clocks = [self._clock(time) for time in known]
         lagged, place = self._lagged(x, known, clocks)  # (m, D), (b,)
         scaled = self._judge.scaled(lagged) if len(lagged) else lagged
         found = self._judge.gauge.steady(scaled)
@@ -247,7 +248,7 @@ class LiveStream:
             part.restore(state[name])
         self.rows, self._counts = state["rows"], Counter(state["counts"])
         if self._lagger is not None:
-            restore_lagger(self._lagger, state["past"])
+            restore_lagger(self._lagger, state["past"], self._judge.dtype)
 
     def _marks_of_model(self) -> list[float]:
         """What tells one model from another: its limits, which no two fits share."""
@@ -367,9 +368,9 @@ def lagger_state(lagger: Any) -> dict[str, Any]:
     }
 
 
-def restore_lagger(lagger: Any, state: dict[str, Any]) -> None:
-    """Put them back."""
+def restore_lagger(lagger: Any, state: dict[str, Any], dtype: Any) -> None:
+    """Put them back, in the precision that they had."""
     lagger.past.clear()
-    lagger.past.extend(np.array(row) for row in state["past"])
-    lagger.mean = None if state["mean"] is None else np.array(state["mean"])
+    lagger.past.extend(np.array(row, dtype) for row in state["past"])
+    lagger.mean = None if state["mean"] is None else np.array(state["mean"], dtype)
     lagger.time = state["time"]

@@ -280,6 +280,8 @@ def clock_of(time: Any) -> Array | None:  # (n,)
     """Times as numbers, dates in seconds; None of what is neither."""
     times = np.asarray(time)
     if times.dtype.kind == "U" or (len(times) and isinstance(times[0], str)):
+        with suppress(TypeError, ValueError):  # a column of numbers, as a file has it
+            return times.astype(np.float64)
         times = np.asarray(as_times(times))
         return None if times.dtype.kind != "M" else clock_of(times)
     for kind in ("float64", "datetime64[ns]"):

@@ -47,6 +47,7 @@ class Layout:
     quality: dict[int, int] = field(
         default_factory=dict
     )  # the column of readings to that of its quality
+    lacks: str = ""  # why no line below these names is a row of the model
 
 
 class LineReader:
@@ -78,19 +79,28 @@ class LineReader:
             return Arrived(np.empty((0, len(self._preparation.features))), [], None, [])
         return self._rows(records)
 
-    def go_on(self, head: str | None) -> None:
-        """Read lines as below this line of names."""
-        if head is not None:
-            self.layout, self.head = self._layout(head), head
+    def go_on(self, head: str | None, *, later: bool = True) -> None:
+        """Read lines as below this line of names; a later one that lacks columns does not end the stream."""
+        if head is None:
+            return
+        try:
+            layout = self._layout(head)
+        except DataError as error:
+            if not later:
+                raise
+            layout = self._lacking(head, str(error).partition(", which")[0])
+            self._note(f"{layout.lacks}: its rows are not judged")
+        self.layout, self.head = layout, head
 
     # ── lines ───────────────────────────────────────────────────────────────
     def _is_other_head(self, line: str) -> bool:
-        """Whether a new file begins with names in another order, or with others beside them."""
+        """Whether a new file begins with names: in another order, others beside them, or not all of them."""
         assert self.layout is not None
         known = set(self._preparation.numbers)
-        return self.layout.header and known <= {
-            c.strip() for c in split(line, self.layout.delimiter)
-        }
+        delimiter = self._reading.delimiter or _delimiter(line, list(known))
+        cells = {cell.strip() for cell in split(line, delimiter)}
+        some = bool(known & cells) and not any(map(self._is_number, cells))
+        return self.layout.header and (some or known <= cells)
 
     def _fields(self, line: str) -> list[str] | None:
         """The fields of a line that is a row; None for blank lines, comments, names and units."""
@@ -102,7 +112,7 @@ class LineReader:
             return None
         fresh, self._fresh = self._fresh, False
         if self.layout is None or (fresh and self._is_other_head(line)):
-            self.go_on(line)
+            self.go_on(line, later=self.layout is not None)
             if self.layout is not None and self.layout.header:
                 self._units = self._reading.units_row is not False
                 return None
@@ -148,6 +158,14 @@ class LineReader:
             tuple(names), delimiter, header, tuple(places[:p]), tuple(places[p:]), *beside
         )
 
+    def _lacking(self, line: str, why: str) -> Layout:
+        """The layout of lines that are no rows of the model, which have their times all the same."""
+        delimiter = self._reading.delimiter or _delimiter(line, self._preparation.numbers)
+        names = [cell.strip() for cell in split(line, delimiter)]
+        id_ = self._reading.id or self._preparation.id
+        at = names.index(id_) if id_ in names else None
+        return Layout(tuple(names), delimiter, True, (), (), at, None, lacks=why)
+
     def _beside(self, names: list[str], what: str) -> int | None:
         asked, trained = getattr(self._reading, what), getattr(self._preparation, what)
         if asked is not None and asked not in names:
@@ -185,7 +203,9 @@ class LineReader:
         layout, p = self.layout, len(self._preparation.numbers)
         assert layout is not None
         rows = np.full((len(records), len(self._preparation.features)), np.nan)
-        bad = [""] * len(records)
+        bad = [layout.lacks] * len(records)
+        if layout.lacks:
+            return Arrived(rows, [_cell(fields, layout.id) for fields in records], None, bad)
         whole = [i for i, fields in enumerate(records) if len(fields) == len(layout.names)]
         for i in set(range(len(records))) - set(whole):
             bad[i] = f"{len(records[i])} fields in place of {len(layout.names)}"

@@ -1,0 +1,139 @@
+"""States of `mercer monitor`: damaged, of several units, beside other files, and below other headers."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+
+import pytest
+
+from markets.commands import good, run
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("state")
+    normal, faulty = folder / "normal.csv", folder / "faulty.csv"
+    good("demo", "--process", normal, faulty)
+    good("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lines(plant):
+    return (plant / "faulty.csv").read_text().splitlines(keepends=True)
+
+
+def test_units_of_one_name_are_told_apart_and_a_state_keeps_those_of_other_calls(plant, tmp_path):
+    one, two = tmp_path / "one" / "day.csv", tmp_path / "two" / "day.csv"
+    for path, source in ((one, "faulty.csv"), (two, "normal.csv")):
+        path.parent.mkdir()
+        path.write_text((plant / source).read_text())
+    state, metrics = tmp_path / "s.json", tmp_path / "m.prom"
+    args = ("monitor", plant / "d.mercer", one, two, "--state", state, "--metrics", metrics)
+    told = run(*args)
+    assert f'mercer_rows_total{{unit="{one}"}} 360' in metrics.read_text()
+    assert f'mercer_rows_total{{unit="{two}"}} 300' in metrics.read_text()
+    assert f"{one}: 360 rows" in told.stderr
+    run("monitor", plant / "d.mercer", two, "--state", state)
+    assert run(*args, "-q").stdout == ""  # nothing is new
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: state.update(units=3),
+        lambda state: state.pop("outputs"),
+        lambda state: state["units"].update(dict.fromkeys(state["units"])),
+        lambda state: next(iter(state["units"].values()))["stream"].pop("tracker"),
+        lambda state: next(iter(state["units"].values())).update(place={"inode": 1}),
+    ],
+)
+def test_a_damaged_state_is_said_in_a_line(plant, tmp_path, spoil):
+    state = tmp_path / "s.json"
+    args = ("monitor", plant / "d.mercer", plant / "faulty.csv", "--state", state, "-q")
+    run(*args)
+    damaged = json.loads(state.read_text())
+    spoil(damaged)
+    state.write_text(json.dumps(damaged))
+    found = run(*args)
+    assert found.exit_code == 3
+    assert "must be a state that `mercer monitor` wrote" in found.stderr
+    assert json.loads(state.read_text()) == damaged
+
+
+def test_a_state_cuts_back_no_file_that_it_knows_nothing_of(plant, lines, tmp_path):
+    state, events, other, data = (tmp_path / name for name in ("s", "e.jsonl", "o.jsonl", "r.csv"))
+    data.write_text("".join(lines[:231]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-q")
+    run(*args, "--events", events)
+    kept, long = events.read_text(), '{"event": 7}\n' * 200
+    other.write_text(long)
+    run(*args, "--events", other)
+    assert other.read_text() == long
+    run(*args)  # without a log of events
+    data.write_text("".join(lines))
+    run(*args, "--events", events)
+    assert events.read_text().startswith(kept)
+
+
+def test_a_later_header_that_lacks_a_column_is_not_read_by_position(plant, lines, tmp_path):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    data.write_text("".join(lines[:6]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "--marks")
+    run(*args)
+    data.rename(tmp_path / "r.csv.1")
+    names = lines[0].replace("flow,temperature", "temperature,flow").replace("power", "energy")
+    data.write_text(names + "".join(lines[6:9]))
+    found = run(*args)
+    rows = found.stdout.splitlines()
+    assert [row.split(",")[8] for row in rows] == ["0"] * 3  # none is judged
+    assert all("lacks the column 'power'" in row for row in rows)
+    assert "its rows are not judged" in found.stderr
+    with data.open("a") as file:
+        file.write(lines[9])
+    assert "lacks the column 'power'" in run(*args).stdout  # after a restart too
+    data.rename(tmp_path / "r.csv.2")
+    data.write_text(lines[0] + lines[10])
+    assert run(*args).stdout.split(",")[8] == "1"
+
+
+def test_all_files_that_were_rotated_since_are_read(plant, lines, tmp_path):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    data.write_text("".join(lines[:6]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-q")
+    told = run(*args).stdout
+    data.rename(tmp_path / "r.csv.2")
+    (tmp_path / "r.csv.1").write_text(lines[0] + "".join(lines[6:9]))
+    data.write_text(lines[0] + "".join(lines[9:20]))
+    for age, name in enumerate(("r.csv", "r.csv.1", "r.csv.2")):
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    told += run(*args).stdout
+    whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
+    assert told == "".join(whole.splitlines(keepends=True)[:20])
+
+
+def test_another_file_with_the_number_of_the_old_one_is_read_from_its_beginning(
+    plant, lines, tmp_path
+):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    data.write_text("".join(lines[:6]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-q")
+    run(*args)
+    data.write_text(lines[0] + "".join(lines[6:20]))  # in its place, and longer
+    assert len(run(*args).stdout.splitlines()) == 14
+
+
+def test_a_port_that_is_taken_leaves_the_files_as_they_were(plant, tmp_path):
+    out = tmp_path / "o.csv"
+    out.write_text("kept")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        args = (plant / "faulty.csv", "--metrics", f":{port}", "-o", out)
+        found = run("monitor", plant / "d.mercer", *args)
+    assert found.exit_code == 1
+    assert f"port {port}" in found.stderr
+    assert out.read_text() == "kept"

@@ -47,8 +47,8 @@ MOST_TEXT = 20_000
 
 
 class Question(NamedTuple):
-    """What answers it, whether a fit, or something as long, is at the heart of it, and whether it waits for no
-    one: a stop has to arrive while everybody else is busy.
+    """What answers it, whether a fit, or something as long, is at the heart of it, and whether it waits for
+    no other: a stop has to arrive while all helpers are busy.
     """
 
     answer: Callable[[Session, dict[str, Any], Job], Reply]

@@ -239,6 +239,19 @@ def test_a_saved_model_gives_the_saved_scores(visit, tmp_path):
     assert np.allclose(model.transform(rows), scores, rtol=1e-5, atol=1e-6)
 
 
+def test_a_detector_that_is_dropped_is_one_on_the_page(visit, tmp_path):
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    path = tmp_path / "watch.mercer"
+    mercer.KernelPCADetector(2, kernel="rbf", lags=1).fit(x).save(
+        path
+    )  # it keeps no rows of its own
+    seen = visit()
+    seen.page.set_input_files("input[type=file]", path)
+    playwright.expect(seen.page.get_by_role("combobox", name="Model")).to_have_value("detector")
+    colours = seen.page.get_by_role("combobox", name="Colour by").locator("option")
+    assert "alarm" in colours.all_inner_texts()
+
+
 def test_a_link_brings_the_view_back(visit):
     first = visit()
     first.kernel().fill("rbf(gamma=3.5)")

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.web import answers, server
+from mercer._core.errors import MercerError
+from mercer.web import answers, launch, server
 from mercer.web.packets import json_reply, unpacked
+from mercer.web.session import Session
 
 SECONDS = 30
 
@@ -506,6 +508,19 @@ def test_a_model_without_rows_of_its_own_says_that_it_has_no_way_back():
         reply = client.post(f"{base}/api/walk", json=start)
     assert code(reply) == (422, "refused")
     assert "preimage='ridge'" in reply.json()["error"]["message"]
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_the_address_that_is_printed_answers_on_ipv6_too():
+    session = Session()
+    try:
+        launch.begin(session, "moons")
+        served = launch.made(session, host="::1")
+    except MercerError:
+        session.close()
+        pytest.skip("::1 is not an address of this machine")
+    with served.start():
+        assert httpx.get(served.url, timeout=SECONDS).status_code == 200
 
 
 def test_a_port_that_is_taken_is_named(page):

@@ -208,6 +208,19 @@ def test_more_rows_than_points_are_counted_and_none_is_lost(tmp_path, monkeypatc
     assert "scores" not in found.arrays
 
 
+def test_a_small_file_of_more_numbers_than_memory_holds_is_not_opened(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(
+        pa.table({"a": np.zeros(100_000), "b": np.ones(100_000)}), tmp_path / "x.parquet"
+    )
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((100_000, 2)))
+    monkeypatch.setattr("mercer.app.explore.dataset.available_bytes", lambda: 2_000_000)
+    with pytest.raises(InputError, match=r"would unpack to 1\.6 MB"):
+        opened(tmp_path / "x.parquet", name="x")
+    assert opened(tmp_path / "x.npy", name="x").n == 100_000
+
+
 def test_guesses_about_a_file_are_said(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("Name,a,b,unit,kind\nr1,1,2,kg,u\nr2,3,5,kg,v\nr3,2,2,kg,u\n")

@@ -23,7 +23,7 @@ from mercer.operators.sections import KernelSections
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
     from mercer.estimators import KernelPCADetector
     from mercer.monitoring.lags import Dynamics
     from mercer.monitoring.report import Monitoring
@@ -166,6 +166,24 @@ class Fitted(Anatomy):
         return row_blocks(rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // self.d)))
 
     @property
+    def looks_back(self) -> bool:
+        """Whether a row is judged by those before it, so that rows can't be taken one by one."""
+        return not self._past.static
+
+    def inner_at(self, rows: Rows, places: Indices | None) -> Any:  # (n, d) -> (m, d)
+        """Rows at some positions, or all of them, as the projector takes them."""
+        if not self.looks_back:
+            return self.inner(rows[:] if places is None else rows[places])
+        block, whole = self._past.rows(dense(rows[:]))
+        if places is not None:
+            block = block[np.isin(np.flatnonzero(whole), places)]
+        return block if self._scale is None else self._scale(block)
+
+    def inner_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the columns that the projector takes: those of earlier rows say so."""
+        return tuple(self._past.names(names, self.d) or names)
+
+    @property
     def _past(self) -> Dynamics:
         return getattr(self.detector, "_past", STATIC)
 
@@ -223,6 +241,14 @@ class Fitted(Anatomy):
         """What each variable adds to the statistic of a detector."""
         with unnamed():
             return np.asarray(self.judge.contributions(rows))
+
+    def contributions_at(self, rows: Rows, place: int) -> Array:  # (n, d) -> (d,)
+        """Those of one row, judged with the rows before it; NaN where they are too few or have gaps."""
+        past = self._past
+        if place < past.lags:
+            return np.full(self.d, np.nan)
+        first = 0 if past.smoothing is not None else place - past.lags
+        return np.asarray(self.contributions(rows[first : place + 1])[-1])
 
     def alarm(self, rows: Any) -> Any:  # (b, d) -> (b,)
         """Which rows are alarms."""

@@ -212,7 +212,8 @@ def made(
     need("uvicorn", extra="explore")
     need("starlette", extra="explore")
     found = listening(host, port)
-    hosts = (*names, *LOOPBACK) if names else LOOPBACK
+    own = ("[::1]",) if host == "::1" else ()  # the address that is printed is one that answers
+    hosts = tuple(dict.fromkeys([*names, *own, *LOOPBACK]))
     return Explorer(session, Guard(found.getsockname()[1], hosts), found)
 
 

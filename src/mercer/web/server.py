@@ -8,7 +8,7 @@ import logging
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
@@ -120,7 +120,7 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
     async def upload(request: Request) -> Response:
         try:
             _require_type(request, PACKET)
-            name = unquote(request.query_params.get("name", ""))
+            name = request.query_params.get("name", "")
             path = place_for(session, name)
             job = Job(f"upload {path.parent.name}", "upload")
             work: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731

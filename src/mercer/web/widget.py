@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from mercer.web.answers import Question
+
 
 def widget(model: Any = None, X: Any = None, *, labels: Any = None, names: Any = None) -> Any:
     """The page of `mercer.explore` as a widget of a notebook; no server runs.
@@ -69,7 +71,11 @@ def _kind() -> Any:
             """Answer a message, in a thread of the session: the kernel of the notebook stays free."""
             number = content.get("id") if isinstance(content, dict) else None
             try:
-                job, work, fits = _work(self.session, content, buffers)
+                job, work, question = _work(self.session, content, buffers)
+                if question is not None and question.at_once:
+                    self._answer(number, work(job))
+                    return None
+                fits = question is not None and question.fits
                 future = self.session.desk.submit(job, work, fits=fits)
             except Exception as error:  # whatever happens has an answer in words
                 self._answer(number, failed(error))
@@ -91,16 +97,18 @@ def _kind() -> Any:
     return ExploreWidget
 
 
-def _work(session: Session, content: Any, buffers: Any) -> tuple[Job, Callable[[Job], Reply], bool]:
-    """What a message asks for; a file has its bytes beside it."""
+def _work(
+    session: Session, content: Any, buffers: Any
+) -> tuple[Job, Callable[[Job], Reply], Question | None]:
+    """What a message asks for; a file, which is no question, has its bytes beside it."""
     if content.get("ask") == "upload":
         name = str(content.get("body", {}).get("name", ""))
         path = place_for(session, name)
         path.write_bytes(b"".join(bytes(part) for part in buffers))
-        return Job("upload", "upload"), lambda _: received(session, path, name), False
+        return Job("upload", "upload"), lambda _: received(session, path, name), None
     body = content.get("body", {})
     question, job = job_of(content.get("ask"), body)
-    return job, lambda own: question.answer(session, body, own), question.fits
+    return job, lambda own: question.answer(session, body, own), question
 
 
 def _outcome(done: Future[Reply]) -> Reply:

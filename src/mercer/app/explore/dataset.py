@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer import PCA
 from mercer._core.errors import DataError, InputError, MercerError
+from mercer._core.memory import available_bytes, format_bytes
 from mercer.app.outcome import Run, as_dict
 from mercer.app.rows import Opened, read_sheet, read_training
 from mercer.data.formats import open_table
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer._core.types import Array
+    from mercer.data.table import Table
     from mercer.preprocessing.align import Sheet
     from mercer.views import Classes
 
 MOST_COLUMNS = 20_000
 BLOCK_ENTRIES = 2**21
+PACKED = 10  # a file whose numbers take so many times its own size is packed
 # A column of words that is called so names its rows.
 NAMES = {"id", "name", "time", "date", "datetime", "timestamp", "index", "row", "file"}
 
@@ -223,9 +226,11 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
     Guesses are said, and can be changed on the page.
     """
     if reading is not None and (reading.id or reading.label or reading.columns):
+        _require_room(path, open_table(path, reading))
         return _checked(Dataset(path, reading, name=name))
     plain = reading or Reading()
     table = open_table(path, plain)
+    _require_room(path, table)
     if len(table.columns) > MOST_COLUMNS:
         msg = f"{table.source} has {len(table.columns)} columns; the page shows at most {MOST_COLUMNS}."
         raise DataError(msg)
@@ -244,6 +249,21 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
         numbers = tuple(c.name for c in table.columns if c.kind == "number")
     found = replace(plain, id=called, label=label, columns=numbers)
     return _checked(Dataset(path, found, name=name, guessed=tuple(said)))
+
+
+def _require_room(path: Path, table: Table) -> None:
+    """Raise where a small file says that it has more numbers than memory holds: zeros pack well.
+
+    A file that is as large as its numbers is read where it lies.
+    """
+    size = 8 * (table.n_rows or 0) * len(table.columns)
+    packed = path.stat().st_size if path.is_file() else size
+    if size > PACKED * packed and size > available_bytes() // 2:
+        msg = (
+            f"{table.source} has {format_bytes(packed)} and would unpack to {format_bytes(size)}, more than "
+            "the page has memory for. Use the command line, which reads it a block at a time."
+        )
+        raise DataError(msg)
 
 
 def _checked(data: Dataset) -> Dataset:

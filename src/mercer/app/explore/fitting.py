@@ -126,11 +126,9 @@ class Shown:
         if kernel is None or kernel.is_precomputed or isinstance(kernel, Linear):
             return []
         some = drawn(len(self.sheet), SYMPTOM_ROWS)
-        rows = self.inside.inner(
-            np.asarray(self.sheet.rows[:] if some is None else self.sheet.rows[some])
-        )
+        rows = self.inside.inner_at(self.sheet.rows, some)
         try:
-            found = symptoms(kernel, rows, max_rows=SYMPTOM_ROWS, random_state=0)
+            found = symptoms(kernel, np.asarray(rows), max_rows=SYMPTOM_ROWS, random_state=0)
         except MercerError:  # a column that is constant, or words of a kernel without values there
             return []
         return [{"name": s.name, "value": s.value, "words": s.text} for s in found]

@@ -110,8 +110,8 @@ def importance(shown: Shown) -> Panel:
     """How much of each component every variable moves."""
     own, sheet = shown.inside, shown.sheet
     some = drawn(len(sheet), IMPORTANCE_ROWS)
-    rows = own.inner(sheet.rows if some is None else sheet.rows[some])
-    names = own.names(sheet.names)
+    rows = own.inner_at(sheet.rows, some)
+    names = own.inner_names(own.names(sheet.names))
     with unnamed():
         found = diagnostics.importance(own.projector, np.asarray(rows), names=names)
     n = count(len(sheet))

@@ -91,7 +91,11 @@ def _score_panel(
         )
     k = own.k
     wanted = [j for j in asked if not (isinstance(j, int) and j >= k)] or [0]
-    scores = all_scores(own, rows if choice.rows is None else rows[choice.rows], observer)
+    if choice.rows is not None and not own.looks_back:
+        rows = rows[choice.rows]
+    scores = all_scores(own, rows, observer)
+    if choice.rows is not None and own.looks_back:
+        scores = scores[choice.rows]
     view = views.scores(
         scores, components=wanted, explained_variance_ratio=own.shares, keep_infinite=False
     )
@@ -123,6 +127,10 @@ def _level_panel(
 ) -> Panel:
     del observer
     own, component = shown.inside, options.get("component", 0)
+    if own.looks_back:
+        msg = "This detector judges a row by those before it: one point of the plane has no component. "
+        msg += "Fit kernel PCA to the rows to see level sets."
+        raise InputError(msg)
     component = min(component, own.k - 1) if isinstance(component, int) else component
     plane = Plane.read(options.get("plane"), shown.data, _scale(shown))
     some = choice.rows if choice.how != "density" else drawn(choice.of, SAMPLE)

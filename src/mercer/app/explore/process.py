@@ -106,9 +106,14 @@ def contributions(shown: Shown, watch: Dataset | None, row: Any) -> Panel:
     if np.isnan(block).any():
         msg = f"Row {place} has missing values, and was not judged."
         raise InputError(msg)
-    view = views.contributions(
-        shown.inside.contributions(block)[0], shown.inside.names(sheet.names), top=25
-    )
+    own = shown.inside
+    values = own.contributions_at(sheet.rows, place)
+    if np.isnan(values).any():
+        msg = (
+            f"Row {place} was not judged: too few rows stand before it, or some of them have gaps."
+        )
+        raise InputError(msg)
+    view = views.contributions(values, own.names(sheet.names), top=25)
     called = str(place) if sheet.ids is None else str(sheet.ids[place])
     header = {
         **listed(view),

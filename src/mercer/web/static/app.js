@@ -29,10 +29,9 @@ async function opened(session, { builtin, table, file, ...link }) {
   } else if (file) {
     session.say(`Reading ${file.name}.`);
     const answer = await session.ask.upload(file);
-    table = answer.table;
-    await refreshed(session, table);
+    await refreshed(session, answer.table);
     if (answer.model) link.recipe = { model: answer.model.id };
-    if (!table) return session.say(`${answer.model.words} It keeps no rows: open a table, then choose the model.`);
+    table = answer.table ?? session.state.table; // a model that keeps no rows is shown with those that are open
   }
   session.show(table, link);
   session.say([`${table.title || table.name}: ${table.n} rows.`, ...(table.notes ?? [])].join(" "));

@@ -23,7 +23,7 @@ function modelGroup(session) {
   const saved = h("p", { class: "note", hidden: true });
   store.on(["recipe"], ({ recipe }) => {
     if (!recipe) return;
-    kind.select.value = recipe.kind ?? "kpca";
+    kind.select.value = session.kindOf(recipe);
     scale.select.value = recipe.scale ?? "standard";
     if (document.activeElement !== components) components.value = typeof recipe.components === "number" ? recipe.components : "";
     field.root.hidden = recipe.kind === "pca" || Boolean(recipe.model);
@@ -50,7 +50,7 @@ function colourGroup(session) {
     if (!table || !view) return;
     const pairs = [["", "nothing"]];
     if (table.label) pairs.push(["label", table.label]);
-    if (recipe?.kind === "detector") pairs.push(["alarm", "alarm"]);
+    if (session.kindOf(recipe) === "detector") pairs.push(["alarm", "alarm"]);
     table.features.slice(0, 60).forEach((name, i) => pairs.push([JSON.stringify({ column: i }), name]));
     for (let i = 0; i < Math.min(fit?.header.fit.components ?? 0, 6); i++) pairs.push([JSON.stringify({ component: i }), `score on component ${i + 1}`]);
     pick.set(pairs, key(view.color));

@@ -28,7 +28,7 @@ export function tabs(session, entries) {
     choose(at);
     heads[at].focus();
   }
-  session.store.on(["table"], ({ view, recipe }) => choose(view?.tab ?? (recipe?.kind === "detector" ? 1 : 0)));
+  session.store.on(["table"], ({ view, recipe }) => choose(view?.tab ?? (session.kindOf(recipe) === "detector" ? 1 : 0)));
   choose(0);
   return h("div", { class: "inspector" }, h("div", { role: "tablist", "aria-label": "Questions about the fit" }, heads), bodies);
 }

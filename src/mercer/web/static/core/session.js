@@ -51,9 +51,15 @@ export class Session {
     });
   }
 
+  /** What a recipe makes: also that of a saved model, which says nothing of it. */
+  kindOf(recipe) {
+    const saved = this.info.models.find((each) => each.id === recipe?.model);
+    return saved?.is_detector ? "detector" : recipe?.kind ?? "kpca";
+  }
+
   /** Change the recipe; null takes a key away. */
   cook(patch) {
-    const { model, ...recipe } = { ...this.state.recipe, ...patch };
+    const { model, ...recipe } = { ...this.state.recipe, kind: this.kindOf(this.state.recipe), ...patch };
     for (const key of Object.keys(recipe)) if (recipe[key] === null) delete recipe[key];
     this.store.set({ recipe, fitProblem: null });
   }

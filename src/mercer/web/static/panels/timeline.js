@@ -148,8 +148,7 @@ export function timelinePanel(session) {
   function refresh() {
     const { rest, recipe, table } = store.state;
     if (!rest || !recipe) return frame.say("Waiting for a fit.");
-    const model = session.info.models.find((each) => each.id === recipe.model);
-    if (recipe.kind !== "detector" && !model?.is_detector) {
+    if (session.kindOf(recipe) !== "detector") {
       return frame.say("Rows over time need a detector, whose limits come from rows of normal operation.", button("Fit a detector to these rows", () => session.cook({ kind: "detector" }), { kind: "primary" }));
     }
     const others = session.info.tables.filter((each) => each.id !== table.id && each.features.join() === table.features.join());

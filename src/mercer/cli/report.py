@@ -54,10 +54,11 @@ def report(
     """
     import mercer.report as page
     from mercer.cli.monitor import name_by_time
+    from mercer.report.build import ENDINGS
 
     if output == "-" and call.as_json:
         refuse("-o - and --json both fill stdout. Name a file for the page.")
-    if Path(output).suffix.lower() not in page.ENDINGS:
+    if Path(output).suffix.lower() not in ENDINGS:
         refuse(f"-o must end in .html; got {output!r}. For a PDF, print the page from a browser.")
     path = None if output == "-" else check_output(output, [model, data])
     date = _date() if dated else None

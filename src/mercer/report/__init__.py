@@ -3,9 +3,9 @@
 import sys
 from types import ModuleType
 
-from mercer.report.build import ENDINGS, build, report
+from mercer.report.build import build, report
 
-__all__ = ["ENDINGS", "build", "report"]
+__all__ = ["build", "report"]
 
 
 class _Report(ModuleType):

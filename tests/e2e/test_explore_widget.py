@@ -1,6 +1,8 @@
 """The page in a notebook: its modules as one text, its questions as messages, no server."""
 
 import base64
+from collections import defaultdict
+from queue import Queue
 
 import pytest
 
@@ -38,13 +40,15 @@ def test_the_widget_draws_the_same_page_over_messages(monkeypatch):
     from mercer.web.widget import widget
 
     cell = widget("moons")
-    told = []
-    monkeypatch.setattr(cell, "send", lambda content, buffers: told.append((content, buffers[0])))
+    answers = defaultdict(Queue)  # by the number of the question
+    monkeypatch.setattr(
+        cell, "send", lambda told, buffers: answers[told["id"]].put((told, *buffers))
+    )
 
     def asked(content):
-        cell.asked(content, []).result()
-        answer = next(pair for pair in told if pair[0]["id"] == content["id"])
-        return [answer[0], base64.b64encode(bytes(answer[1])).decode()]
+        cell.asked(content, [])
+        told, body = answers[content["id"]].get(timeout=PATIENCE / 1000)
+        return [told, base64.b64encode(bytes(body)).decode()]
 
     trouble = []
     with playwright.sync_playwright() as started:

@@ -92,8 +92,9 @@ export class Session {
 
   push(quality) {
     const { table, recipe, view, other } = this.state;
-    this.lanes.a.push({ table, recipe, view, quality });
-    if (other) this.lanes.b.push({ table, recipe: { ...recipe, model: undefined, kernel: other }, view, quality });
+    const urgent = quality === "drag"; // the exact fit at rest does not take the place of the quick one
+    this.lanes.a.push({ table, recipe, view, quality }, urgent);
+    if (other) this.lanes.b.push({ table, recipe: { ...recipe, model: undefined, kernel: other }, view, quality }, urgent);
   }
 
   /** Fit exactly, whatever it takes. */
@@ -118,10 +119,14 @@ export class Session {
     this.store.set({ busy: is, progress: null });
     if (!is) return;
     const since = performance.now();
+    let asking = false; // a browser opens six connections: a slow answer must not take them all
     this.watch = setInterval(async () => {
-      if (performance.now() - since < WORTH_SAYING) return;
+      if (performance.now() - since < WORTH_SAYING || asking) return;
+      if (!this.state.progress) this.store.set({ progress: { running: true } }); // Stop can be pressed before a busy server answers
+      asking = true;
       const progress = await this.ask("progress", { client: this.client }).catch(() => null);
-      if (this.state.busy) this.store.set({ progress: progress ?? { running: true } });
+      asking = false;
+      if (this.state.busy && progress?.running) this.store.set({ progress });
     }, WORTH_SAYING);
   }
 

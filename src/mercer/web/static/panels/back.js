@@ -79,6 +79,7 @@ export function backPanel(session) {
     const { header, arrays } = await session.ask("back", body, { signal });
     if (table === store.state.table && recipe === store.state.recipe) draw(header, arrays);
   }, { failed: (error) => isStale(error) || frame.say(error.message) });
+  store.on(["recipe", "table"], () => lane.cancel());
 
   store.on(["rest", "fitProblem"], ({ rest, fitProblem, table, recipe, view }) => {
     if (fitProblem) return frame.say(fitProblem.message);

@@ -41,19 +41,25 @@ export function importancePanel(session) {
   const frame = panel("What components mean", { body, waits: "Not asked for yet.", kind: "wide" });
   let asked = null;
 
+  let running = null;
+  store.on(["recipe", "table"], () => running?.abort());
+
   async function fetchIt() {
     const { table, recipe, rest } = store.state;
     asked = rest;
+    running?.abort();
+    running = new AbortController();
+    const { signal } = running;
     frame.say("Differentiating components by every column.");
     try {
-      const { header, arrays } = await session.ask("importance", { table: table.id, recipe });
+      const { header, arrays } = await session.ask("importance", { table: table.id, recipe }, { signal });
       if (asked !== rest) return;
       const [d, k] = arrays.shares.shape;
       const drawn = table.image_shape ? maps(arrays.shares, table.image_shape, k) : grid({ names: header.names, shares: arrays.shares, d, k });
       fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text))), drawn);
       frame.ready(header);
     } catch (error) {
-      frame.say(error.message, button("Try again", fetchIt));
+      if (!signal.aborted) frame.say(error.message, button("Try again", fetchIt));
     }
   }
   const refresh = () => frame.visible && store.state.rest && asked !== store.state.rest && fetchIt();

@@ -109,6 +109,7 @@ export function walkPanel(session) {
     frame.ready({ caption: answer.header.caption, tables: answer.header.tables });
     draw();
   }, { failed: (error) => isStale(error) || frame.say(error.message) });
+  store.on(["recipe", "table"], () => lane.cancel());
 
   let asked = "";
   store.on(["rest", "view", "selection", "table"], ({ rest, view, table, recipe, selection }) => {

@@ -173,7 +173,7 @@ def test_a_model_that_is_no_detector_is_answered_with_the_command_that_makes_one
         (("faulty.csv", "-o", "table.xlsx"), 2, "a .csv or .tsv file"),
         (("faulty.csv", "-o", "faulty.csv"), 2, "is the file that is read"),
         (("faulty.csv", "-o", "-", "--json"), 2, "both fill stdout"),
-        (("faulty.csv", "--chart", "chart.gif"), 2, "a .png, .svg or .pdf file"),
+        (("faulty.csv", "--chart", "chart.gif"), 2, "must end in .png, .svg or .pdf"),
         (("faulty.csv", "--chart", "none/chart.png"), 1, "folder does not exist"),
         (("faulty.csv", "--time", "time", "--id", "flow"), 2, "one name"),
         (("faulty.csv", "--time", "tiem"), 3, "'tiem'"),

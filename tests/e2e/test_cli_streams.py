@@ -69,7 +69,7 @@ def test_what_is_wrong_is_told_in_one_line_that_ends_once(args, code):
     [
         (["-k", "50"], "50 components were asked for, but only 19"),
         (["-k", "50"], "Ask for --components 19"),
-        (["--approximation", "rpcholesky(rank=100)"], "use no --approximation"),
+        (["--approximation", "rpcholesky(rank=100)"], "or no --approximation"),
         (["--memory", "1kB"], "--memory allows 1 kB. Raise --memory to"),
         (["--kernel", "poly()", "--preimage", "fixed-point"], "--preimage gradient"),
         (["--kernel", "sigmoid(gamma=2, coef0=-1)"], "`mercer check` shows a witness"),

@@ -456,7 +456,7 @@ WRONG = {
     "refine negative": (RPCholesky(5, refine=-1), "refine must be an integer >= 0; got -1"),
     "landmarks above n": (
         Nystrom(61),
-        "landmarks must be an integer from 1 to 60; got 61.*Lower it",
+        "landmarks must be an integer from 1 to 60; got 61.*at most n_samples",
     ),
     "landmarks zero": (Nystrom(0), "landmarks must be an integer from 1 to 60; got 0"),
     "landmarks a word": (Nystrom("all"), "integer >= 1 or an array.*'all'"),

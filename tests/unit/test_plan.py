@@ -180,9 +180,12 @@ def test_planning_is_pure():
     assert plan(problem) == plan(problem)
 
 
-def test_nothing_that_fits_is_an_error_with_ways_out():
-    with pytest.raises(MemoryBudgetError, match=r"Raise `memory` to .*components.*RPCholesky"):
-        plan(Problem(50_000, 5, None, budget_bytes=GB))
+@pytest.mark.parametrize(
+    ("budget", "ways"), [(GB, "use approximation=RPCholesky"), (60 * GB, "components.*RPCholesky")]
+)
+def test_nothing_that_fits_is_an_error_with_ways_out(budget, ways):
+    with pytest.raises(MemoryBudgetError, match=f"Raise `memory` to .*{ways}"):
+        plan(Problem(50_000, 5, None, budget_bytes=budget))
 
 
 @pytest.mark.parametrize(("n", "d", "route"), [(400, 10_304, "dual"), (1000, 64, "primal")])

@@ -42,7 +42,7 @@ def test_a_format_decides_and_is_held_to(tmp_path):
     assert list(map(str, found)) == ["2024-02-01", "2024-04-03"]
     (tmp_path / "t.csv").write_text("t,a\n01/02/2024,1\n2024-05-01,2\n")
     table = mercer.open_table(tmp_path / "t.csv", id="t", time_format="%d/%m/%Y")
-    with pytest.raises(InputError, match=r"row 1 is '2024-05-01'.*'%d/%m/%Y'") as caught:
+    with pytest.raises(InputError, match=r"row 1 .*'2024-05-01'.*'%d/%m/%Y'") as caught:
         learned_rows(table, memory_bytes=10**8)
     assert caught.value.parameter == "time_format"
     with pytest.raises(InputError, match="no column of times is named"):

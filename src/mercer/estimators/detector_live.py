@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mercer._core.errors import InputError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
 from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.report import named_columns
@@ -137,18 +139,15 @@ class Watching(Public):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
-        found = self.events(X, rule=AlarmRule(1, 1))
-        alarms = sum(event.alarms for event in found)
-        total = sum(
-            (event.alarms * event.signature for event in found), np.zeros(self._sensors_count)
-        )
-        if not np.any(total):
+        found = self.events(X) or self.events(X, rule=AlarmRule(1, 1))
+        course = reduce(Course.joined, (event.course for event in found), Course.empty(self._sensors_count))
+        if not np.any(course.parts):
             msg = (
                 f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. "
                 "Give rows in which the fault shows, to a detector whose kernel has a derivative."
             )
             raise InputError(msg)
-        self._known = self.known_events_.learned(name.strip(), total / alarms)
+        self._known = self.known_events_.learned(name.strip(), course)
         return self
 
     def updated(self, X: Any, *, memory: int = 2000, guard: float = 3.0, why: str = "") -> Any:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array
+    from mercer.monitoring.course import Course
     from mercer.monitoring.library import Nearest
 
 Named = tuple[tuple[str, float], ...]
@@ -65,10 +66,11 @@ class Event:
         best normal value, in the first three alarms.
     blame : tuple of Stretch
         How blame moved from variable to variable.
-    signature : ndarray of shape (d,)
-        The mean over its alarms of ±√share, the sign that of the deviation: what events are compared by.
+    course : Course
+        Sums over its alarms of ±√share of each variable, the sign that of the deviation, from its first row
+        on: what events are compared by.
     nearest : Nearest or None
-        The known event that is most like it.
+        The known event that was most like it as long after its first alarm.
     shelved : bool
         Whether it was recorded and not announced.
 
@@ -98,7 +100,7 @@ class Event:
     kind: str
     onset: Named
     blame: tuple[Stretch, ...]
-    signature: Array
+    course: Course
     names: tuple[str, ...]
     nearest: Nearest | None = None
     shelved: bool = False
@@ -107,6 +109,11 @@ class Event:
     def rows(self) -> int:
         """From the first alarm to the last."""
         return self.last - self.first + 1
+
+    @property
+    def signature(self) -> Array:  # (d,)
+        """The mean over its alarms of ±√share of each variable."""
+        return self.course.upto(self.course.rows) / self.alarms
 
     @property
     def severity(self) -> str:

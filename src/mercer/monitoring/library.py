@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from mercer.monitoring.alarms import shares
+from mercer.monitoring.course import ENDS, Course
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -41,33 +42,60 @@ class Nearest:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KnownEvents:
-    """Named signatures of events.
+    """Named events, each with its course.
 
-    A signature is the mean over alarms of ±√share, the shares of all variables and the sign of each one's
-    deviation. Each alarm's is a unit vector, whose distances are Hellinger's, with signs.
+    A signature is ±√share of each variable, the sign that of its deviation: a unit vector for each alarm,
+    whose distances are Hellinger's, with signs. A course has their sums from the first alarm on. Of an event
+    that was learned before there were courses, the mean signature is all that is known.
     """
 
     names: tuple[str, ...]
     signatures: Annotated[Array, "e d"]
+    courses: Annotated[Array, "e s d"] | None = None
+    rows: Annotated[Array, "e"] | None = None  # from the first alarm of each to the last; 0 is not known
 
     @classmethod
     def none(cls, d: int) -> KnownEvents:
         """No events, of d variables."""
         return cls((), np.empty((0, d)))
 
-    def learned(self, name: str, signature: Array) -> KnownEvents:
-        """With one more, or with another signature for a name that is known."""
-        kept = [i for i, known in enumerate(self.names) if known != name]
-        names = (*(self.names[i] for i in kept), name)
-        return KnownEvents(names, np.vstack([self.signatures[kept], signature]))
-
-    def nearest(self, signature: Array) -> Nearest | None:
-        """The known event that is nearest; None where none is known, or nothing was explained."""
-        if not self.names or not np.any(signature):
+    def course(self, i: int) -> Course | None:
+        """The course of an event; None where it is not known."""
+        if self.courses is None or self.rows is None or not self.rows[i]:
             return None
-        found = [signature_distance(signature, own) for own in self.signatures]
+        return Course(self.courses[i], int(self.rows[i]))
+
+    def learned(self, name: str, course: Course) -> KnownEvents:
+        """With one more, or with another course for a name that is known."""
+        kept = [i for i, known in enumerate(self.names) if known != name]
+        d = self.signatures.shape[1]
+        unknown = Course(np.zeros((len(ENDS), d)))
+        courses = [*(self.course(i) or unknown for i in kept), course]
+        whole = course.upto(course.rows)
+        return KnownEvents(
+            (*(self.names[i] for i in kept), name),
+            np.vstack([self.signatures[kept], whole / np.linalg.norm(whole)]),
+            np.stack([one.parts for one in courses]),
+            np.array([float(one.rows) for one in courses]),
+        )
+
+    def nearest(self, course: Course) -> Nearest | None:
+        """The known event that is nearest; None where none is known, or nothing was explained.
+
+        Like is compared with like: as many rows of either as the shorter has, from the first alarm on.
+        """
+        if not self.names or not np.any(course.parts):
+            return None
+        found = [self._distance(i, course) for i in range(len(self.names))]
         at = int(np.argmin(found))
         return Nearest(self.names[at], found[at])
+
+    def _distance(self, i: int, course: Course) -> float:
+        own = self.course(i)
+        if own is None:
+            return signature_distance(course.upto(course.rows), self.signatures[i])
+        rows = min(own.rows, course.rows)
+        return signature_distance(course.upto(rows), own.upto(rows))
 
     def __repr__(self) -> str:
         return f"KnownEvents({', '.join(self.names)})"

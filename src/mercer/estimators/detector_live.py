@@ -140,7 +140,9 @@ class Watching(Public):
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
         found = self.events(X) or self.events(X, rule=AlarmRule(1, 1))
-        course = reduce(Course.joined, (event.course for event in found), Course.empty(self._sensors_count))
+        course = reduce(
+            Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
+        )
         if not np.any(course.parts):
             msg = (
                 f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. "

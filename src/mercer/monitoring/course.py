@@ -7,10 +7,12 @@ event that is three rows old is compared with the first three rows of a known on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.types import Array
+if TYPE_CHECKING:
+    from mercer._core.types import Array
 
 # Rows since the beginning at which stretches end: one by one at first, then half as long again each time.
 ENDS = np.array([1, 2, 3, 4, 6, 9, 13, 19, 28, 42, 63, 94, 141, 211, 316, 474, 711, 1066, np.inf])

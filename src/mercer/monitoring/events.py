@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.table import Table
 from mercer.monitoring.alarms import LEAST_SHARE, leading
+from mercer.monitoring.library import LIKE, UNLIKE, signature_distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,13 +197,8 @@ class Comparison:
     of: tuple[str, str]
 
     def __str__(self) -> str:
-        words = (
-            "much alike"
-            if self.distance < 0.35
-            else "unlike"
-            if self.distance > 0.7
-            else "partly alike"
-        )
+        partly = "partly alike" if self.distance <= UNLIKE else "unlike"
+        words = "much alike" if self.distance <= LIKE else partly
         return f"{self.of[0]}\n{self.of[1]}\ndistance {self.distance:.2f}: {words}\n\n{self.table}"
 
 
@@ -217,8 +213,6 @@ def compare_events(a: Event, b: Event) -> Comparison:
     -------
     comparison : Comparison
     """
-    from mercer.monitoring.library import signature_distance
-
     one, other = a.mean_shares, b.mean_shares
     order = np.argsort(-np.abs(one - other), kind="stable")
     columns: dict[str, Any] = {

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
 
 # An event at most this far from a known one is like it. Blame that is the same but for a fifth of it lies at
-# √(1 - √0.8) = 0.33.
-LIKE = 0.35
+# √(1 - √0.8) = 0.33. Beyond the second it is unlike: less than half of its blame is the same.
+LIKE, UNLIKE = 0.35, 0.7
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Nearest:
         return {"name": self.name, "distance": self.distance, "alike": self.alike}
 
     def __str__(self) -> str:
-        how = "like" if self.alike else "unlike any known, nearest"
+        partly = "partly like" if self.distance <= UNLIKE else "unlike any known, nearest"
+        how = "like" if self.alike else partly
         return f"{how} {self.name!r} (distance {self.distance:.2f})"
 
 
@@ -52,7 +53,9 @@ class KnownEvents:
     names: tuple[str, ...]
     signatures: Annotated[Array, "e d"]
     courses: Annotated[Array, "e s d"] | None = None
-    rows: Annotated[Array, "e"] | None = None  # from the first alarm of each to the last; 0 is not known
+    rows: Annotated[Array, "e"] | None = (
+        None  # from the first alarm of each to the last; 0 is not known
+    )
 
     @classmethod
     def none(cls, d: int) -> KnownEvents:
@@ -82,7 +85,9 @@ class KnownEvents:
     def nearest(self, course: Course) -> Nearest | None:
         """The known event that is nearest; None where none is known, or nothing was explained.
 
-        Like is compared with like: as many rows of either as the shorter has, from the first alarm on.
+        Like is compared with like: as many rows of either as the shorter has, from the first alarm on. An
+        event that was not seen from its beginning, after a restart or when a fault shows again, is none of
+        these: so it is compared with the whole of the known one too, and the nearer of the two counts.
         """
         if not self.names or not np.any(course.parts):
             return None
@@ -91,11 +96,12 @@ class KnownEvents:
         return Nearest(self.names[at], found[at])
 
     def _distance(self, i: int, course: Course) -> float:
-        own = self.course(i)
+        own, so_far = self.course(i), course.upto(course.rows)
+        whole = signature_distance(so_far, self.signatures[i])
         if own is None:
-            return signature_distance(course.upto(course.rows), self.signatures[i])
+            return whole
         rows = min(own.rows, course.rows)
-        return signature_distance(course.upto(rows), own.upto(rows))
+        return min(whole, signature_distance(course.upto(rows), own.upto(rows)))
 
     def __repr__(self) -> str:
         return f"KnownEvents({', '.join(self.names)})"

@@ -1,8 +1,8 @@
 """Is a fault that was learned by its name known again: when the event is raised, after 10 rows, after 50?
 
-Tennessee Eastman has one run of each fault. Its even rows are learned, the odd ones judged as they arrive: other
-noise, the same course. Then the first 400 rows of each fault are learned, and events that begin in the middle
-of what follows are named, which nobody has seen from their beginning.
+Tennessee Eastman has one run of each fault. Its even rows are learned, the odd ones judged as they arrive:
+other noise, the same course. Then the first 400 rows of each fault are learned, and events are named that
+begin in the middle of what follows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _onset(detector: Any, rows: np.ndarray, enters: int) -> dict[str, Any]:
 
 
 def _named(detector: Any, event: Any) -> tuple[str, float, str, float]:
-    """The nearest and its distance; and the nearest by the mean over all of a known event, as it was before."""
+    """The nearest and its distance; and the same by the mean over all of a known event, as before."""
     known = detector.known_events_
     whole = [signature_distance(event.signature, own) for own in known.signatures]
     at = int(np.argmin(whole))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.laws.test_live import NAMES, plant
 
 from mercer import KernelPCADetector, load
 from mercer.monitoring.course import ENDS, Course
 from mercer.monitoring.library import KnownEvents
-from tests.laws.test_live import NAMES, plant
 
 # Column and shift when a fault begins, and those ten rows later, when the controllers have answered.
 FAULTS = {
     "pump": ((2, 6.0), (4, -7.0)),
-    "valve": ((4, -7.0), (2, 6.0)),
+    "valve": ((4, -7.0), (1, 6.0)),
     "leak": ((0, 6.0), (5, 7.0)),
 }
 BEGINS, ANSWERED, LENGTH = 20, 10, 60
@@ -66,7 +66,7 @@ def test_a_course_sums_what_a_list_would():
     course = Course.empty(3)
     for row, own in zip(at, signs, strict=True):
         course.add(int(row), own)
-    for rows in [*ENDS[ENDS < at[-1]].astype(int), at[-1] + 1, 5000]:
+    for rows in [*ENDS[at[-1] > ENDS].astype(int), at[-1] + 1, 5000]:
         np.testing.assert_allclose(course.upto(rows), signs[at < rows].sum(axis=0), atol=1e-12)
     assert course.rows == at[-1] + 1
 

@@ -86,22 +86,25 @@ class KnownEvents:
         """The known event that is nearest; None where none is known, or nothing was explained.
 
         Like is compared with like: as many rows of either as the shorter has, from the first alarm on. An
-        event that was not seen from its beginning, after a restart or when a fault shows again, is none of
-        these: so it is compared with the whole of the known one too, and the nearer of the two counts.
+        event that is like none so may not have been seen from its beginning, as after a restart or when a
+        fault shows again: then the whole of each known one counts too.
         """
         if not self.names or not np.any(course.parts):
             return None
-        found = [self._distance(i, course) for i in range(len(self.names))]
+        so_far = course.upto(course.rows)
+        whole = [signature_distance(so_far, own) for own in self.signatures]
+        aligned = [self._aligned(i, course, whole[i]) for i in range(len(self.names))]
+        found = aligned if min(aligned) <= LIKE else np.minimum(aligned, whole)
         at = int(np.argmin(found))
-        return Nearest(self.names[at], found[at])
+        return Nearest(self.names[at], float(found[at]))
 
-    def _distance(self, i: int, course: Course) -> float:
-        own, so_far = self.course(i), course.upto(course.rows)
-        whole = signature_distance(so_far, self.signatures[i])
+    def _aligned(self, i: int, course: Course, whole: float) -> float:
+        """The distance over the rows that both have; the given one where no course is known."""
+        own = self.course(i)
         if own is None:
             return whole
         rows = min(own.rows, course.rows)
-        return min(whole, signature_distance(course.upto(rows), own.upto(rows)))
+        return signature_distance(course.upto(rows), own.upto(rows))
 
     def __repr__(self) -> str:
         return f"KnownEvents({', '.join(self.names)})"

@@ -13,6 +13,7 @@ from benchmarks.monitoring import (
     dynamics,
     dynamics_report,
     false_alarms,
+    naming,
     plants,
     report,
     tennessee,
@@ -20,7 +21,7 @@ from benchmarks.monitoring import (
 from benchmarks.run import ROOT, say, write_results
 
 PICTURE = ROOT / "docs" / "images" / "monitoring.png"
-PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants")
+PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants", "naming")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +31,7 @@ PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants")
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help=f"With {tennessee.FILE} and {bio.FILE}.",
 )
-@click.option("--only", type=click.Choice(PARTS), help="One of the five.")
+@click.option("--only", type=click.Choice(PARTS), help="One of the six.")
 @click.option("--quick", is_flag=True, help="Toy data, a few seconds: does everything run?")
 @click.option("--update-docs", is_flag=True, help=f"Write docs/images/{PICTURE.name}.")
 def main(*, folder: Path | None, only: str | None, quick: bool, update_docs: bool) -> None:
@@ -72,6 +73,10 @@ def main(*, folder: Path | None, only: str | None, quick: bool, update_docs: boo
         found = plants.measure(2 if quick else plants.COUNT)
         rows += [{"part": "plants", **row} for row in found]
         texts += [dynamics_report.plants(found), dynamics_report.kinds(found)]
+    if only in (None, "naming") and not quick:
+        found = naming.measure(tennessee.load(folder or Path()))
+        rows += [{"part": "naming", **row} for row in found]
+        texts.append(naming.table(found))
     text = "\n\n".join(texts)
     click.echo(text)
     if quick:

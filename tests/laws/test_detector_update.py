@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import IncrementalKernelPCA, KernelPCADetector, load
-from mercer._core.errors import InputError
+from mercer._core.errors import DetectorWarning, InputError
 from mercer.monitoring.shadow import ShadowStream
 
 MIX = np.random.default_rng(99).standard_normal((3, 8))
@@ -67,8 +67,9 @@ def test_a_fault_is_not_learned(old):
     rows[200:400, 4] += 30.0
     fault = plant(200, 8)
     fault[:, 4] += 30.0
-    again = old.updated(rows, memory=600)
-    assert again.lineage_[-1].learned == 400
+    with pytest.warns(DetectorWarning, match="200 of 600 rows are in events"):
+        again = old.updated(rows, memory=600)
+    assert (again.lineage_[-1].learned, again.lineage_[-1].rows) == (400, 600)
     assert alarms(again, fault) == 1.0
     with pytest.raises(ValueError, match="Nothing was learned"):
         old.updated(fault)
@@ -141,7 +142,7 @@ def test_a_model_in_the_shadow_is_counted_and_changes_no_verdict(old, new):
 def test_rows_that_are_not_learned_are_no_measure_of_what_is_normal(old):
     rows = plant(400, 7)
     faulty = np.vstack([rows, rows[:100] + 200.0])
-    found = old.updated(faulty, memory=600)
+    found = old.updated(faulty, memory=600, keep_faults=True)  # the guard leaves them out
     assert found.lineage_[-1].learned <= 400
     np.testing.assert_allclose(
         found._baselines.unit, old.updated(rows, memory=600)._baselines.unit, rtol=1e-12
@@ -151,3 +152,28 @@ def test_rows_that_are_not_learned_are_no_measure_of_what_is_normal(old):
 def test_rows_that_all_lack_a_reading_teach_nothing(old):
     with pytest.raises(InputError, match="every row lacks a reading"):
         old.updated(np.full((20, 8), np.nan))
+
+
+def test_a_small_fault_is_not_learned_unless_it_is_asked_for(old):
+    rows, fault = plant(1000, 7), plant(300, 8)
+    rows[400:700, 4] += 2.5  # within the guard
+    fault[:, 4] += 2.5
+    with pytest.warns(DetectorWarning, match="rows are in events"):
+        careful = old.updated(rows, memory=600)
+    assert alarms(careful, fault) > 0.9 * alarms(old, fault) > 0.4
+    assert alarms(old.updated(rows, memory=600, keep_faults=True), fault) < alarms(careful, fault)
+
+
+def test_gaps_in_time_are_respected_by_updates_and_known_faults():
+    detector = KernelPCADetector(lags=2).fit(plant(600, 1), time=np.arange(600.0))
+    rows, time = plant(200, 2), np.arange(200.0)
+    time[100:] += 50.0
+    whole = detector.updated(rows, time, keep_faults=True).lineage_[-1].rows
+    assert whole == detector.monitor(rows, time=time).table["judged"].sum() == 196
+    assert detector.updated(rows, keep_faults=True).lineage_[-1].rows == 198
+    rows[90:130, 4] += 9.0
+    learned = detector.learn_event("jump", rows, time).known_events_.signatures[-1]
+    unaware = detector.learn_event("jump", rows).known_events_.signatures[-1]
+    assert not np.array_equal(learned, unaware)
+    with pytest.raises(ValueError, match="time must have one entry"):
+        detector.learn_event("jump", rows, time[:5])

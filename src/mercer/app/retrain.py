@@ -39,6 +39,8 @@ class RetrainRequest(OfModel, Request[Retrained]):
         Times the limit beyond which a row is not learned.
     why : str
         A remark for the lineage.
+    keep_faults : bool
+        Whether rows in events of the old detector are learned too.
     """
 
     output: str
@@ -46,6 +48,7 @@ class RetrainRequest(OfModel, Request[Retrained]):
     recent: int = 2000
     guard: float = 3.0
     why: str = ""
+    keep_faults: bool = False
 
     def fulfil(self, run: Run) -> Retrained:
         """Learn, say what changes on these rows, and write."""
@@ -56,28 +59,30 @@ class RetrainRequest(OfModel, Request[Retrained]):
             why = "is the model that is taught. Name another: the old one is there to go back to."
             refuse(f"{{output:{{path}}}} {why}", path=self.output)
         sheet = read_sheet(run, self.data, found, gaps=True)
-        rows, old = np.asarray(sheet.rows), found.model
+        rows, old, time = np.asarray(sheet.rows), found.model, sheet.ids
         with run.timed("fit"):
             if self.event is not None:
-                new = old.learn_event(self.event, rows)
+                new = old.learn_event(self.event, rows, time)
                 facts: dict[str, Any] = {"known_events": list(new.known_events_.names)}
                 run.say(f"known events: {', '.join(new.known_events_.names)}", "event")
             else:
-                new = old.updated(rows, memory=self.recent, guard=self.guard, why=self.why)
+                told = {"guard": self.guard, "why": self.why, "keep_faults": self.keep_faults}
+                new = old.updated(rows, time, memory=self.recent, **told)
                 facts = {"lineage": [vars(step) for step in new.lineage_]}
                 run.say(str(new.lineage_[-1]), "lineage")
-                facts["change"] = _changes(run, old, new, rows)
+                facts["change"] = _changes(run, old, new, rows, time)
         assert path is not None
         about = {"command": "", "parent": str(found.path), **found.about}
         facts["model"] = keep_model(run, path, new, sheet, about)
         return Retrained(new, facts)
 
 
-def _changes(run: Run, old: Any, new: Any, rows: Any) -> dict[str, Any]:
+def _changes(run: Run, old: Any, new: Any, rows: Any, time: Any) -> dict[str, Any]:
     """What the new detector says of the rows that it was taught, beside the old one."""
     both = ShadowStream(old.stream(top=0), new.stream(top=0))
     for start in range(0, len(rows), BLOCK):
-        both.push_many(rows[start : start + BLOCK])
+        part = slice(start, start + BLOCK)
+        both.push_many(rows[part], None if time is None else list(time[part]))
     found = both.report()
     run.say(str(found), "shadow")
     return vars(found)

@@ -34,6 +34,11 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
     default=3.0,
     help="Times the limit beyond which a row is a fault, and not learned.",
 )
+@click.option(
+    "--keep-faults",
+    is_flag=True,
+    help="Learn rows in events of the old detector too; they are left out otherwise.",
+)
 @click.option("--why", metavar="TEXT", default="", help="A remark for the lineage of the model.")
 def retrain(call: Call, **_options: object) -> None:
     """Teach a detector later rows, or a fault by its name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from mercer._core.errors import InputError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
 from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.lags import of_rows
 from mercer.monitoring.library import KnownEvents
-from mercer.monitoring.report import named_columns
+from mercer.monitoring.report import index_times, named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +115,8 @@ class Watching(Public):
         """
         stream, found = self.stream(names, rule=rule), []
         rows = np.asarray(X)
+        if time is not None:
+            of_rows(time, len(rows))
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             times = None if time is None else list(np.asarray(time)[part])
@@ -119,7 +124,7 @@ class Watching(Public):
                 found += [] if verdict.ended is None else [verdict.ended]
         return [*found, *stream.close()]
 
-    def learn_event(self, name: str, X: Any) -> Any:
+    def learn_event(self, name: str, X: Any, time: Any = None) -> Any:
         """Remember what a fault looks like, so that another like it is named.
 
         `save` keeps it in the model file. An event of the same name is learned anew.
@@ -129,7 +134,9 @@ class Watching(Public):
         name : str
             Such as "cooling water".
         X : array-like of shape (b, d)
-            Rows of the fault; those that are no alarms don't count.
+            Rows of the fault, in the order of time; those before its first alarm don't matter.
+        time : array-like of shape (b,), optional
+            As in `fit`: with ``lags`` or ``smoothing``, a gap begins a new history.
 
         Returns
         -------
@@ -137,33 +144,48 @@ class Watching(Public):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
-        found = self.events(X, rule=AlarmRule(1, 1))
-        alarms = sum(event.alarms for event in found)
-        total = sum(
-            (event.alarms * event.signature for event in found), np.zeros(self._sensors_count)
+        time = index_times(X) if time is None else time
+        found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
+        course = reduce(
+            Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
         )
-        if not np.any(total):
+        if not np.any(course.parts):
             msg = (
                 f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. "
                 "Give rows in which the fault shows, to a detector whose kernel has a derivative."
             )
             raise InputError(msg)
-        self._known = self.known_events_.learned(name.strip(), total / alarms)
+        self._known = self.known_events_.learned(name.strip(), course)
         return self
 
-    def updated(self, X: Any, *, memory: int = 2000, guard: float = 3.0, why: str = "") -> Any:
+    def updated(
+        self,
+        X: Any,
+        time: Any = None,
+        *,
+        memory: int = 2000,
+        guard: float = 3.0,
+        why: str = "",
+        keep_faults: bool = False,
+    ) -> Any:
         """A new detector that has followed a drift through these rows; this one stays as it is.
 
         Parameters
         ----------
         X : array-like of shape (b, d)
             The latest rows, in the order of time. Those that lack a cell are left out.
+        time : array-like of shape (b,), optional
+            As in `fit`: with ``lags`` or ``smoothing``, a gap begins a new history.
         memory : int, default=2000
             Rows that count, or so: the weight of a row falls by 1/memory with each that follows.
         guard : float, default=3.0
             Times the limit beyond which a row is taken for a fault, and not learned.
         why : str, default=""
             A remark for ``lineage_``.
+        keep_faults : bool, default=False
+            Whether to learn rows in events of this detector whose kind is "fault" too. Otherwise they are
+            left out, from the first alarm of each to the last, with a warning that counts them, and refused
+            where they are more than half of all: a fault is not to become normal. A drift is learned.
 
         Returns
         -------
@@ -171,14 +193,21 @@ class Watching(Public):
             With a model that is an `IncrementalKernelPCA`, limits from rows that were judged before they
             were learned, and one more entry in ``lineage_``.
         """
-        from mercer.estimators.detector_update import updated
+        from mercer.estimators.detector_update import in_faults, report_left_out, updated
 
         require("memory", memory, Whole(2))
         require("guard", guard, Number(1))
         own: Any = self
         read = own._read(X, gaps=True)
-        rows = own._judge.scaled(own._with_past(read)[0])
-        return updated(self, rows, memory=int(memory), guard=float(guard), why=str(why))
+        time = index_times(X) if time is None else time
+        lagged, whole = own._with_past(read, time)
+        if not keep_faults:
+            faulty = in_faults(self.events(read, time, rule=AlarmRule()), len(read))
+            report_left_out(int(np.sum(faulty & whole)), int(whole.sum()))
+            lagged = lagged[~faulty[whole]]
+        rows = own._judge.scaled(lagged)
+        told = {"memory": int(memory), "guard": float(guard), "why": str(why)}
+        return updated(self, rows, given=int(whole.sum()), **told)
 
     @property
     def lineage_(self) -> tuple[Generation, ...]:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer._core.errors import InputError
+from mercer._core.errors import DetectorWarning, InputError
+from mercer._core.findings import warn
+from mercer._core.wording import Message
 from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.monitoring.contributions import Baselines
 from mercer.monitoring.limits import FEW_ABOVE, Calibration, held_out_limits
@@ -24,7 +26,8 @@ from mercer.monitoring.statistics import Gauge, Statistics
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Flags
+    from mercer.monitoring.events import Event
     from mercer.monitoring.limits import Limits, Rule
 
 BLOCK = 100  # rows that are judged by one model, before they are learned
@@ -32,6 +35,7 @@ BLOCK = 100  # rows that are judged by one model, before they are learned
 # far beyond.
 GUARD = 3.0
 LANDMARKS = 500
+MOST_FAULTY = 0.5  # share of the rows in events beyond which nothing is learned
 TOL = 1e-8  # what Q is made of has to be in the dictionary too
 
 
@@ -76,10 +80,39 @@ class _Course:
         return Statistics(self.seen.t2[still], self.seen.q[still], weights[still])
 
 
+def in_faults(events: list[Event], n: int) -> Flags:  # (n,)
+    """Which of n rows lie in a fault, from its first alarm to its last; a drift is what is to be learned."""
+    faulty = np.zeros(n, dtype=bool)
+    for event in events:
+        if event.kind == "fault":
+            faulty[event.first : event.last + 1] = True
+    return faulty
+
+
+def report_left_out(left: int, of: int) -> None:
+    """Say how many rows are not learned, or refuse where they are most."""
+    if left > MOST_FAULTY * of:
+        msg = Message(
+            "Nothing was learned: {left} of {of} rows are in events of the detector, too many to take the "
+            "others for normal. Give rows of normal operation; if these are, set {keep_faults}.",
+            left=left,
+            of=of,
+        )
+        raise InputError(msg)
+    if left:
+        msg = Message(
+            "{left} of {of} rows are in events of the detector and were not learned. If they are normal, "
+            "set {keep_faults}.",
+            left=left,
+            of=of,
+        )
+        warn(msg, DetectorWarning, "faults", {"left_out": left, "of": of})
+
+
 def updated(
-    detector: Any, rows: Array, *, memory: int, guard: float, why: str
+    detector: Any, rows: Array, *, given: int, memory: int, guard: float, why: str
 ) -> Any:  # (n, d), scaled
-    """A new detector that has taken these rows in; the old one stays as it is."""
+    """A new detector that has taken these rows in, of so many given; the old one stays as it is."""
     course = _Course(_recursive(detector, memory), detector._rule, detector.limits_, memory, guard)
     for start in range(0, len(rows), BLOCK):
         course.take(rows[start : start + BLOCK])
@@ -102,7 +135,7 @@ def updated(
         new._calibration = Calibration.of(rule, limits, course.seen)
     parent = fingerprint(detector._gauge, detector.limits_)
     made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    step = Generation(made, parent, len(rows), course.learned, memory, why)
+    step = Generation(made, parent, given, course.learned, memory, why)
     new._lineage = (*detector.lineage_, step)
     return new
 

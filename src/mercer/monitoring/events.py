@@ -9,11 +9,13 @@ import numpy as np
 
 from mercer._core.table import Table
 from mercer.monitoring.alarms import LEAST_SHARE, leading
+from mercer.monitoring.library import LIKE, UNLIKE, signature_distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array
+    from mercer.monitoring.course import Course
     from mercer.monitoring.library import Nearest
 
 Named = tuple[tuple[str, float], ...]
@@ -65,10 +67,11 @@ class Event:
         best normal value, in the first three alarms.
     blame : tuple of Stretch
         How blame moved from variable to variable.
-    signature : ndarray of shape (d,)
-        The mean over its alarms of ±√share, the sign that of the deviation: what events are compared by.
+    course : Course
+        Sums over its alarms of ±√share of each variable, the sign that of the deviation, from its first row
+        on: what events are compared by.
     nearest : Nearest or None
-        The known event that is most like it.
+        The known event that was most like it as long after its first alarm.
     shelved : bool
         Whether it was recorded and not announced.
 
@@ -98,7 +101,7 @@ class Event:
     kind: str
     onset: Named
     blame: tuple[Stretch, ...]
-    signature: Array
+    course: Course
     names: tuple[str, ...]
     nearest: Nearest | None = None
     shelved: bool = False
@@ -107,6 +110,11 @@ class Event:
     def rows(self) -> int:
         """From the first alarm to the last."""
         return self.last - self.first + 1
+
+    @property
+    def signature(self) -> Array:  # (d,)
+        """The mean over its alarms of ±√share of each variable."""
+        return self.course.upto(self.course.rows) / self.alarms
 
     @property
     def severity(self) -> str:
@@ -189,13 +197,8 @@ class Comparison:
     of: tuple[str, str]
 
     def __str__(self) -> str:
-        words = (
-            "much alike"
-            if self.distance < 0.35
-            else "unlike"
-            if self.distance > 0.7
-            else "partly alike"
-        )
+        partly = "partly alike" if self.distance <= UNLIKE else "unlike"
+        words = "much alike" if self.distance <= LIKE else partly
         return f"{self.of[0]}\n{self.of[1]}\ndistance {self.distance:.2f}: {words}\n\n{self.table}"
 
 
@@ -210,8 +213,6 @@ def compare_events(a: Event, b: Event) -> Comparison:
     -------
     comparison : Comparison
     """
-    from mercer.monitoring.library import signature_distance
-
     one, other = a.mean_shares, b.mean_shares
     order = np.argsort(-np.abs(one - other), kind="stable")
     columns: dict[str, Any] = {

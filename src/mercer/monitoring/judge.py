@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.sensors import Sensors
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class Lagging(Protocol):

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from mercer.monitoring.alarms import shares
+from mercer.monitoring.course import ENDS, Course
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
 
 # An event at most this far from a known one is like it. Blame that is the same but for a fifth of it lies at
-# √(1 - √0.8) = 0.33.
-LIKE = 0.35
+# √(1 - √0.8) = 0.33. Beyond the second it is unlike: less than half of its blame is the same.
+LIKE, UNLIKE = 0.35, 0.7
 
 
 @dataclass(frozen=True)
@@ -35,39 +36,75 @@ class Nearest:
         return {"name": self.name, "distance": self.distance, "alike": self.alike}
 
     def __str__(self) -> str:
-        how = "like" if self.alike else "unlike any known, nearest"
+        partly = "partly like" if self.distance <= UNLIKE else "unlike any known, nearest"
+        how = "like" if self.alike else partly
         return f"{how} {self.name!r} (distance {self.distance:.2f})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KnownEvents:
-    """Named signatures of events.
+    """Named events, each with its course.
 
-    A signature is the mean over alarms of ±√share, the shares of all variables and the sign of each one's
-    deviation. Each alarm's is a unit vector, whose distances are Hellinger's, with signs.
+    A signature is ±√share of each variable, the sign that of its deviation: a unit vector for each alarm,
+    whose distances are Hellinger's, with signs. A course has their sums from the first alarm on. Of an event
+    that was learned before there were courses, the mean signature is all that is known.
     """
 
     names: tuple[str, ...]
     signatures: Annotated[Array, "e d"]
+    courses: Annotated[Array, "e s d"] | None = None
+    rows: Annotated[Array, "e"] | None = (
+        None  # from the first alarm of each to the last; 0 is not known
+    )
 
     @classmethod
     def none(cls, d: int) -> KnownEvents:
         """No events, of d variables."""
         return cls((), np.empty((0, d)))
 
-    def learned(self, name: str, signature: Array) -> KnownEvents:
-        """With one more, or with another signature for a name that is known."""
-        kept = [i for i, known in enumerate(self.names) if known != name]
-        names = (*(self.names[i] for i in kept), name)
-        return KnownEvents(names, np.vstack([self.signatures[kept], signature]))
-
-    def nearest(self, signature: Array) -> Nearest | None:
-        """The known event that is nearest; None where none is known, or nothing was explained."""
-        if not self.names or not np.any(signature):
+    def course(self, i: int) -> Course | None:
+        """The course of an event; None where it is not known."""
+        if self.courses is None or self.rows is None or not self.rows[i]:
             return None
-        found = [signature_distance(signature, own) for own in self.signatures]
+        return Course(self.courses[i], int(self.rows[i]))
+
+    def learned(self, name: str, course: Course) -> KnownEvents:
+        """With one more, or with another course for a name that is known."""
+        kept = [i for i, known in enumerate(self.names) if known != name]
+        d = self.signatures.shape[1]
+        unknown = Course(np.zeros((len(ENDS), d)))
+        courses = [*(self.course(i) or unknown for i in kept), course]
+        whole = course.upto(course.rows)
+        return KnownEvents(
+            (*(self.names[i] for i in kept), name),
+            np.vstack([self.signatures[kept], whole / np.linalg.norm(whole)]),
+            np.stack([one.parts for one in courses]),
+            np.array([float(one.rows) for one in courses]),
+        )
+
+    def nearest(self, course: Course) -> Nearest | None:
+        """The known event that is nearest; None where none is known, or nothing was explained.
+
+        Like is compared with like: as many rows of either as the shorter has, from the first alarm on. An
+        event that is like none so may not have been seen from its beginning, as after a restart or when a
+        fault shows again: then the whole of each known one counts too.
+        """
+        if not self.names or not np.any(course.parts):
+            return None
+        so_far = course.upto(course.rows)
+        whole = [signature_distance(so_far, own) for own in self.signatures]
+        aligned = [self._aligned(i, course, whole[i]) for i in range(len(self.names))]
+        found = aligned if min(aligned) <= LIKE else np.minimum(aligned, whole)
         at = int(np.argmin(found))
-        return Nearest(self.names[at], found[at])
+        return Nearest(self.names[at], float(found[at]))
+
+    def _aligned(self, i: int, course: Course, whole: float) -> float:
+        """The distance over the rows that both have; the given one where no course is known."""
+        own = self.course(i)
+        if own is None:
+            return whole
+        rows = min(own.rows, course.rows)
+        return signature_distance(course.upto(rows), own.upto(rows))
 
     def __repr__(self) -> str:
         return f"KnownEvents({', '.join(self.names)})"

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.monitoring.alarm_rule import Switch
 from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, Run, beginning, leading, shares
+from mercer.monitoring.course import Course
 from mercer.monitoring.events import TOP, BlamePath, Event, Stretch
 from mercer.monitoring.library import signature
 
@@ -51,7 +52,7 @@ class _Open:
     onset_rows: list[Array] = field(default_factory=list)
     onset_contributions: list[Array] = field(default_factory=list)
     path: BlamePath = field(default_factory=lambda: BlamePath([]))
-    signature: Array | None = None  # sum over alarms
+    course: Course = field(default_factory=lambda: Course.empty(0))
     onset: tuple[tuple[str, float], ...] = ()
     shelved: bool = False
 
@@ -65,14 +66,14 @@ class _Open:
             self.peak = row
         if row.scaled is not None and len(self.onset_rows) < FIRST_ALARMS:
             self.onset_rows.append(row.scaled)
+        explained = row.contributions is not None and row.deviation is not None
+        own = signature(row.contributions, row.deviation) if explained else None  # type: ignore[arg-type]
+        self.course.add(row.row - self.first.row, own)
         if row.contributions is None:
             return
         if np.any(row.contributions > 0.0) and len(self.onset_contributions) < FIRST_ALARMS:
             self.onset_contributions.append(row.contributions)
         self.path.add(row.time, shares(row.contributions))
-        assert row.deviation is not None
-        own = signature(row.contributions, row.deviation)
-        self.signature = own if self.signature is None else self.signature + own
 
 
 class Tracker:
@@ -140,7 +141,8 @@ class Tracker:
         self.count += 1
         rows = list(self._recent)
         first = next(row for row in rows if row.alarm)
-        self._open = _Open(self.count, at, kind, first, first, first)
+        course = Course.empty(len(self._names))
+        self._open = _Open(self.count, at, kind, first, first, first, course=course)
         for row in rows[rows.index(first) :]:
             self._open.add(row)
         self._recent.clear()
@@ -162,8 +164,6 @@ class Tracker:
     def _event(self, end: Any) -> Event:
         own = self._open
         assert own is not None
-        d = len(self._names)
-        mean = np.zeros(d) if own.signature is None else own.signature / own.alarms
         return Event(
             own.number,
             own.first.time,
@@ -178,9 +178,9 @@ class Tracker:
             own.kind,
             own.onset,
             tuple(own.path.stretches),
-            mean,
+            Course(own.course.parts.copy(), own.course.rows),
             self._names,
-            self.known.nearest(mean),
+            self.known.nearest(own.course),
             own.shelved,
         )
 
@@ -248,7 +248,8 @@ def _open_state(own: _Open) -> dict[str, Any]:
     }
     stretches = [vars(one) | {"shares": _listed(one.shares)} for one in own.path.stretches]
     path = {"stretches": stretches, "height": own.path.height}
-    return vars(own) | rows | arrays | {"path": path, "signature": _listed(own.signature)}
+    course = {"parts": _listed(own.course.parts), "rows": own.course.rows}
+    return vars(own) | rows | arrays | {"path": path, "course": course}
 
 
 def _open_of(state: dict[str, Any]) -> _Open:
@@ -259,5 +260,6 @@ def _open_of(state: dict[str, Any]) -> _Open:
     ]
     path = BlamePath(stretches, state["path"]["height"])
     onset = tuple((name, share) for name, share in state["onset"])
-    found = {"path": path, "signature": _array(state["signature"]), "onset": onset}
+    course = Course(_array(state["course"]["parts"]), state["course"]["rows"])
+    found = {"path": path, "course": course, "onset": onset}
     return replace(_Open(**(state | rows | arrays | found)))

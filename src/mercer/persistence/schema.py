@@ -131,6 +131,7 @@ ESTIMATORS = (IncrementalKernelPCA, KernelPCA, KernelPCADetector, PCA)
 LATER = {
     Baselines: {"unit"},
     EigenPairs: {"rounding", "unseen"},
+    KnownEvents: {"courses", "rows"},
     Limits: {"note", "low", "high"},
     Plan: {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},
     Quality: {"noisy"},

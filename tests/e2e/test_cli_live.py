@@ -19,20 +19,6 @@ from mercer.app.live import LiveRequest
 
 
 @pytest.fixture(scope="module")
-def plant(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("live")
-    normal, faulty = folder / "normal.csv", folder / "faulty.csv"
-    good("demo", "--process", normal, faulty)
-    good("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def lines(plant):
-    return (plant / "faulty.csv").read_text().splitlines(keepends=True)
-
-
-@pytest.fixture(scope="module")
 def table(plant):
     """What the file as a whole gives."""
     return run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout

@@ -8,21 +8,7 @@ import socket
 
 import pytest
 
-from markets.commands import good, run
-
-
-@pytest.fixture(scope="module")
-def plant(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("state")
-    normal, faulty = folder / "normal.csv", folder / "faulty.csv"
-    good("demo", "--process", normal, faulty)
-    good("fit", normal, "--id", "time", "--model", "detector", "-o", folder / "d.mercer")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def lines(plant):
-    return (plant / "faulty.csv").read_text().splitlines(keepends=True)
+from markets.commands import run
 
 
 def test_units_of_one_name_are_told_apart_and_a_state_keeps_those_of_other_calls(plant, tmp_path):

@@ -2,13 +2,12 @@
 
 import io
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_circles
 
+from browsing import chromium
 from mercer import KernelPCA, KernelPCADetector
 from mercer.kernels import RBF
 from mercer.report import build, report
@@ -22,13 +21,6 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-
-
-def chromium():
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := os.environ.get("MERCER_CHROMIUM") or shutil.which(name):
-            return found
-    return None
 
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -41,9 +41,10 @@ from laws.test_engines import (  # noqa: F401
 )
 from markets.clusters import small_cluster
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from markets.routes import ROUTES
 from mercer import PCA, KernelPCA, load
 from mercer._core.errors import InputError, MercerError, MercerWarning
-from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.approximations import Nystrom
 from mercer.approximations.landmarks import checked_lengths
 from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64
@@ -87,19 +88,7 @@ CHUNKS = {
     "single rows": ((1, 1, 697, 1), (2, 2)),
 }
 ROWS = da.from_array(X, chunks=CHUNKS["even"])
-MODELS = {
-    "exact": KernelPCA(3, kernel=RBF(0.3), solver="krylov"),
-    "lapack": KernelPCA(3, kernel="laplacian", solver="lapack"),
-    "share": KernelPCA(0.8, kernel=RBF(0.1), solver="krylov"),
-    "median": KernelPCA(3, kernel="rbf", solver="krylov"),
-    "rpcholesky": KernelPCA(3, kernel=RBF(0.3), approximation=RPCholesky(40)),
-    "nystrom": KernelPCA(3, kernel="matern", approximation=Nystrom(12, sampling="k-means++")),
-    "fourier": KernelPCA(3, kernel=RBF(0.3), approximation=RandomFourier(60)),
-    "refined": KernelPCA(3, kernel=RBF(0.3), approximation=Nystrom(40, refine=2)),
-    "map": KernelPCA(3, kernel="poly(degree=2)"),
-    "linear": KernelPCA(2, kernel="linear"),
-    "pca": PCA(2),
-}
+MODELS = {**ROUTES, "pca": PCA(2)}
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 3.0, N)
 
 

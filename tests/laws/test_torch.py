@@ -35,9 +35,10 @@ from laws.test_engines import (  # noqa: F401
 )
 from markets.engines import in_memory
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from markets.routes import ROUTES
 from mercer import IncrementalKernelPCA, KernelPCA, KernelPCADetector, load
 from mercer._core.errors import InputError, MemoryBudgetError
-from mercer.approximations import Nystrom, RandomFourier, RPCholesky
+from mercer.approximations import Nystrom, RPCholesky
 from mercer.approximations.landmarks import checked_lengths
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
@@ -177,18 +178,7 @@ def test_the_plan_says_where_the_host_stands_in(engine, cloud):
 N = 600
 X = np.random.default_rng(0).standard_normal((N, 4)) / [1.0, 2.0, 3.0, 4.0]
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 3.0, N)
-MODELS = {
-    "exact": KernelPCA(3, kernel=RBF(0.3), solver="krylov"),
-    "lapack": KernelPCA(3, kernel="laplacian", solver="lapack"),
-    "share": KernelPCA(0.8, kernel=RBF(0.1), solver="krylov"),
-    "median": KernelPCA(3, kernel="rbf", solver="krylov"),
-    "rpcholesky": KernelPCA(3, kernel=RBF(0.3), approximation=RPCholesky(40)),
-    "nystrom": KernelPCA(3, kernel="matern", approximation=Nystrom(12, sampling="k-means++")),
-    "fourier": KernelPCA(3, kernel=RBF(0.3), approximation=RandomFourier(60)),
-    "refined": KernelPCA(3, kernel=RBF(0.3), approximation=Nystrom(40, refine=2)),
-    "map": KernelPCA(3, kernel="poly(degree=2)"),
-    "linear": KernelPCA(2, kernel="linear"),
-}
+MODELS = ROUTES
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -206,8 +206,10 @@ class Watching(Public):
             report_left_out(int(np.sum(faulty & whole)), int(whole.sum()))
             lagged = lagged[~faulty[whole]]
         rows = own._judge.scaled(lagged)
-        told = {"memory": int(memory), "guard": float(guard), "why": str(why)}
-        return updated(self, rows, given=int(whole.sum()), **told)
+        given = int(whole.sum())
+        return updated(
+            self, rows, given=given, memory=int(memory), guard=float(guard), why=str(why)
+        )
 
     @property
     def lineage_(self) -> tuple[Generation, ...]:

@@ -25,6 +25,7 @@ import mercer
 from markets.commands import good, run
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
 from mercer._core import container
+from mercer.diagnostics import importance
 from mercer.errors import InputError, ModelFileError
 from mercer.kernels import RBF
 from mercer.persistence.model_file import load, opened, save
@@ -361,3 +362,30 @@ def test_a_report_needs_a_folder(tmp_path):
         FileNotFoundError, match=r"There is no folder .* to write the report r.html to"
     ):
         mercer.report(PCA(2).fit(X), X, tmp_path / "missing" / "r.html")
+
+
+# ── what a component says about the columns in front of a pipeline ────────────
+def test_importance_of_a_pipeline_is_that_of_its_model_folded_back_to_the_columns():
+    model = make_pipeline(columns((OneHotEncoder(sparse_output=False), ["colour"])), KernelPCA(2))
+    model.fit(FRAME)
+    made = model[:-1].get_feature_names_out()
+    inside = importance(model[-1], model[:-1].transform(FRAME))
+    found = importance(model, FRAME)
+    assert found.names == ("a", "b", "c", "colour")
+    for name, sizes, shares in zip(found.names, found.sizes, found.shares, strict=True):
+        own = [j for j, one in enumerate(made) if one.partition("__")[2].split("_")[0] == name]
+        assert len(own) == (3 if name == "colour" else 1)
+        np.testing.assert_allclose(sizes, inside.sizes[own].sum(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(shares, inside.shares[own].sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.slopes[:3], inside.slopes[:3], rtol=1e-8, atol=1e-12)
+    assert np.isnan(found.slopes[3]).all()
+    assert "changes with colour" in str(found)
+    kept = importance(Prepared.from_pipeline(model), FRAME)
+    np.testing.assert_array_equal(kept.sizes, found.sizes)
+
+
+def test_importance_of_a_linear_pipeline_does_not_depend_on_units():
+    of = [
+        importance(make_pipeline(StandardScaler(), PCA(2)).fit(rows), rows) for rows in (X, X * 1e3)
+    ]
+    np.testing.assert_allclose(of[0].sizes, of[1].sizes, rtol=1e-9)

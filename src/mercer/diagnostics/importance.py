@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from mercer._core.table import Printed, Table
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
+from mercer.estimators.anatomy import is_pipeline
 from mercer.estimators.base import Projector, require_fitted
 from mercer.estimators.input import check_kernel_rows, new_rows
+from mercer.estimators.prepared import Prepared
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Array, Rows
+    from mercer.preprocessing.preparation import Preparation
 
 TOP = 3  # variables of a component that are printed
 MOST_PRINTED = 10  # components
@@ -85,7 +89,7 @@ class Importance(Printed):
         moves the score.
     slopes : ndarray of shape (d, k)
         Mean slope times standard deviation, with its sign. Much smaller than the size where the score goes up
-        with the variable at some rows and down at others.
+        with the variable at some rows and down at others. NaN for a column of categories, which has no up.
     explained : ndarray of shape (k,)
         Share of the variance of each component.
     """
@@ -132,11 +136,13 @@ class Importance(Printed):
         return [int(l) for l in moving if size[l] > 0]
 
     def _sentence(self, component: int) -> str:
-        told: dict[str, list[str]] = {"rises with": [], "falls with": [], "goes both ways with": []}
+        ways = ("rises with", "falls with", "goes both ways with", "changes with")
+        told: dict[str, list[str]] = {way: [] for way in ways}
         for l in self._order(component)[:TOP]:
             slope, size = self.slopes[l, component], self.sizes[l, component]
             way = "rises with" if slope > 0 else "falls with"
             way = way if abs(slope) >= ONE_WAY * size else "goes both ways with"
+            way = "changes with" if np.isnan(slope) else way
             told[way].append(f"{self.names[l]} ({self.shares[l, component]:.0%})")
         parts = [f"{way} {', '.join(names)}" for way, names in told.items() if names]
         head = f"component {component + 1} ({self.explained[component]:.1%} of the variance)"
@@ -168,11 +174,13 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
 
     Parameters
     ----------
-    model : KernelPCA, PCA or IncrementalKernelPCA
-        As in `gradients`.
+    model : KernelPCA, PCA, IncrementalKernelPCA, Pipeline or Prepared
+        As in `gradients`; or one of these behind imputers, one-hot encoders and scalers, whose variables are
+        the columns before all of that. The size of a column of categories is the sum of those of its
+        columns of 0 and 1.
     X : array-like, sparse matrix of shape (b, d) or source of rows
-        Rows to average over, usually those of the fit or a sample of them; at least two. The cost is that
-        of k transforms with a slope each.
+        Rows to average over, as the model or the pipeline takes them: usually those of the fit or a sample
+        of them, at least two. The cost is that of k transforms with a slope each.
     names : d strings, optional
         Of the variables. Left out: the columns of the data frame the model was fitted to, or of X, or
         x0, x1, …
@@ -200,6 +208,11 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     >>> float(found.shares.sum().round(12))
     1.0
     """
+    if is_pipeline(model):
+        model = Prepared.from_pipeline(model)
+    if isinstance(model, Prepared):
+        found = importance(model.model, model.rows(X), names=model.preparation.features)
+        return _folded(found, model.preparation, names)
     space, rows = _opened(model, X)
     known = getattr(model, "feature_names_in_", getattr(X, "columns", None))
     called = tuple(named_columns(names, known, int(rows.shape[1])))
@@ -216,6 +229,21 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
         raise InputError(msg)
     sizes = np.sqrt(sums.squares.T / n) * spread
     return Importance(called, sizes, (sums.slopes.T / n) * spread, model.fit_.explained)
+
+
+def _folded(found: Importance, made: Preparation, names: Sequence[str] | None) -> Importance:
+    """The importance of prepared columns, as one of the columns they were made of.
+
+    A number stays as it is: scaling divides its standard deviation by what it multiplies its slope by.
+    """
+    p, k = len(made.numbers), found.sizes.shape[1]
+    columns = (*made.numbers, *(column for column, _ in made.categories))
+    ends = np.cumsum([p, *(len(levels) for _, levels in made.categories)])
+    groups = [found.sizes[a:b].sum(axis=0) for a, b in pairwise(ends)]
+    sizes = np.concatenate([found.sizes[:p], np.reshape(groups, (len(groups), k))])
+    slopes = np.concatenate([found.slopes[:p], np.full((len(groups), k), np.nan)])
+    called = tuple(named_columns(names, columns, len(columns)))
+    return Importance(called, sizes, slopes, found.explained)
 
 
 @dataclass(frozen=True, repr=False)

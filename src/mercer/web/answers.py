@@ -23,6 +23,7 @@ from mercer.app.explore import (
     meaning,
     panels,
     process,
+    separating,
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE
@@ -235,6 +236,13 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
     return packet(judging.select(recipe, data, body.get("kernels"), body.get("components"), job))
 
 
+def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
+    """What a straight line tells of the labels, with two kernels."""
+    other = {**body, "recipe": body.get("other", {})}
+    pair = [_shown(session, each, job) for each in (body, other)]
+    return json_reply(separating.separated(*pair, body.get("components")))
+
+
 def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """What a fit would cost."""
     recipe = Recipe.read(body.get("recipe", {}))
@@ -319,6 +327,7 @@ QUESTIONS: dict[str, Question] = {
     "contributions": Question(contributions),
     "check": Question(check),
     "select": Question(select, fits=True),
+    "separate": Question(separate),
     "plan": Question(plan),
     "code": Question(code),
     "save": Question(save),

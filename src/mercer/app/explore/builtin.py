@@ -111,7 +111,7 @@ BUILTINS = {
         "A heated tank",
         "five sensors of a process in order, and a day on which one of them drifts",
         _text("tank", lambda: process_text(faulty=False)),
-        {"kind": "detector", "components": 0.99},
+        {"kind": "detector"},
         _TANK,
         partner="tank-today",
     ),

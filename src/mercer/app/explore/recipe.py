@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KINDS = ("kpca", "pca", "detector")
 DEFAULT_KERNEL = "rbf(gamma='median')"
+DEFAULT_COMPONENTS = 6  # as many as a page shows well
 SHARES = ("kind", "kernel", "components", "approximation", "preimage", "false_alarm")
 
 
@@ -27,8 +28,8 @@ class Recipe:
     kind : {"kpca", "pca", "detector"}
     kernel : str
         An expression; linear PCA has none, and None is a detector's own choice.
-    components : int, float or "all"
-        How many, or which share of the variance.
+    components : int, float or "all", optional
+        How many, or which share of the variance. None is 6, and a detector's own default, as at the command line.
     scale : {"standard", "none"}
     preimage, approximation : str, optional
     false_alarm : float, optional
@@ -48,7 +49,7 @@ class Recipe:
 
     kind: str = "kpca"
     kernel: str | None = None
-    components: int | float | str = 6
+    components: int | float | str | None = None
     scale: str = "standard"
     preimage: str | None = None
     approximation: str | None = None
@@ -68,8 +69,12 @@ class Recipe:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise ParameterError.about(parameter=name, value=value, must_be="a text or None")
+        if self.components is None and self.kind != "detector":
+            object.__setattr__(self, "components", DEFAULT_COMPONENTS)
         given = self.components
-        if isinstance(given, bool) or not (isinstance(given, (int, float)) or given == "all"):
+        if isinstance(given, bool) or not (
+            isinstance(given, (int, float)) or given in ("all", None)
+        ):
             must_be = "a whole number, a share of the variance or 'all'"
             raise ParameterError.about(parameter="components", value=given, must_be=must_be)
         if self.kind == "pca":

@@ -14,7 +14,7 @@ const section = (title, ...children) => h("section", { class: "group" }, h("h2",
 /** What is fitted: the kind of model, its kernel, components, scaling. */
 function modelGroup(session) {
   const { store } = session;
-  const kind = choice("Model", [["kpca", "Kernel PCA"], ["pca", "PCA"], ["detector", "Detector"]], "kpca", (value) => session.cook({ kind: value, kernel: value === "pca" ? null : session.state.recipe.kernel ?? "rbf(gamma='median')" }));
+  const kind = choice("Model", [["kpca", "Kernel PCA"], ["pca", "PCA"], ["detector", "Detector"]], "kpca", (value) => session.become(value));
   const scale = choice("Scaling", [["standard", "mean 0, variance 1"], ["none", "as in the file"]], "standard", (value) => session.cook({ scale: value }));
   const id = fresh("components");
   const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95", on: { input: () => wanted(Number(components.value)) } });

@@ -15,6 +15,9 @@ export const firstView = (table) => ({
   color: table.label ? "label" : null, fixed: "median", walk: 0, from: "mean",
 });
 
+/** The recipe of the kernel to compare with. */
+export const rival = ({ model, ...recipe }, kernel) => ({ ...recipe, kind: recipe.kind === "pca" ? "kpca" : recipe.kind, kernel });
+
 export class Session {
   constructor(ask, info) {
     this.ask = ask;
@@ -64,6 +67,12 @@ export class Session {
     this.store.set({ recipe, fitProblem: null });
   }
 
+  /** Another kind of model. A detector has its own kernel and its own number of components, those of the command line. */
+  become(kind) {
+    const watches = kind === "detector" || this.kindOf(this.state.recipe) === "detector";
+    this.cook({ kind, ...(watches ? { kernel: null, components: null } : {}), ...(kind === "pca" ? { kernel: null } : {}) });
+  }
+
   look(patch) {
     this.store.set({ view: { ...this.state.view, ...patch } });
   }
@@ -94,7 +103,7 @@ export class Session {
     const { table, recipe, view, other } = this.state;
     const urgent = quality === "drag"; // the exact fit at rest does not take the place of the quick one
     this.lanes.a.push({ table, recipe, view, quality }, urgent);
-    if (other) this.lanes.b.push({ table, recipe: { ...recipe, model: undefined, kernel: other }, view, quality }, urgent);
+    if (other) this.lanes.b.push({ table, recipe: rival(recipe, other), view, quality }, urgent);
   }
 
   /** Fit exactly, whatever it takes. */

@@ -1,6 +1,7 @@
 // Two kernels side by side on the same rows: what is selected, coloured or pointed at is so in both.
 
 import { button, fill, h } from "../core/dom.js";
+import { rival } from "../core/session.js";
 import { kernelField } from "../controls/kernel.js";
 import { panel } from "./frame.js";
 import { levelsPanel } from "./levels.js";
@@ -13,8 +14,27 @@ function figures(a, b) {
   const reached = (fit) => fit.header.panels.spectrum.reached ?? "not reached";
   return h("table", { class: "versus" }, h("caption", { class: "unseen" }, "Both fits"),
     h("thead", {}, h("tr", {}, h("td", {}), [a, b].map((fit, i) => h("th", { scope: "col" }, `${"AB"[i]}: ${fit.header.fit.kernel}`)))),
-    h("tbody", {}, line("variance in the first component", (fit) => `${(100 * fit.arrays.shares[0]).toFixed(1)} %`), line("variance in all components", share),
+    h("tbody", {}, line("share of its own variance in component 1", (fit) => `${(100 * fit.arrays.shares[0]).toFixed(1)} %`), line("share of its own variance in all components", share),
       line("components for 95 %", reached), line("components kept", (fit) => String(fit.header.fit.components))));
+}
+
+/** What the kernels are compared by: labels that a line tells, where there are any. */
+function leading(session, frame) {
+  const words = h("p", { class: "lede", "aria-live": "polite" });
+  let asked = "";
+  async function refresh() {
+    const { rest, otherFit, table, view, other, recipe, otherProblem, fitProblem } = session.state;
+    if (!other || otherProblem || fitProblem) return void ([asked, words.textContent] = ["", ""]);
+    if (!frame.visible || !rest || !otherFit || otherFit.header.quality === "drag") return;
+    const body = { table: table.id, recipe, other: rival(recipe, other), components: view.components, quality: "rest" };
+    const mine = JSON.stringify(body);
+    if (mine === asked) return;
+    asked = mine;
+    words.textContent = "Trying a straight line on the scores of both.";
+    const found = await session.ask("separate", body).catch((error) => ({ words: error.message }));
+    if (mine === asked) words.textContent = found.words;
+  }
+  return { words, refresh };
 }
 
 export function comparePanel(session) {
@@ -25,15 +45,19 @@ export function comparePanel(session) {
   const both = h("div", { class: "both" });
   const start = h("p", { class: "note" });
   const grid = h("div", { class: "grid two", hidden: true }, scores.root, levels.root);
-  const frame = panel("Compare two kernels", { body: h("div", { class: "compare" }, field.root, start, both, grid), kind: "wide", waits: "Waiting for a fit." });
+  const body = h("div", { class: "compare" });
+  const frame = panel("Compare two kernels", { body, kind: "wide", waits: "Waiting for a fit." });
+  const lead = leading(session, frame);
+  fill(body, field.root, start, lead.words, both, grid);
   const suggest = ["linear()", "rbf(gamma='median')", "poly(degree=2)"];
   fill(start, "Try ", suggest.map((text) => button(text, () => store.set({ other: text, otherProblem: null }), { kind: "chip" })), " against the kernel on the left.");
 
   store.on(["fit", "otherFit", "other", "otherProblem"], ({ fit, other, otherFit, otherProblem }) => {
     if (!fit) return frame.say("Waiting for a fit.");
-    frame.ready({ caption: other ? "The panels above are kernel A; those here are kernel B on the same rows, scaled the same way. The sign of a component is arbitrary." : "" });
+    frame.ready({ caption: other ? "The panels above are kernel A; those here are kernel B on the same rows, scaled the same way. Shares of the variance compare components of one kernel, not two kernels. The sign of a component is arbitrary." : "" });
     grid.hidden = !other;
     fill(both, other && otherFit && !otherProblem ? figures(fit, otherFit) : null, other ? button("End the comparison", () => store.set({ other: null, otherFit: null }), { kind: "quiet" }) : null);
   });
-  return frame;
+  store.on(["rest", "otherFit", "other", "view", "otherProblem", "fitProblem"], lead.refresh);
+  return Object.assign(frame, { onShow: lead.refresh });
 }

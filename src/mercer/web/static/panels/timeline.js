@@ -149,7 +149,7 @@ export function timelinePanel(session) {
     const { rest, recipe, table } = store.state;
     if (!rest || !recipe) return frame.say("Waiting for a fit.");
     if (session.kindOf(recipe) !== "detector") {
-      return frame.say("Rows over time need a detector, whose limits come from rows of normal operation.", button("Fit a detector to these rows", () => session.cook({ kind: "detector" }), { kind: "primary" }));
+      return frame.say("Rows over time need a detector, whose limits come from rows of normal operation.", button("Fit a detector to these rows", () => session.become("detector"), { kind: "primary" }));
     }
     const others = session.info.tables.filter((each) => each.id !== table.id && each.features.join() === table.features.join());
     const now = watch.select.value;

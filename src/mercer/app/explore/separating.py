@@ -1,0 +1,121 @@
+"""What a straight line gets right: labels told from the components that are shown, on rows held out.
+
+Shares of the variance compare components of one kernel with each other. They say nothing across kernels, since
+each kernel has a space of its own; labels do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer._core.errors import ParameterError
+from mercer.app.explore.fitting import drawn, quietly
+from mercer.app.explore.planes import all_scores
+from mercer.views.wording import count
+
+if TYPE_CHECKING:
+    from mercer._core.types import Array
+    from mercer.app.explore.dataset import Dataset
+    from mercer.app.explore.fitting import Shown
+
+FOLDS, MOST_ROWS = 5, 2000
+SURE = 0.01  # the level of the test that two accuracies differ
+UNLABELLED = (
+    "Each kernel measures variance in a space of its own, so shares compare components of one kernel, not kernels: "
+    "linear PCA of two columns holds all of it in two components, whatever they show. "
+    "Without classes to tell apart, these numbers do not say which kernel is better."
+)
+
+
+def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
+    """How many labels a straight line tells from the same components of two fits to the same rows.
+
+    Parameters
+    ----------
+    a, b : Shown
+    components : list of int
+        Those that are drawn, from 0.
+
+    Returns
+    -------
+    dict
+        ``words`` to lead with; with classes also ``right`` of both, ``commonest`` (the share of the largest
+        class), ``p_value`` of the exact sign test on rows that one of them gets right, and ``better``: 0, 1 or None.
+    """
+    if not (
+        isinstance(components, list) and components and all(type(j) is int for j in components)
+    ):
+        raise ParameterError.about(
+            parameter="components", value=components, must_be="a list of components"
+        )
+    which = _classes(a.data)
+    if isinstance(which, str):
+        return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
+    some = drawn(len(which), MOST_ROWS)
+    which = which if some is None else which[some]
+    if np.bincount(which).min() < 2:
+        words = f"Some class has fewer than two rows to hold out. {UNLABELLED}"
+        return {"words": words, "right": None, "better": None}
+    hits = [_right(shown, components, some, which) for shown in (a, b)]
+    right = [float(hit.mean()) for hit in hits]
+    alone = [int((hits[i] & ~hits[1 - i]).sum()) for i in (0, 1)]
+    p = float(binomtest(alone[0], sum(alone)).pvalue) if sum(alone) else 1.0
+    better = None if p > SURE else int(right[1] > right[0])
+    commonest = float(np.bincount(which).max() / len(which))
+    words = _words(a.data, right, commonest, better, len(which), components)
+    told = {"right": right, "commonest": commonest, "p_value": p, "better": better}
+    return {"words": words, **told}
+
+
+def _classes(data: Dataset) -> Any:  # (n,) numbers of classes, or why there are none
+    labels = data.raw.labels
+    if labels is None:
+        return "These rows have no labels."
+    if data.classes.shaded:
+        return f"{data.raw.label_name or 'The label'} is a measurement, which has no classes."
+    names, which = np.unique(np.asarray(labels).astype(str), return_inverse=True)
+    return which if len(names) > 1 else "All rows have the same label."
+
+
+def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Array:  # (m,) bool
+    """Whether each row's class is told, by a line that was fitted to other rows."""
+    own, rows = shown.inside, shown.sheet.rows
+    with quietly("drag", len(which)):
+        scores = all_scores(own, rows if some is None else rows[some])
+        used = sorted({j for j in components if 0 <= j < own.k}) or [0]
+        folds = StratifiedKFold(
+            min(FOLDS, int(np.bincount(which).min())), shuffle=True, random_state=0
+        )
+        line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        told = cross_val_predict(line, scores[:, used], which, cv=folds)
+    return np.asarray(told == which)
+
+
+def _words(
+    data: Dataset,
+    right: list[float],
+    commonest: float,
+    better: int | None,
+    m: int,
+    components: list[int],
+) -> str:
+    shown = " and ".join(str(j + 1) for j in sorted(set(components)))
+    shares = [f"{100 * share:.1f} %" for share in (*right, commonest)]
+    verdict = (
+        "The two differ by no more than chance explains"
+        if better is None
+        else f"On these components {'AB'[better]} separates the classes better"
+    )
+    rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows, seed 0"
+    return (
+        f"A straight line on component{'s' if len(set(components)) > 1 else ''} {shown} gets {shares[0]} of "
+        f"{data.raw.label_name or 'the labels'} right with A and {shares[1]} with B; always saying the commonest "
+        f"gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that did not see it)."
+    )

@@ -1,0 +1,48 @@
+"""What a straight line tells of labels: the circles that no line separates, and a kernel after which one does."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_circles
+
+import mercer
+from mercer.app.explore import Dataset, Recipe, fitted, write_builtin
+from mercer.app.explore.separating import separated
+
+
+def fits(data, *kernels):
+    return [fitted(Recipe(kernel=text, components=2), data, "rest") for text in kernels]
+
+
+def test_a_line_separates_circles_after_a_kernel_and_not_after_pca(tmp_path):
+    data = write_builtin("circles", tmp_path)
+    found = separated(*fits(data, "linear()", "rbf(gamma=2)"), [0, 1])
+    assert found["right"][0] < 0.6
+    assert found["right"][1] > 0.95
+    assert (found["better"], found["commonest"]) == (1, 0.5)
+    assert "B separates the classes better" in found["words"]
+
+
+def test_the_same_kernel_twice_has_no_winner(tmp_path):
+    data = write_builtin("moons", tmp_path)
+    found = separated(*fits(data, "rbf(gamma=5)", "rbf(gamma=5)"), [0, 1])
+    assert (found["better"], found["p_value"]) == (None, 1.0)
+
+
+@pytest.mark.parametrize("rename", ["no label", "one label"])
+def test_without_classes_nothing_wins(tmp_path, rename):
+    points, _ = make_circles(60, random_state=0)
+    labels = {"labels": np.full(60, "a")} if rename == "one label" else {}
+    np.savez(tmp_path / "rows.npz", rows=points, **labels)
+    found = separated(*fits(Dataset(tmp_path / "rows.npz"), "linear()", "rbf(gamma=2)"), [0, 1])
+    assert (found["right"], found["better"]) == (None, None)
+    assert "do not say which kernel is better" in found["words"]
+
+
+def test_a_detector_of_the_page_has_the_defaults_of_the_command_line(tmp_path):
+    data = write_builtin("tank", tmp_path)
+    asked = Recipe.read({"kind": "detector"}).request(data).asked.estimator(100).get_params()
+    own = mercer.KernelPCADetector().get_params()
+    assert {name: asked[name] for name in ("n_components", "kernel")} == {
+        name: own[name] for name in ("n_components", "kernel")
+    }
+    assert Recipe.read({}).components == 6

@@ -199,6 +199,10 @@ class LiveStream:
         """
         return self._drift.report()
 
+    def seen_normal(self, ratio: float, scaled: Array) -> None:
+        """Let a row count for `drift` that was judged elsewhere: its index over the limit, and itself."""
+        self._drift.add(ratio, scaled)
+
     def shelve(self, rows: int, variable: str | None = None) -> None:
         """Record events, and don't announce them, for so many rows.
 

@@ -44,7 +44,7 @@ INCOMPLETE = 1e-2
 
 
 def contributions(
-    gauge: Gauge, limits: Limits, x: Array, start: Array, statistic: str, seen: Ends
+    gauge: Gauge, limits: Limits, x: Array, start: Array, statistic: str, *, seen: Ends
 ) -> tuple[Array, Array]:
     """What each variable adds to a statistic, (b, d), and the share of the sum that is missed, (b,).
 
@@ -67,15 +67,15 @@ def contributions(
     found, gap = np.empty(x.shape), np.empty(len(x))
     for name, mine, limit in (("T2", by_t2, limits.t2), ("Q", ~by_t2, limits.q)):
         if np.any(mine):
-            own = x[mine], start[mine], name, seen.of(mine)
-            found[mine], gap[mine] = contributions(gauge, limits, *own)
+            own = x[mine], start[mine], name
+            found[mine], gap[mine] = contributions(gauge, limits, *own, seen=seen.of(mine))
             found[mine] /= limit
     return found, gap
 
 
 @dataclass(frozen=True, repr=False)
 class Ends:
-    """The statistics of b rows, and of the normal row that each is measured from, by one look at the model."""
+    """The statistics of b rows, and of the normal row that each is measured from, by one look."""
 
     x: Statistics
     start: Statistics
@@ -222,8 +222,8 @@ class Baselines:
         finite = np.isfinite(index)
         found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
         with np.errstate(over="ignore", invalid="ignore"):
-            own = x[finite], start[finite], statistic, seen.of(finite)
-            found[finite], gap[finite] = contributions(gauge, limits, *own)
+            own, ends = (x[finite], start[finite], statistic), seen.of(finite)
+            found[finite], gap[finite] = contributions(gauge, limits, *own, seen=ends)
         for reach in REACHES:
             lost = np.flatnonzero(~(gap <= INCOMPLETE) & finite)
             if len(lost) == 0:
@@ -235,9 +235,9 @@ class Baselines:
             wild = np.any(near != x[lost], axis=1) & same
             if not wild.any():
                 break
-            lost, own = lost[wild], (near[wild], start[wild], statistic, seen.of(wild))
+            lost, own = lost[wild], (near[wild], start[wild], statistic)
             with np.errstate(over="ignore", invalid="ignore"):
-                again, missed = contributions(gauge, limits, *own)
+                again, missed = contributions(gauge, limits, *own, seen=seen.of(wild))
             better = ~(gap[lost] <= missed)
             found[lost[better]], gap[lost[better]] = again[better], missed[better]
         return found, gap

@@ -64,6 +64,6 @@ class Verdict:
 
     def __str__(self) -> str:
         what = "alarm" if self.exceeds else "normal" if self.judged else "not judged"
-        index = f", index {self.at_least:.3g}" if self.at_least == self.at_least else ""  # noqa: PLR0124
+        index = f", index {self.at_least:.3g}" if self.at_least == self.at_least else ""
         told = f"{self.time}: {what}{index} ({self.state})"
         return f"{told}; {in_words(self.marks)}" if self.marks else told

@@ -108,6 +108,14 @@ def text_of(rows: Array, times: Any) -> list[str]:
     return lines
 
 
+def rotate(data: Path) -> None:
+    """As logrotate does: each file one number up, so that rows nobody has read yet are there all the same."""
+    for i in range(9, 0, -1):
+        if (older := data.with_name(f"{data.name}.{i}")).exists():
+            older.rename(data.with_name(f"{data.name}.{i + 1}"))
+    data.rename(data.with_name(f"{data.name}.1"))
+
+
 def stopped_and_started(folder: Path, lines: list[str], parts: int) -> dict[str, Any]:
     """The command, ended by SIGTERM and started again while its file grows and rotates, beside one run."""
     model, data, events = (folder / name for name in ("d.mercer", "day.csv", "events.jsonl"))
@@ -135,7 +143,7 @@ def stopped_and_started(folder: Path, lines: list[str], parts: int) -> dict[str,
     data.write_text(lines[0] + "\n")
     for k, (begin, end) in enumerate(pairwise(cuts)):
         if k % 3 == 2:
-            data.rename(folder / "day.csv.1")
+            rotate(data)
             data.write_text(lines[0] + "\n")
         with data.open("a") as file:
             file.write("\n".join(lines[begin:end]) + "\n")

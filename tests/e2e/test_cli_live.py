@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 import urllib.request
 
+import numpy as np
 import pytest
 
 from markets.commands import good, run
@@ -319,3 +321,31 @@ def test_a_detector_is_taught_a_drift_and_a_fault_by_name(plant, lines, tmp_path
     same = run("retrain", newer, plant / "normal.csv", "-o", newer)
     assert same.exit_code == 2
     assert "there to go back to" in same.stderr
+
+
+# ── drift ───────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_rows_that_drift_are_said_to_and_what_to_do(plant, tmp_path, factor):
+    """In the summary of a file and of a stream, in the document, and in the metrics: all the same."""
+    names, *rows = (plant / "normal.csv").read_text().splitlines()
+    numbers = np.array([[float(cell) for cell in row.split(",")[1:]] for row in rows])
+    numbers = numbers.mean(axis=0) + factor * (numbers - numbers.mean(axis=0))
+    own = [
+        ",".join([row.split(",")[0], *map(repr, map(float, x))])
+        for row, x in zip(rows, numbers, strict=True)
+    ]
+    data, prom = tmp_path / "later.csv", tmp_path / "m.prom"
+    data.write_text("\n".join([names, *own]) + "\n")
+    whole = run("monitor", plant / "d.mercer", data, "--id", "time")
+    live = run("monitor", plant / "d.mercer", data, "--id", "time", "--metrics", prom)
+    document = json.loads(run("monitor", plant / "d.mercer", data, "--json").stdout)
+    drift = document.get("results", document)["drift"]
+    drifted = factor > 1.0
+    assert drift["drifted"] == drifted
+    assert drift["level"] == pytest.approx(
+        float(re.search(r"drift_level\{.*\} (\S+)", prom.read_text())[1])
+    )
+    assert f'mercer_drifted{{unit="later"}} {int(drifted)}' in prom.read_text()
+    for told_ in (whole.stderr, live.stderr):
+        assert ("mercer retrain DETECTOR" in told_) == drifted
+        assert ("times what it was at the fit: the process has drifted" in told_) == drifted

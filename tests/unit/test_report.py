@@ -361,7 +361,11 @@ def test_alarms_are_the_detectors():
     alarms = np.flatnonzero(detector.predict(run) == -1)
     assert f"{len(alarms)} of 50 rows are alarms" in begin
     assert f"The first is at id minute {alarms[0]};" in begin
-    assert "b" in re.search(r"first alarmminute \d+\d+ rows?, led by (\w)", begin)[1]
+    events = detector.events(run)
+    length = events[0].last - events[0].first + 1
+    assert f"first eventminute {events[0].first}{length} rows, led by b" in begin
+    outside = len(alarms) - sum(event.alarms for event in events)
+    assert (f"{outside} alarm" in begin) == bool(outside)
     top = detector.monitor(run, names=["a", "b", "c"]).alarms["top"]
     for i, words in zip(alarms[:20], top, strict=False):
         assert f"minute {i}{words}" in text

@@ -311,13 +311,17 @@ def test_a_report_is_written_whole_and_is_what_build_makes(tmp_path):
         mercer.report(MODEL, X, path, lables=Y)
 
 
-def test_the_first_alarm_is_explained_however_short_it_is():
+def test_the_first_event_leads_and_an_alarm_before_it_is_said_to_be_of_none():
     run = np.zeros((400, 4))
-    run[5, 1] = 9.0  # shorter than all that follow, of which only the ten longest have an onset
+    run[5, 1] = 9.0  # one row is no event
     for begin in range(20, 400, 30):
         run[begin : begin + 3, 3] = 9.0
     html = build(DETECTOR, run, names=list("abcd"))
-    assert re.search(r"<dt>first alarm</dt><dd><b>6</b><span>1 row, led by b</span>", html)
+    first = r"<dt>first event</dt><dd><b>21</b><span>3 rows, led by d</span>"
+    assert re.search(first + r".*1 alarm without an event", html, re.DOTALL)
+    alone = build(DETECTOR, run[:15], names=list("abcd"))
+    begins = r"<dt>first alarm, of no event</dt><dd><b>6</b><span>1 row, led by b</span>"
+    assert re.search(r"<dt>events</dt><dd><b>none</b>.*" + begins, alone, re.DOTALL)
 
 
 @pytest.mark.parametrize("given", ["time", "index"])

@@ -179,6 +179,12 @@ def metrics_text(streams: dict[str, LiveStream]) -> str:
     ]
     for unit, stream in streams.items():
         lines.append(f"mercer_drift_level{_labels(unit)} {stream.drift().level!r}")
+    lines += [
+        "# HELP mercer_drifted Whether rows drift slowly, so that the detector wants mercer retrain.",
+        "# TYPE mercer_drifted gauge",
+    ]
+    for unit, stream in streams.items():
+        lines.append(f"mercer_drifted{_labels(unit)} {int(stream.drift().drifted)}")
     return "\n".join(lines) + "\n"
 
 

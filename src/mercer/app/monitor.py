@@ -16,6 +16,7 @@ from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, open_model, read_sheet
+from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mercer.monitoring.alarms import Run as AlarmRun
+    from mercer.monitoring.drift import DriftReport
     from mercer.preprocessing.align import Sheet
 
 PIECE = 5000  # rows that are text at a time
@@ -104,6 +106,7 @@ class Seen:
     labels: Any  # (n,) or None
     label_name: str
     top: int  # variables that are named for an alarm, at most
+    drift: DriftReport | None = None  # None for a detector that looks back: streams tell it
 
     @property
     def time_name(self) -> str:
@@ -160,7 +163,23 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     told = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
-    return _seen(told, sheet, top)
+    return replace(_seen(told, sheet, top), drift=_drift(detector, sheet, told))
+
+
+def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:
+    """Whether rows drift slowly, as a stream tells it, by the last rows: those before weigh e^-40."""
+    begin = max(0, len(sheet) - BLOCK)
+    rows, table = np.asarray(sheet.rows[begin:]), told.table
+    stream, switch = detector.stream(list(sheet.names), top=0), Switch(AlarmRule())
+    judged = np.flatnonzero(table["judged"][begin:])
+    ratios = table["index"][begin:] / stream.limit
+    scaled = detector._judge.scaled(rows[judged])
+    for i, row in zip(judged, scaled, strict=True):
+        switch(bool(table["alarm"][begin + i]), float(ratios[i]))
+        if not switch.raised:  # what belongs to an event is a fault
+            stream.seen_normal(float(ratios[i]), row)
+    found: DriftReport = stream.drift()
+    return found
 
 
 def _seen(told: Monitoring, sheet: Sheet, top: int) -> Seen:
@@ -195,6 +214,9 @@ def results(seen: Seen, detector: Any) -> dict[str, Any]:
             "rows": rows,
         },
         "not_judged": _not_judged(seen),
+        "drift": None
+        if seen.drift is None
+        else {**vars(seen.drift), "shifts": dict(seen.drift.shifts), "remedy": seen.drift.remedy},
         "summary": seen.report.summary(),
     }
 

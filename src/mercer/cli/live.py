@@ -13,6 +13,7 @@ from mercer.app.monitor import named_by_time
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
 from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.drift import DriftReport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,8 +114,9 @@ def summary(found: Watched) -> list[str]:
         names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
         parts += [f"{seen[name]} {WORDS[name]}" for name in names if seen[name]]
         lines.append(where + "; ".join(parts) + ".")
-        if seen["drift"]["drifted"]:
-            lines.append(f"{where}the process has drifted: fit again to rows of today.")
+        drift = DriftReport(**seen["drift"])
+        if drift.drifted:
+            lines.append(f"{where}{drift} {drift.remedy}")
     return lines
 
 

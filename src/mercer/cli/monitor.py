@@ -121,6 +121,8 @@ def summary(seen: Seen, detector: Any) -> list[str]:
         whose = "rows like the training rows" if rate < 1 else "all rows"
         about = f"{rate * n:.0f}" if rate * n >= 1 else f"{rate * n:.1g}"
         lines.append(f"Of {n} {whose} about {about} would be alarms by chance ({100 * rate:g} %).")
+    if seen.drift is not None and seen.drift.drifted:
+        lines.append(f"{seen.drift} {seen.drift.remedy}")
     return lines
 
 

@@ -73,7 +73,9 @@ class FeatureSpace:
     @cached_property
     def _both(self) -> Array:  # (m, k + 1)
         """The axes and the mean: a search multiplies by them in each of its steps."""
-        return np.column_stack([self.projection.coef, self.mean.coef])
+        both = np.column_stack([self.projection.coef, self.mean.coef])
+        both.flags.writeable = False  # so that engines may keep it as they need it
+        return both
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -12,11 +13,12 @@ from mercer._core.findings import warn
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
 from mercer.monitoring.rows import mean_and_spread
+from mercer.monitoring.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Flags, Rows
     from mercer.kernels import Kernel
     from mercer.monitoring.limits import Limits
     from mercer.monitoring.statistics import Gauge
@@ -42,36 +44,66 @@ INCOMPLETE = 1e-2
 
 
 def contributions(
-    gauge: Gauge, limits: Limits, x: Array, start: Array, statistic: str
+    gauge: Gauge, limits: Limits, x: Array, start: Array, statistic: str, *, seen: Ends
 ) -> tuple[Array, Array]:
     """What each variable adds to a statistic, (b, d), and the share of the sum that is missed, (b,).
 
-    ``start``, (b, d), has the normal row that each row is measured from.
+    ``start``, (b, d), has the normal row that each row is measured from, ``seen`` the statistics of both.
     "combined" explains, for each row, the larger of T² and Q in units of their limits, in these units.
     """
     if statistic != "combined":
         of_t2 = statistic == "T2"
-        value, slope = (gauge.t2, gauge.t2_slopes) if of_t2 else (gauge.q, gauge.q_slopes)
+        slope, limit = (gauge.t2_slopes, limits.t2) if of_t2 else (gauge.q_slopes, limits.q)
         width = gauge.space.projection.sections.width
-        found, gap = integrated_gradients(value, slope, x, start, width=width)
+        target = seen.t2_between if of_t2 else seen.q_between
+        found, gap = integrated_gradients(target, slope, x, start, width=width)
         # Beside the limit, and beside rounding: a gap in contributions to next to nothing is none.
-        limit = limits.t2 if of_t2 else limits.q
         share = gap / np.maximum(np.abs(found.sum(axis=1)), limit)
-        if not of_t2:
-            share[gap <= ROUNDINGS * gauge.q_rounding(x)] = 0.0
+        open_ = np.flatnonzero(~(share <= COMPLETE))
+        if not of_t2 and len(open_):
+            share[open_[gap[open_] <= ROUNDINGS * gauge.q_rounding(x[open_])]] = 0.0
         return found, share
-    seen = gauge(x)
-    by_t2 = seen.t2 / limits.t2 > seen.q / limits.q
+    by_t2 = seen.x.t2 / limits.t2 > seen.x.q / limits.q
     found, gap = np.empty(x.shape), np.empty(len(x))
     for name, mine, limit in (("T2", by_t2, limits.t2), ("Q", ~by_t2, limits.q)):
         if np.any(mine):
-            found[mine], gap[mine] = contributions(gauge, limits, x[mine], start[mine], name)
+            own = x[mine], start[mine], name
+            found[mine], gap[mine] = contributions(gauge, limits, *own, seen=seen.of(mine))
             found[mine] /= limit
     return found, gap
 
 
+@dataclass(frozen=True, repr=False)
+class Ends:
+    """The statistics of b rows, and of the normal row that each is measured from, by one look."""
+
+    x: Statistics
+    start: Statistics
+
+    @classmethod
+    def by(cls, gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
+        """Both, read off by the gauge."""
+        seen, b = gauge(np.concatenate([x, start])), len(x)
+        return cls(Statistics(seen.t2[:b], seen.q[:b]), Statistics(seen.t2[b:], seen.q[b:]))
+
+    def of(self, which: Flags) -> Ends:
+        """Those of some of the rows."""
+        x, start = (Statistics(own.t2[which], own.q[which]) for own in (self.x, self.start))
+        return Ends(x, start)
+
+    @property
+    def t2_between(self) -> Array:  # (b,)
+        """What contributions to T² sum to."""
+        return self.x.t2 - self.start.t2
+
+    @property
+    def q_between(self) -> Array:  # (b,)
+        """What contributions to Q sum to."""
+        return self.x.q - self.start.q
+
+
 def integrated_gradients(
-    value: Callable[[Array], Array],  # (b, d) -> (b,)
+    target: Array,  # (b,), f(x) - f(start)
     slope: Callable[[Array], Array],  # (b, d) -> (b, d)
     x: Array,  # (b, d)
     start: Array,  # (b, d)
@@ -86,7 +118,6 @@ def integrated_gradients(
     a narrow kernel changes within a short stretch of it. The best that was found is kept. ``width`` is the
     number of sections.
     """
-    target = value(x) - value(start)  # (b,)
     found, gap = np.full(x.shape, np.nan), np.full(len(x), np.inf)
     left = np.arange(len(x))
     scale = np.maximum(np.abs(target), np.finfo(np.float64).tiny)
@@ -105,7 +136,7 @@ def _along(
     slope: Callable[[Array], Array], x: Array, origin: Array, cuts: Array, width: int
 ) -> Array:
     """(x - z) times the mean slope on the way from z to x, which is cut at these shares of it."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = _gauss_legendre()
     lengths = np.diff(cuts)[:, None]
     u = (cuts[:-1, None] + lengths * 0.5 * (nodes + 1.0)).ravel()  # (g,) in (0, 1)
     w = (0.5 * weights * lengths).ravel()  # (g,), summing to 1
@@ -119,6 +150,12 @@ def _along(
             mean += np.tensordot(w[g], slopes, axes=1)
         out[i] = step * mean
     return out
+
+
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[Array, Array]:  # (16,), (16,)
+    """Finding them takes as long as a kernel row against a thousand points."""
+    return np.polynomial.legendre.leggauss(NODES)
 
 
 # ── from a normal row ───────────────────────────────────────────────────────
@@ -151,6 +188,11 @@ class Baselines:
         some = np.linspace(0, len(normal) - 1, min(len(normal), MOST_BASELINES)).round().astype(int)
         return cls(take_rows(x, normal[some]), unit)
 
+    @cached_property
+    def middle(self) -> Array:  # (d,)
+        """The mean of the normal rows."""
+        return np.asarray(self.rows.mean(axis=0))
+
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
         """The nearest for each row, by the sum of |differences|.
 
@@ -174,19 +216,28 @@ class Baselines:
         With a bounded kernel a row far out has the statistics of one at the end of our reach, where the
         bend of the path can be found: contributions to one are those to the other.
         """
-        index = limits.indices(gauge(x))
+        start = self(x)
+        seen = Ends.by(gauge, x, start)
+        index = limits.indices(seen.x)
         finite = np.isfinite(index)
         found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
-        found[finite], gap[finite] = self._summed(gauge, limits, x[finite], statistic)
+        with np.errstate(over="ignore", invalid="ignore"):
+            own, ends = (x[finite], start[finite], statistic), seen.of(finite)
+            found[finite], gap[finite] = contributions(gauge, limits, *own, seen=ends)
         for reach in REACHES:
             lost = np.flatnonzero(~(gap <= INCOMPLETE) & finite)
+            if len(lost) == 0:
+                break
             near = self.within(x[lost], reach)
-            same = np.abs(limits.indices(gauge(near)) - index[lost]) <= SAME * index[lost]
+            start = self(near)
+            seen = Ends.by(gauge, near, start)
+            same = np.abs(limits.indices(seen.x) - index[lost]) <= SAME * index[lost]
             wild = np.any(near != x[lost], axis=1) & same
             if not wild.any():
                 break
-            lost, near = lost[wild], near[wild]
-            again, missed = self._summed(gauge, limits, near, statistic)
+            lost, own = lost[wild], (near[wild], start[wild], statistic)
+            with np.errstate(over="ignore", invalid="ignore"):
+                again, missed = contributions(gauge, limits, *own, seen=seen.of(wild))
             better = ~(gap[lost] <= missed)
             found[lost[better]], gap[lost[better]] = again[better], missed[better]
         return found, gap
@@ -208,12 +259,6 @@ class Baselines:
             if len(left) == 0:
                 break
         return found, gap
-
-    def _summed(
-        self, gauge: Gauge, limits: Limits, x: Array, statistic: str
-    ) -> tuple[Array, Array]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return contributions(gauge, limits, x, self(x), statistic)
 
 
 def has_slopes(kernel: Kernel | None) -> bool:

@@ -48,6 +48,14 @@ class DriftReport:
     rows: int
     shifts: tuple[tuple[str, float], ...]
 
+    @property
+    def remedy(self) -> str:
+        """What to do about it, at the command line; nothing where there is no drift."""
+        if not self.drifted:
+            return ""
+        told = "Rows drift slowly: if the process has changed for good, "
+        return told + "mercer retrain DETECTOR NEW_ROWS -o NEW.mercer follows it."
+
     def __str__(self) -> str:
         if not self.rows:
             return "No row was judged yet."

@@ -94,7 +94,7 @@ class LiveStream:
         calibration = judge.calibration
         usual = None if calibration is None else float(np.mean(np.minimum(calibration.index, 1.0)))
         unit = np.ones(baselines.rows.shape[1]) if baselines.unit is None else baselines.unit
-        self._drift = Drift(self.names, usual, baselines.rows.mean(axis=0), unit)
+        self._drift = Drift(self.names, usual, baselines.middle, unit)
         self.rows = 0
         self._counts: Counter[str] = Counter()
 
@@ -198,6 +198,10 @@ class LiveStream:
         report : DriftReport
         """
         return self._drift.report()
+
+    def seen_normal(self, ratio: float, scaled: Array) -> None:
+        """Let a row count for `drift` that was judged elsewhere: its index over the limit, and itself."""
+        self._drift.add(ratio, scaled)
 
     def shelve(self, rows: int, variable: str | None = None) -> None:
         """Record events, and don't announce them, for so many rows.
@@ -329,7 +333,8 @@ class LiveStream:
             return float("nan")
         absent = np.isnan(row)
         filled = self._judge.scaled(np.where(absent, 0.0, row)[None].astype(row.dtype))[0]
-        return least_index(self._index, self._baselines, np.where(absent, np.nan, filled))
+        cells = np.where(absent, np.nan, filled)
+        return least_index(self._index, self._baselines, cells, self.limit)
 
     def _index(self, x: Array) -> Array:
         return self._judge.index(self._judge.gauge.steady(x))

@@ -99,14 +99,24 @@ class Gauge:
         """
         largest = np.abs(x).max(axis=1, initial=0.0)  # (b,)
         usual = (ORDINARY[0] < largest) & (largest < ORDINARY[1])
+        if len(x) <= GROUP and usual.all():  # rows as they arrive: nothing to share out
+            return self._group(x)
         at = np.flatnonzero(usual)
         groups = [at[i : i + GROUP] for i in range(0, len(at), GROUP)]
         groups += [np.array([i]) for i in np.flatnonzero(~usual)]
         t2, q = np.empty(len(x)), np.empty(len(x))
-        for own in groups:  # each is filled up with copies of its last row
-            found = self(x[own[np.minimum(np.arange(GROUP), len(own) - 1)]])
-            t2[own], q[own] = found.t2[: len(own)], found.q[: len(own)]
+        for own in groups:
+            found = self._group(x[own])
+            t2[own], q[own] = found.t2, found.q
         return Statistics(t2, q)
+
+    def _group(self, x: Array) -> Statistics:  # (b, d), b up to GROUP
+        """T² and Q of rows that are filled up to a group with copies of the last."""
+        b = len(x)
+        if 0 < b < GROUP:
+            x = x[np.minimum(np.arange(GROUP), b - 1)]
+        t2, q = self._pair(x).T if b else np.empty((2, 0))
+        return Statistics(t2[:b], q[:b])
 
     def nested(self, x: Rows, sizes: list[int], weights: Array | None = None) -> list[Statistics]:
         """T² and Q by the first k components alone, for each k; what they leave out is part of Q."""

@@ -29,7 +29,8 @@ class Verdict:
     judged : bool
         Whether all cells are there.
     at_least : float
-        The index; of a row that lacks cells the one that it has at least, whatever normal values they hold.
+        The index; of a row that lacks cells the one that it has at least, whatever normal values they hold,
+        where that is above the limit, and NaN where some normal value keeps it below: nothing is known then.
     top : tuple of (name, share)
         The variables behind an alarm.
     marks : tuple of (kind, name)
@@ -63,5 +64,6 @@ class Verdict:
 
     def __str__(self) -> str:
         what = "alarm" if self.exceeds else "normal" if self.judged else "not judged"
-        told = f"{self.time}: {what}, index {self.at_least:.3g} ({self.state})"
+        index = f", index {self.at_least:.3g}" if self.at_least == self.at_least else ""
+        told = f"{self.time}: {what}{index} ({self.state})"
         return f"{told}; {in_words(self.marks)}" if self.marks else told

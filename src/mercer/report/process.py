@@ -9,7 +9,7 @@ import numpy as np
 from mercer.report.drawing import Frame, date_ticks, line, points, strokes
 from mercer.report.markup import Html, figure, folded, listed, paragraph, tag
 from mercer.views import contributions_over_time, monitoring
-from mercer.views.events import events_table
+from mercer.views.events import event_spans, events_table, leaders
 from mercer.views.process import alarms_table, runs_table
 from mercer.views.wording import count, counted, number, short
 
@@ -55,20 +55,31 @@ def _events(seen: Monitoring) -> Html | None:
 
 
 def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
-    """Alarms, when they began, and with what."""
+    """The first event and the longest, alarms that belong to none, and what each began with."""
     seen = subject.watched[0]
     n, every = int(seen.table["judged"].sum()), int(seen.table["alarm"].sum())
     facts = [("alarms", count(every), f"of {counted(n, 'row')}, {100 * every / n:.1f} %")]
     if not every:
         return facts
-    name, runs = seen.table["time"], seen.runs
-    longest = max(runs, key=lambda run: run.rows)
-    begun = {longest: "longest run begins"} | {runs[0]: "first alarm"}  # which may be the same
-    for run, what in sorted(begun.items(), key=lambda one: one[0].first):
-        led = ", ".join(leader for leader, _ in seen.began_with(run, 2))
-        words = f"{counted(run.rows, 'row')}{f', led by {led}' if led else ''}"
-        facts.append((what, short(str(name[run.first]), 20), words))
-    return facts
+    spans = event_spans(seen)
+    outside = every - sum(int(seen.table["alarm"][a : b + 1].sum()) for a, b in spans)
+    words = f"{counted(outside, 'alarm')} without an event" if outside else "with all alarms"
+    if not spans:
+        run = seen.runs[0]
+        alone = _begins(seen, (run.first, run.last), "first alarm, of no event")
+        return [("events", "none", words), alone, *facts]
+    longest = max(spans, key=lambda span: span[1] - span[0])
+    begun = {longest: "longest event begins"} | {spans[0]: "first event"}  # which may be the same
+    told = [_begins(seen, span, what) for span, what in sorted(begun.items())]
+    return [*told, ("events", count(len(spans)), words), *facts]
+
+
+def _begins(seen: Monitoring, span: tuple[int, int], what: str) -> tuple[str, str, str]:
+    """When an event began, its length, and the variables that led."""
+    first, last = span
+    led = ", ".join(leaders(seen, first, last)[:2])
+    words = f"{counted(last - first + 1, 'row')}{f', led by {led}' if led else ''}"
+    return what, short(str(seen.table["time"][first]), 20), words
 
 
 def _single(subject: Subject, seen: Monitoring, remarks: tuple[str, ...]) -> Html | None:

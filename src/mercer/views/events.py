@@ -77,7 +77,7 @@ def events_table(seen: Monitoring, rule: AlarmRule | None = None) -> Listing:
     """The events of a run by an alarm rule, the first of them, and what led when each began."""
     rule, table = AlarmRule() if rule is None else rule, seen.table
     limit = float(table["index_limit"][0])
-    rows = [_line(seen, first, last, limit) for first, last in _spans(seen, rule, limit)]
+    rows = [_line(seen, first, last, limit) for first, last in event_spans(seen, rule)]
     caption = f"Events: {rule.n} of {rule.m} rows above the limit"
     if len(rows) > MOST_EVENTS:
         caption += f", the first {MOST_EVENTS} of {len(rows)}"
@@ -85,9 +85,10 @@ def events_table(seen: Monitoring, rule: AlarmRule | None = None) -> Listing:
     return listing(caption, head, rows[:MOST_EVENTS], texts=4)
 
 
-def _spans(seen: Monitoring, rule: AlarmRule, limit: float) -> list[tuple[int, int]]:
-    """The first and the last alarm of each event."""
-    table, switch = seen.table, Switch(rule)
+def event_spans(seen: Monitoring, rule: AlarmRule | None = None) -> list[tuple[int, int]]:
+    """The first and the last alarm of each event by an alarm rule."""
+    rule, table = AlarmRule() if rule is None else rule, seen.table
+    switch, limit = Switch(rule), float(table["index_limit"][0])
     found: list[tuple[int, int]] = []
     recent: list[int] = []  # alarms since the last event
     for i in np.flatnonzero(table["judged"]):
@@ -105,9 +106,14 @@ def _spans(seen: Monitoring, rule: AlarmRule, limit: float) -> list[tuple[int, i
     return [*found, (recent[0], recent[-1])] if switch.raised else found
 
 
+def leaders(seen: Monitoring, first: int, last: int) -> list[str]:
+    """The variables that led when an event began."""
+    run = next((run for run in seen.runs if run.first <= last and run.last >= first), None)
+    return [] if run is None else [name for name, _ in seen.began_with(run)]
+
+
 def _line(seen: Monitoring, first: int, last: int, limit: float) -> list[Any]:
     time, index = seen.table["time"], seen.table["index"][first : last + 1] / limit
-    run = next((run for run in seen.runs if run.first <= last and run.last >= first), None)
-    led = "" if run is None else ", ".join(name for name, _ in seen.began_with(run))
+    led = ", ".join(leaders(seen, first, last))
     peak = float(np.nanmax(index))
     return [time[first], time[last], led or "not known", severity(peak), number(peak)]

@@ -133,6 +133,9 @@ class NativeEngine(NumpyEngine):
         for i, part in self._parts(kernel, x):
             if not isinstance(part, NativeRows):
                 return super().times(kernel, x, z, v)
+            if v.shape[1] <= COLUMNS:  # as it is, so that one nobody writes to is known again
+                product[i] = Rectangle(part, z).times(v, self._threads(kernel))
+                continue
             for j in row_slices(v.shape[1], COLUMNS):
                 product[i, j] = Rectangle(part, z).times(v[:, j], self._threads(kernel))
         # Values out of range, which NumPy knows how to reach, or to refuse in words.

@@ -106,8 +106,11 @@ class Pass:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
         width = self.native.vector_bytes // dtype.itemsize
         vectors = -(-v.shape[1] // width)
-        padded = self.room("v", (self.blocks[1] * self.side, vectors * width), dtype)
-        padded[: len(v), : v.shape[1]] = v
+        shape = self.blocks[1] * self.side, vectors * width
+        padded = self.z.padded(v, shape, dtype)
+        if padded is None:
+            padded = self.room("v", shape, dtype)
+            padded[: len(v), : v.shape[1]] = v
         self.job.v, self.job.vectors = self._address(padded), vectors
         return vectors * width
 

@@ -51,6 +51,7 @@ class NativeRows(HostRows):
         self.panels = -(-self.n // self.panel)
         self._packed: dict[Leaf, tuple[Array, Array]] = {}  # about their own origin
         self._rooms: dict[str, Array] = {}
+        self._padded: tuple[Array, Array] | None = None  # what these points were multiplied with
         self.parts: dict[int, HostRows] = {}  # of many rows, by their first
         self.tiles: Kept | None = None  # from the first product on
         self.host: HostRows | None = None  # the same rows for NumPy, where values are out of range
@@ -99,6 +100,23 @@ class NativeRows(HostRows):
         if zero:
             found.fill(0)
         return found
+
+    def padded(self, v: Array, shape: tuple[int, int], dtype: Any) -> Array | None:
+        """The columns of a model, which nobody may write to, in whole vectors and panels; None for others.
+
+        Rows that arrive one by one meet the same points and the same columns each time, and copying these
+        took as long as a fifth of the product.
+        """
+        if v.flags.writeable or v.base is not None:
+            return None
+        if math.prod(shape) * np.dtype(dtype).itemsize > ROOM_BYTES:
+            return None
+        found = self._padded
+        if found is None or found[0] is not v or found[1].shape != shape or found[1].dtype != dtype:
+            copy = aligned(shape, dtype, zero=True)
+            copy[: len(v), : v.shape[1]] = v
+            found = self._padded = v, copy  # at once: another thread may be reading
+        return found[1]
 
     def stays(self, room: Array) -> bool:
         """Whether a room is used again."""

@@ -1,4 +1,4 @@
-"""What a straight line tells of labels: the circles that no line separates, and a kernel after which one does."""
+"""What a straight line tells of labels: circles that no line separates, and a kernel after which one does."""
 
 import numpy as np
 import pytest

@@ -239,8 +239,8 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """What a straight line tells of the labels, with two kernels."""
     other = {**body, "recipe": body.get("other", {})}
-    pair = [_shown(session, each, job) for each in (body, other)]
-    return json_reply(separating.separated(*pair, body.get("components")))
+    a, b = (_shown(session, each, job) for each in (body, other))
+    return json_reply(separating.separated(a, b, body.get("components")))
 
 
 def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:

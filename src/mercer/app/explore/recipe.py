@@ -29,7 +29,7 @@ class Recipe:
     kernel : str
         An expression; linear PCA has none, and None is a detector's own choice.
     components : int, float or "all", optional
-        How many, or which share of the variance. None is 6, and a detector's own default, as at the command line.
+        How many, or which share of the variance. None is 6, and for a detector what the command line takes.
     scale : {"standard", "none"}
     preimage, approximation : str, optional
     false_alarm : float, optional

@@ -1,7 +1,8 @@
 """What a straight line gets right: labels told from the components that are shown, on rows held out.
 
-Shares of the variance compare components of one kernel with each other. They say nothing across kernels, since
-each kernel has a space of its own; labels do.
+Shares of the variance compare components of one kernel with each other. They say nothing across kernels,
+since each kernel has a space of its own; labels do. The components were fitted to all rows, without labels;
+only the line is fitted to some and judged on others.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 FOLDS, MOST_ROWS = 5, 2000
 SURE = 0.01  # the level of the test that two accuracies differ
 UNLABELLED = (
-    "Each kernel measures variance in a space of its own, so shares compare components of one kernel, not kernels: "
-    "linear PCA of two columns holds all of it in two components, whatever they show. "
+    "Each kernel measures variance in a space of its own, so shares compare components of one kernel, not "
+    "kernels: linear PCA of two columns holds all of it in two components, whatever they show. "
     "Without classes to tell apart, these numbers do not say which kernel is better."
 )
 
@@ -47,7 +48,8 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     -------
     dict
         ``words`` to lead with; with classes also ``right`` of both, ``commonest`` (the share of the largest
-        class), ``p_value`` of the exact sign test on rows that one of them gets right, and ``better``: 0, 1 or None.
+        class), ``p_value`` of the exact sign test on rows that one of them gets right, and ``better``: 0, 1
+        or None.
     """
     if not (
         isinstance(components, list) and components and all(type(j) is int for j in components)
@@ -69,9 +71,8 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     p = float(binomtest(alone[0], sum(alone)).pvalue) if sum(alone) else 1.0
     better = None if p > SURE else int(right[1] > right[0])
     commonest = float(np.bincount(which).max() / len(which))
-    words = _words(a.data, right, commonest, better, len(which), components)
-    told = {"right": right, "commonest": commonest, "p_value": p, "better": better}
-    return {"words": words, **told}
+    found = {"right": right, "commonest": commonest, "p_value": p, "better": better}
+    return {"words": _words(a.data, found, len(which), components), **found}
 
 
 def _classes(data: Dataset) -> Any:  # (n,) numbers of classes, or why there are none
@@ -84,7 +85,7 @@ def _classes(data: Dataset) -> Any:  # (n,) numbers of classes, or why there are
     return which if len(names) > 1 else "All rows have the same label."
 
 
-def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Array:  # (m,) bool
+def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Any:  # (m,) bool
     """Whether each row's class is told, by a line that was fitted to other rows."""
     own, rows = shown.inside, shown.sheet.rows
     with quietly("drag", len(which)):
@@ -98,16 +99,10 @@ def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Arra
     return np.asarray(told == which)
 
 
-def _words(
-    data: Dataset,
-    right: list[float],
-    commonest: float,
-    better: int | None,
-    m: int,
-    components: list[int],
-) -> str:
+def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) -> str:
     shown = " and ".join(str(j + 1) for j in sorted(set(components)))
-    shares = [f"{100 * share:.1f} %" for share in (*right, commonest)]
+    shares = [f"{100 * share:.1f} %" for share in (*found["right"], found["commonest"])]
+    better = found["better"]
     verdict = (
         "The two differ by no more than chance explains"
         if better is None
@@ -116,6 +111,7 @@ def _words(
     rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows, seed 0"
     return (
         f"A straight line on component{'s' if len(set(components)) > 1 else ''} {shown} gets {shares[0]} of "
-        f"{data.raw.label_name or 'the labels'} right with A and {shares[1]} with B; always saying the commonest "
-        f"gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that did not see it)."
+        f"{data.raw.label_name or 'the labels'} right with A and {shares[1]} with B; always saying the "
+        f"commonest gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that was "
+        "fitted without it; the components were fitted to all rows, without labels)."
     )

@@ -26,7 +26,7 @@ from markets.commands import good, run
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
 from mercer._core import container
 from mercer.diagnostics import importance
-from mercer.errors import InputError, ModelFileError
+from mercer.errors import InputError, ModelFileError, ReadingWarning
 from mercer.kernels import RBF
 from mercer.persistence.model_file import load, opened, save
 from mercer.preprocessing.preparation import Preparation
@@ -291,6 +291,70 @@ def test_columns_by_name_go_through_the_same_steps(name, scaler):
     again = prepared.to_pipeline()
     held = FRAME[[*prepared.preparation.numbers, *(n for n, _ in prepared.preparation.categories)]]
     np.testing.assert_allclose(again.transform(held), pipeline.transform(FRAME), atol=1e-12)
+
+
+# ── words that the training rows did not have ───────────────────────────────
+NEW_WORDS = FRAME.assign(colour=["pink", "teal", None, np.nan, *FRAME["colour"][4:]])
+
+
+@pytest.mark.filterwarnings("ignore:Found unknown categories:UserWarning")
+@pytest.mark.parametrize("how", ["ignore", "warn", "infrequent_if_exist"])
+def test_an_unseen_word_is_what_the_encoder_makes_of_it_and_is_counted(how, tmp_path):
+    encoder = OneHotEncoder(handle_unknown=how, sparse_output=False)
+    pipeline = make_pipeline(columns((encoder, ["colour"])), StandardScaler(), KernelPCA(2)).fit(
+        FRAME
+    )
+    model = Prepared.from_pipeline(pipeline)
+    with pytest.warns(
+        ReadingWarning, match="in 4 of 60 rows: 'pink', 'teal', 'a missing value'"
+    ) as told:
+        found = model.transform(NEW_WORDS)
+    assert told[0].message.code == "unseen-words"
+    np.testing.assert_allclose(found, pipeline.transform(NEW_WORDS), atol=1e-12)
+    np.testing.assert_allclose(model.to_pipeline().transform(NEW_WORDS), found, atol=1e-12)
+    model.save(tmp_path / "m.mercer")
+    np.testing.assert_array_equal(load(tmp_path / "m.mercer").transform(NEW_WORDS), found)
+    page = mercer.report(pipeline, NEW_WORDS, tmp_path / "r.html").read_text()
+    assert "did not have in 4 of 60 rows" in page
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ReadingWarning)
+        model.transform(FRAME)
+
+
+def test_an_unseen_word_in_a_file_is_counted_in_a_note(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    pipeline = make_pipeline(columns((encoder, ["colour"])), KernelPCA(2)).fit(FRAME)
+    save(pipeline, "m.mercer")
+    NEW_WORDS[:2].to_csv("x.csv", index=False)
+    assert (
+        "in 2 of 2 rows: 'pink', 'teal'"
+        in good("transform", "m.mercer", "x.csv", "-o", "s.csv").stderr
+    )
+    scores = np.genfromtxt("s.csv", delimiter=",", skip_header=1)[:, -2:]
+    np.testing.assert_allclose(scores, pipeline.transform(NEW_WORDS[:2]), atol=1e-6)
+
+
+def test_each_encoder_has_its_own_way_with_unseen_words():
+    rows = FRAME.assign(kind=FRAME["colour"], size=FRAME["size"].astype(str))
+    loose, strict = OneHotEncoder(handle_unknown="ignore"), OneHotEncoder()
+    parts = columns((loose, ["colour"]), (strict, ["kind"]), (loose, ["size"]))
+    model = Prepared.from_pipeline(make_pipeline(parts, PCA(2)).fit(rows))
+    assert model.preparation.ignoring == ("colour", "size")
+    odd = rows.assign(colour="pink", size="9")
+    again = model.to_pipeline()
+    np.testing.assert_allclose(again.transform(odd), model.transform(odd), atol=1e-12)
+    with pytest.raises(InputError, match=r"^Column 'kind' has 'pink' in row 0 .* knows: [^\n]*$"):
+        model.transform(rows.assign(kind="pink"))
+
+
+def test_a_step_that_cant_be_read_is_named_in_one_line():
+    long = OneHotEncoder(
+        drop="first", handle_unknown="ignore", dtype=np.float32, sparse_output=False
+    )
+    assert "\n" in repr(long)
+    with pytest.raises(InputError, match=r"^[^\n]*got OneHotEncoder\(drop='first', [^\n]*$"):
+        Prepared.from_pipeline(make_pipeline(columns((long, ["colour"])), PCA(2)).fit(FRAME))
 
 
 REFUSED = {

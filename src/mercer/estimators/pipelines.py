@@ -8,6 +8,7 @@ spreads s, ((x - c₁)/s₁ - c₂)/s₂ = (x - (c₁ + s₁c₂))/(s₁s₂).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -55,10 +56,16 @@ def _columns(made: Preparation) -> Any:
     fills = np.zeros(len(made.numbers)) if made.fills is None else made.fills
     levels = {name: list(found) for name, found in made.categories}
     numbers = "passthrough" if made.fills is None else SimpleImputer()
-    words = OneHotEncoder(categories=list(levels.values()), sparse_output=False)
     row = dict(zip(made.numbers, fills, strict=True)) | {n: found[0] for n, found in levels.items()}
-    both = [("numbers", numbers, list(made.numbers)), ("words", words, list(levels))]
-    return ColumnTransformer(both).fit(pd.DataFrame([row]))
+    parts: list[Any] = [("numbers", numbers, list(made.numbers))]
+    # An encoder for each run of columns that treat unknown words alike: the order of columns stays.
+    runs = groupby(levels, key=lambda name: "ignore" if name in made.ignoring else "error")
+    for i, (how, run) in enumerate(runs):
+        names = list(run)
+        own = [levels[name] for name in names]
+        words = OneHotEncoder(categories=own, sparse_output=False, handle_unknown=how)
+        parts.append((f"words{i + 1}" if i else "words", words, names))
+    return ColumnTransformer(parts).fit(pd.DataFrame([row]))
 
 
 # ── in ──────────────────────────────────────────────────────────────────────
@@ -71,6 +78,7 @@ class _Chain:
     fills: Array | None
     center: Array  # (d,)
     spread: Array  # (d,)
+    ignoring: tuple[str, ...] = ()  # the columns of words that take an unknown one as zeros
 
     @classmethod
     def of(cls, numbers: Iterable[str]) -> _Chain:
@@ -108,6 +116,7 @@ class _Chain:
             fills,
             np.concatenate([self.center, other.center]),
             np.concatenate([self.spread, other.spread]),
+            (*self.ignoring, *other.ignoring),
         )
 
 
@@ -123,7 +132,8 @@ def prepared_parts(pipeline: Any) -> tuple[Preparation, Any]:
     chain = _chained(steps[:-1], _Chain.of(names))
     scaled = bool(np.any(chain.center != 0.0) or np.any(chain.spread != 1.0))
     center, spread = (chain.center, chain.spread) if scaled else (None, None)
-    return Preparation(chain.numbers, chain.categories, chain.fills, center, spread), steps[-1]
+    made = Preparation(chain.numbers, chain.categories, chain.fills, center, spread)
+    return replace(made, ignoring=chain.ignoring), steps[-1]
 
 
 def _chained(steps: Iterable[Any], chain: _Chain) -> _Chain:
@@ -140,7 +150,7 @@ def _followed(step: Any, chain: _Chain) -> _Chain:
     after = _STEPS.get(type(step).__name__) if ours else None
     found = None if after is None else after(step, chain)
     if found is None:
-        _refuse(repr(step))
+        _refuse(" ".join(repr(step).split()))  # scikit-learn breaks a long one over lines
     return found
 
 
@@ -161,7 +171,8 @@ def _one_hot(step: Any, chain: _Chain) -> _Chain | None:
     levels = [tuple(map(str, found)) for found in step.categories_]
     d = sum(map(len, levels))
     categories = tuple(zip(chain.numbers, levels, strict=True))
-    return _Chain((), categories, None, np.zeros(d), np.ones(d))
+    ignoring = () if step.handle_unknown == "error" else chain.numbers
+    return _Chain((), categories, None, np.zeros(d), np.ones(d), ignoring)
 
 
 def _side_by_side(step: Any, chain: _Chain) -> _Chain | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import InputError, refuse
+from mercer._core.errors import InputError, ReadingWarning, refuse
+from mercer._core.findings import warn
 from mercer.data.columns import listed
 from mercer.data.frames import frame_chunk, frame_package, held
 from mercer.data.intake import admitted
@@ -18,6 +19,7 @@ from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
 from mercer.estimators.pipelines import prepared_parts, steps_of
 from mercer.preprocessing.align import file_rows
+from mercer.preprocessing.learn import Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +114,7 @@ class Prepared(Saving):
         """
         if isinstance(X, (str, os.PathLike, Table)):
             return file_rows(X, self.preparation)
-        return self.preparation(_chunk(X, self.preparation))
+        return self.preparation(self._chunk(X))
 
     def gappy_rows(self, X: Any) -> Array:
         """The same, with NaN where a value is missing and nothing is there to be put in its place.
@@ -127,7 +129,7 @@ class Prepared(Saving):
         """
         if isinstance(X, (str, os.PathLike, Table)):
             return file_rows(X, self.preparation, gaps=True)[:]
-        return self.preparation.gappy(_chunk(X, self.preparation))
+        return self.preparation.gappy(self._chunk(X))
 
     transform = _of_rows("transform", "Scores of raw rows.", "scores : ndarray of shape (b, k)")
     reconstruct = _of_rows(
@@ -319,7 +321,8 @@ class Prepared(Saving):
         """A fitted scikit-learn pipeline of imputers, one-hot encoders and scalers before a model of mercer.
 
         What takes a `Prepared`, such as reports, exports and the command line, then takes it too. Scores are
-        the same to rounding. Rows with words that the encoder does not know are refused.
+        the same to rounding. A word that an encoder did not see at its fit is refused, or becomes zeros with
+        a warning that counts them, as its ``handle_unknown`` says.
 
         Parameters
         ----------
@@ -342,6 +345,15 @@ class Prepared(Saving):
         True
         """
         return cls(*prepared_parts(pipeline))
+
+    def _chunk(self, X: Any) -> Chunk:
+        """Raw rows as a reader would hand them over; words that become zeros are counted in a warning."""
+        chunk, unseen = _chunk(X, self.preparation), Unseen()
+        unseen.add(chunk, self.preparation.lenient)
+        for sentence, (column, n) in zip(unseen.sentences, unseen.counts.items(), strict=True):
+            found = {"column": column, "rows": n, "of": len(chunk)}
+            warn(sentence, ReadingWarning, code="unseen-words", numbers=found)
+        return chunk
 
     def _asked(self, name: str) -> Any:
         """The method of the model, or an error that says what this model can."""

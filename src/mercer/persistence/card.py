@@ -279,7 +279,10 @@ def _preparation(model: Any) -> dict[str, Any] | None:
         made = model.preparation
         if made.fills is not None:
             found["imputer"].append(f"a number for each of {many(len(made.numbers), 'column')}")
-        found["encoder"] += [f"{n}: {many(len(levels), 'level')}" for n, levels in made.categories]
+        found["encoder"] += [
+            f"{n}: {many(len(levels), 'level')}{', others ignored' * (n in made.ignoring)}"
+            for n, levels in made.categories
+        ]
         if made.center is not None or made.spread is not None:
             found["scaler"].append("mean 0 and standard deviation 1")
         return found

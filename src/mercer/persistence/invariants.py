@@ -267,6 +267,9 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
             v.fills is None or v.fills.shape == (len(v.numbers),)
         ),
         "a preparation has not one finite scale for each column": _scales,
+        "a preparation ignores words of a column without words": lambda v: (
+            set(v.ignoring) <= {name for name, _ in v.categories}
+        ),
         "a preparation divides by zero": lambda v: v.spread is None or bool(np.all(v.spread > 0)),
     },
     "Prepared": {

@@ -16,7 +16,7 @@ from mercer.data.formats import open_table
 from mercer.data.table import Column, Table
 from mercer.data.times import as_times
 from mercer.data.view import TableRows, chunk_height
-from mercer.preprocessing.learn import Missing
+from mercer.preprocessing.learn import Missing, Unseen
 from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ class MatchedTable(Table):
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         self.missing = missing = Missing()  # of this pass
         names, filled = self.preparation.numbers, self.preparation.fills is not None
+        unseen, lenient = Unseen(), self.preparation.lenient
         for chunk in self._table.chunks(height, start):
             missing.add(chunk, names)
+            unseen.add(chunk, lenient)
             if self._gaps or filled or not missing.first:
                 yield chunk
             # Otherwise on to the end, so that the error can say how many there are.
@@ -61,6 +63,9 @@ class MatchedTable(Table):
         elif filled and missing.total and "imputed" not in self.told:
             self.told.add("imputed")
             self.notes.append(f"{many(missing.total, 'missing value')} imputed in {missing.where}")
+        if unseen.counts and "unseen words" not in self.told:
+            self.told.add("unseen words")
+            self.notes += unseen.sentences
 
 
 def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:

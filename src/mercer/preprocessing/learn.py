@@ -79,6 +79,38 @@ class Missing:
         )
 
 
+class Unseen:
+    """A tally of words that the training rows did not have, of the columns that take them as zeros."""
+
+    def __init__(self) -> None:
+        self.n = 0  # rows looked at
+        self.counts: dict[str, int] = {}  # rows with such a word, of the columns that have any
+        self.words: dict[str, dict[str | None, None]] = {}  # in order, None for a missing one
+
+    def add(self, chunk: Chunk, levels: dict[str, Sequence[str]]) -> None:
+        """Count those of a chunk; `levels` are the words that each of these columns knows."""
+        self.n += len(chunk)
+        for name, known in levels.items():
+            place = set(known)
+            new = [word for word in chunk.words[name] if word not in place]
+            if new:
+                self.counts[name] = self.counts.get(name, 0) + len(new)
+                kept = self.words.setdefault(name, {})
+                kept.update(dict.fromkeys(new[: MAX_LEVELS - len(kept)]))
+
+    @property
+    def sentences(self) -> list[str]:
+        """One for each column, with the words and how many rows have them."""
+        return [
+            f"Column {quoted(name)} has words that the training rows did not have in {count} of "
+            f"{many(self.n, 'row')}: {self._listed(name)}. Each became zeros, as the encoder ignores them."
+            for name, count in self.counts.items()
+        ]
+
+    def _listed(self, name: str) -> str:
+        return listed(["a missing value" if word is None else word for word in self.words[name]])
+
+
 @dataclass
 class Seen:
     """What one pass over a file finds out."""

@@ -14,6 +14,7 @@ from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.historian import is_good, quality_columns
 from mercer.data.table import Chunk
+from mercer.preprocessing.learn import Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,16 +229,21 @@ class LineReader:
     ) -> None:
         """Rows with columns of words, one by one: one that holds a new word is no row of the model."""
         assert self.layout is not None
+        unseen, lenient = Unseen(), self._preparation.lenient
         columns = list(zip(self._preparation.categories, self.layout.words, strict=True))
         for k, i in enumerate(whole):
             words = {
                 name: np.array([records[i][j].strip() or None], dtype=object)
                 for (name, _), j in columns
             }
+            chunk = Chunk(0, numbers[k : k + 1], words)
+            unseen.add(chunk, lenient)
             try:
-                rows[i] = self._prepared(Chunk(0, numbers[k : k + 1], words))[0]
+                rows[i] = self._prepared(chunk)[0]
             except MercerError as error:
                 bad[i] = str(error).partition(".")[0]
+        for name in unseen.counts:
+            self._note(f"words of column {name!r} that the training rows did not have became zeros")
 
     def _prepared(self, chunk: Chunk) -> Array:
         """Coded, filled and scaled; what is too large to be scaled is the largest number there is."""

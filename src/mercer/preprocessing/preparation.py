@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mercer.engine.moments import Scale
 from mercer.preprocessing.learn import Missing, Seen, imputed, scaling
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.data.table import Chunk, Table
 
 
@@ -42,6 +42,9 @@ class Preparation:
         What named and labelled the rows in the file.
     image_shape : (height, width), optional
         Of rows that are images.
+    ignoring : tuple of str
+        Those of the columns of words in which a word without a level becomes zeros, as in scikit-learn's
+        ``OneHotEncoder(handle_unknown="ignore")``. In the others it is refused.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class Preparation:
     id: str | None = None
     label: str | None = None
     image_shape: tuple[int, int] | None = None
+    ignoring: tuple[str, ...] = ()
 
     @classmethod
     def learn(
@@ -148,6 +152,11 @@ class Preparation:
         return (*self.numbers, *hot)
 
     @property
+    def lenient(self) -> dict[str, tuple[str, ...]]:
+        """The levels of the columns in which other words become zeros."""
+        return {name: levels for name, levels in self.categories if name in self.ignoring}
+
+    @property
     def is_plain(self) -> bool:
         """Whether rows without missing values stay as they are."""
         parts = (self.fills, self.center, self.spread)
@@ -171,7 +180,8 @@ class Preparation:
             return chunk.numbers
         parts = [chunk.numbers]
         for name, levels in self.categories:
-            parts.append(_one_hot(chunk, name, levels, chunk.numbers.dtype))
+            codes = _codes(chunk, name, levels, refuse=name not in self.ignoring)
+            parts.append((codes[:, None] == np.arange(len(levels))).astype(chunk.numbers.dtype))
         return np.concatenate(parts, axis=1)
 
     def filled(self, rows: Array) -> Array:
@@ -240,11 +250,12 @@ def _require_known(option: str, value: str | None, known: tuple[str | None, ...]
         raise InputError.about(parameter=option, value=value, must_be=must_be)
 
 
-def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Array:
+def _codes(chunk: Chunk, name: str, levels: tuple[str, ...], *, refuse: bool) -> Indices:  # -> (b,)
+    """The place of each word among the levels; -1 for another one, unless it is to be refused."""
     words = chunk.words[name]
     place = {level: j for j, level in enumerate(levels)}
     codes = np.array([place.get(word, -1) for word in words], dtype=np.intp)
-    if (codes < 0).any():
+    if refuse and (codes < 0).any():
         row = int(np.argmax(codes < 0))
         what = "a missing value" if words[row] is None else quoted(words[row])
         refuse_data(
@@ -254,6 +265,4 @@ def _one_hot(chunk: Chunk, name: str, levels: tuple[str, ...], dtype: Any) -> Ar
             parameter="X",
             value=words[row],
         )
-    out = np.zeros((len(codes), len(levels)), dtype)
-    out[np.arange(len(codes)), codes] = 1.0
-    return out
+    return codes

@@ -84,9 +84,9 @@ def _preparation(subject: Subject) -> list[str]:
     if made.fills is not None:
         lines.append("Missing values are filled in with numbers learned from the training rows")
     for column, levels in made.categories:
-        lines.append(
-            f"Column {column} became {counted(len(levels), 'column')} of 0 and 1: {few(levels)}"
-        )
+        zeros = "; any other word is zeros" if column in made.ignoring else ""
+        hot = f"{counted(len(levels), 'column')} of 0 and 1: {few(levels)}{zeros}"
+        lines.append(f"Column {column} became {hot}")
     return lines
 
 

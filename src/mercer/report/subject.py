@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.findings import collected, warn
 from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
@@ -21,6 +22,7 @@ from mercer.views.process import watched
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mercer._core.errors import MercerWarning
     from mercer._core.types import Array, Rows
     from mercer.monitoring.report import Monitoring
 
@@ -173,7 +175,12 @@ def subject(
     )  # a pipeline of steps that can't be read says so before its rows are looked at
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
-    named, X = fitted.names(names, X), fitted.rows(X)
+    said: list[MercerWarning] = []
+    with collected(said.append):
+        named, X = fitted.names(names, X), fitted.rows(X)
+    for warning in said:  # on the page as well
+        warn(warning)
+    known["notes"] = (*known["notes"], *(str(warning) for warning in said))
     gaps = _gaps(fitted, X)
     rows = _rows(X if gaps is None else np.asarray(X)[gaps.judged])
     n, d = map(int, rows.shape)

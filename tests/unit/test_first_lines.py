@@ -228,15 +228,33 @@ def test_a_part_that_was_named_becomes_its_object(model, params, part):
         ),
         (KernelPCA(solver=object()), {"solver__tol": 2}, "solver=<object.*> has no parameters"),
         (KernelPCA(), {"verbose__x": 2}, "verbose=0 has no parameters"),
-        (KernelPCA(kernel="rbf + linear"), {"kernel__gamma": 2}, r"kernel__left__gamma\)"),
-        (KernelPCA(kernel=RBF() * RBF()), {"kernel__gamma": 2}, "left__gamma or right__gamma"),
-        (KernelPCA(kernel="2 * rbf"), {"kernel__gamma": 2}, r"kernel__kernel__gamma\)"),
+        (KernelPCA(kernel="rbf + linear"), {"kernel__gamma": 2}, r"Write kernel__left__gamma\."),
+        (
+            KernelPCA(kernel=RBF() * RBF()),
+            {"kernel__gamma": 2},
+            "Write kernel__left__gamma or kernel__right__gamma",
+        ),
+        (KernelPCA(kernel="2 * rbf"), {"kernel__gamma": 2}, r"Write kernel__kernel__gamma\."),
         (KernelPCA(kernel="2 * rbf"), {"kernel__factor__x": 2}, "factor=2.* has no parameters"),
         (KernelPCA(), {"approximation__rank": 2}, r"approximation=None.*'rpcholesky'"),
         (KernelPCADetector(), {"model__kernel": "rbf"}, r"model=None.*model=KernelPCA\(\)"),
         (KernelPCA(), {"memory__x": 2}, "memory__x can't be set"),
-        (KernelPCA(), {"kernel__gama": 2}, "Did you mean 'gamma'"),
-        (KernelPCA(solver="krylov"), {"solver__tl": 2}, "Did you mean 'tol'"),
+        (
+            KernelPCA(),
+            {"kernel__gama": 2},
+            r"Did you mean 'kernel__gamma'\? Its keys are kernel__g",
+        ),
+        (
+            KernelPCA(kernel=RBF()),
+            {"kernel__gama": 2},
+            "kernel__gama can't be set: RBF has no",
+        ),
+        (KernelPCA(solver="krylov"), {"solver__tl": 1}, "Did you mean 'solver__tol'"),
+        (
+            mercer.sklearn.KernelPCA(kernel="rbf"),
+            {"kernel__gamma": 2},
+            "Write gamma=2; mercer.K",
+        ),
     ],
 )
 def test_a_name_without_an_object_is_refused_in_words(model, params, says):

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.errors import KernelError, UnknownParameterError, ZeroVarianceError
 from mercer._core.public import Public
 from mercer._core.quick import changed
 from mercer.estimators.derived import kept_components
@@ -40,6 +40,34 @@ class Evidence(Public):
     eigenvalues_: Array  # (k,)
     eigenvectors_: Array  # (n, k)
     _projection: Projection
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; those of the kernel, which is a name here, have no prefix.
+
+        Parameters
+        ----------
+        **params : parameters by name
+
+        Returns
+        -------
+        self
+        """
+        nested = [name for name in params if name.startswith("kernel__")]
+        if nested:
+            knob = nested[0].removeprefix("kernel__")
+            remedy = (
+                f"Write {knob}={params[nested[0]]!r}"
+                if hasattr(self, knob)
+                else "Pass kernel_params"
+            )
+            msg = (
+                f"{nested[0]} can't be set: the kernel of mercer.sklearn.KernelPCA is a name or a function, "
+                f"and its parameters are gamma, degree, coef0 and kernel_params. {remedy}; "
+                "mercer.KernelPCA takes kernel__gamma."
+            )
+            raise UnknownParameterError(msg)
+        found: Self = super().set_params(**params)  # type: ignore[misc]
+        return found
 
     @property
     def explained_variance_(self) -> Array:

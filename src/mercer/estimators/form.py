@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, Typ
 
 import numpy as np
 
-from mercer._core.errors import LONGEST, InputError, UnknownParameterError, nearest
+from mercer._core.errors import LONGEST, InputError, UnknownParameterError, close_to, nearest
 from mercer._core.public import unknown_words
 from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, is_client
@@ -351,11 +351,14 @@ class Form:
             if knob and (values[part] is None or isinstance(values[part], str)):
                 if part not in parts:
                     parts[part] = self._part(part, values[part], name)
+                _require_key(part, parts[part], knob)
                 parts[part].set_params(
                     **{knob: value}
                 )  # before anything of the estimator has changed
             elif knob and not hasattr(values[part], "set_params"):
                 self._refuse_knob(part, values[part], name)
+            elif knob:
+                _require_key(part, values[part], knob)
         rest = {name: params[name] for name in params if name.partition("__")[0] not in parts}
         super().set_params(**rest, **parts)  # type: ignore[misc]
         return self
@@ -379,3 +382,16 @@ class Form:
             example = repr(PARTS[part].example) if part in PARTS else "KernelPCA()"
             msg += f" Set the part by name as well, such as {part}={example}, or pass an object."
         raise InputError(msg)
+
+
+def _require_key(part: str, value: Any, knob: str) -> None:
+    """Raise unless the object of a part has such a parameter, with the keys that it has."""
+    if knob.partition("__")[0] in value.get_params(deep=False):
+        return
+    keys = [f"{part}__{key}" for key in value.get_params()]
+    inside = [key for key in keys if key.endswith(f"__{knob}")]
+    hint = f"Write {' or '.join(inside)}." if inside else close_to(f"{part}__{knob}", keys)
+    msg = f"{part}__{knob} can't be set: {type(value).__name__} has no parameter {knob!r}."
+    raise UnknownParameterError(
+        " ".join(filter(None, (msg, hint, f"Its keys are {', '.join(keys)}.")))
+    )

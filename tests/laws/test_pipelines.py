@@ -25,7 +25,7 @@ import mercer
 from markets.commands import good, run
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
 from mercer._core import container
-from mercer.diagnostics import importance
+from mercer.diagnostics import gradients, importance
 from mercer.errors import InputError, ModelFileError, ReadingWarning
 from mercer.kernels import RBF
 from mercer.persistence.model_file import load, opened, save
@@ -453,3 +453,19 @@ def test_importance_of_a_linear_pipeline_does_not_depend_on_units():
         importance(make_pipeline(StandardScaler(), PCA(2)).fit(rows), rows) for rows in (X, X * 1e3)
     ]
     np.testing.assert_allclose(of[0].sizes, of[1].sizes, rtol=1e-9)
+
+
+def test_columns_without_names_are_called_the_same_everywhere():
+    bare = importance(PCA(2).fit(X), X)
+    assert importance(make_pipeline(StandardScaler(), PCA(2)).fit(X), X).names == bare.names
+    assert bare.names == ("x0", "x1", "x2")
+
+
+def test_slopes_of_a_pipeline_say_what_to_pass():
+    pipeline = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    with pytest.raises(
+        InputError, match=r"last step, model\[-1\], .* model\[:-1\]\.transform\(X\)"
+    ):
+        gradients(pipeline, X)
+    with pytest.raises(InputError, match=r"got a MinMaxScaler\.$"):
+        gradients(MinMaxScaler(), X)

@@ -365,7 +365,12 @@ def tell(fit: Fit) -> None:
 
 def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> None:
     """Raise unless it is a fitted model of such a kind."""
+    from mercer.estimators.anatomy import is_pipeline
+
     if not isinstance(model, kind):
-        remedy = "Of a pipeline, pass the last step and the rows that reach it."
+        steps = (
+            "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
+        )
+        remedy = steps if is_pipeline(model) else ""
         refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
     check_is_fitted(model)

@@ -128,7 +128,7 @@ def prepared_parts(pipeline: Any) -> tuple[Preparation, Any]:
     first = next(step for step in steps if hasattr(step, "n_features_in_"))
     names = getattr(first, "feature_names_in_", None)
     if names is None:
-        names = [f"x{j}" for j in range(1, int(first.n_features_in_) + 1)]
+        names = [f"x{j}" for j in range(int(first.n_features_in_))]
     chain = _chained(steps[:-1], _Chain.of(names))
     scaled = bool(np.any(chain.center != 0.0) or np.any(chain.spread != 1.0))
     center, spread = (chain.center, chain.spread) if scaled else (None, None)

@@ -327,7 +327,7 @@ class Prepared(Saving):
         Parameters
         ----------
         pipeline : sklearn.pipeline.Pipeline
-            Fitted. Columns that have no names are called x1, x2, ...
+            Fitted. Columns that have no names are called x0, x1, …
 
         Returns
         -------

@@ -202,7 +202,7 @@ def finish(path: Path, rows: list[dict[str, Any]], seconds: float) -> None:
     try:
         from benchmarks.plot import save_plot
     except ImportError:
-        say("no plot: matplotlib is not installed (pip install 'mercer[plot]')")
+        say('no plot: matplotlib is not installed (pip install "mercer[plot]")')
         return
     save_plot(rows, path.with_suffix(".png"))
 

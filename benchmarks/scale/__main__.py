@@ -134,7 +134,7 @@ def finish(
     try:
         draw_all(questions, rows, path.parent, prefix=prefix)
     except ImportError:
-        say("no pictures: matplotlib is not installed (pip install 'mercer[plot]')")
+        say('no pictures: matplotlib is not installed (pip install "mercer[plot]")')
 
 
 if __name__ == "__main__":

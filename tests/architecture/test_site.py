@@ -9,6 +9,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import mercer
+from mercer._core import errors as core_errors
+from mercer.errors import MercerError, MercerWarning
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 MODULES = [
@@ -59,3 +61,14 @@ def test_without_a_site_there_is_no_link(monkeypatch, tmp_path):
     monkeypatch.setattr("mercer.estimators.documented.BUILT", tmp_path)
     assert mercer.KernelPCA()._get_doc_link() == ""
     assert "Documentation for" not in mercer.KernelPCA()._repr_html_()
+
+
+def test_every_error_and_warning_is_public_and_says_what_to_do():
+    kinds = {
+        name: kind
+        for name, kind in vars(core_errors).items()
+        if isinstance(kind, type) and issubclass(kind, (MercerError, MercerWarning))
+    }
+    assert set(kinds) == set(mercer.errors.__all__)
+    for name, kind in kinds.items():
+        assert len((kind.__doc__ or "").split("\n\n")) > 1, f"{name} has no remedy in its docstring"

@@ -81,43 +81,73 @@ class MercerError(Exception):
 
 
 class InputError(MercerError, ValueError):
-    """An argument or a data set cannot be used as it is."""
+    """An argument or a data set cannot be used as it is.
+
+    The message names the value and its place; its last sentence says what to pass instead.
+    """
 
 
 class ParameterError(InputError):
-    """A parameter has an impossible value; the data have no part in it, or only by their size."""
+    """A parameter has an impossible value; the data have no part in it, or only by their size.
+
+    Set ``error.parameter`` to what the message says it must be.
+    """
 
 
 class UnknownParameterError(InputError, TypeError):
-    """An argument that the signature does not have; the message has the nearest, or where the knob lives."""
+    """An argument that the signature does not have; the message has the nearest, or where the knob lives.
+
+    Write the name that the message gives, or set it on the kernel, solver or pre-image that has it.
+    """
 
 
 class KernelError(InputError):
-    """A kernel is misused, or a kernel function returned something that is no kernel value."""
+    """A kernel is misused, or a kernel function returned something that is not a kernel value.
+
+    `mercer.check_kernel` shows what a function returns and whether that is a kernel.
+    """
 
 
 class KernelSyntaxError(KernelError):
-    """A text is no kernel expression; the message has a caret under the place."""
+    """A text is not a kernel expression; the message has a caret under the place.
+
+    Write it as in ``"rbf(gamma=0.5) + 0.1 * linear"``, or pass an object of `mercer.kernels`.
+    """
 
 
 class DataError(InputError):
-    """A file of data can't be read, or holds what can't be used; the message says where."""
+    """A file of data can't be read, or holds what can't be used; the message says where.
+
+    Correct the line and the column that it names, or read the file with the option that it suggests.
+    """
 
 
 class ModelFileError(InputError):
-    """A model file is damaged, foreign or too new, or a model can't be kept in one."""
+    """A model file is damaged, foreign or too new, or a model can't be kept in one.
+
+    Copy the file again, upgrade mercer, or fit and save again; of a model, replace the part that is named.
+    """
 
 
 class ZeroVarianceError(InputError):
-    """All rows are one point in feature space: there is no component to find."""
+    """All rows are one point in feature space: there is no component to find.
+
+    Look for a table of equal rows, or a kernel so wide that it is constant; pass rows that differ.
+    """
 
 
 class NoFiniteMapError(KernelError):
-    """The feature space of this kernel has infinite (or unknown) dimension."""
+    """The feature space of this kernel has infinite (or unknown) dimension.
+
+    Use a polynomial kernel, or `mercer.approximations.RandomFourier` for an approximate map.
+    """
 
 
 class MemoryBudgetError(MercerError, MemoryError):
-    """The memory budget cannot hold what the requested route needs."""
+    """The memory budget cannot hold what the requested route needs.
+
+    Raise ``memory``, or name an ``approximation``; ``plan(X)`` says how many bytes a fit needs.
+    """
 
 
 def _spaced(remedy: str) -> str:
@@ -138,7 +168,10 @@ def refuse_data(
 
 
 class StoppedError(MercerError):
-    """An observer asked to stop before there was a result."""
+    """An observer asked to stop before there was a result.
+
+    Run it again and let it finish; with a ``checkpoint`` it resumes where it stopped.
+    """
 
 
 class MercerWarning(UserWarning):
@@ -170,55 +203,94 @@ class MercerWarning(UserWarning):
 
 
 class IndefiniteKernelWarning(MercerWarning):
-    """The kernel matrix has a clearly negative eigenvalue: there is no feature space behind it."""
+    """The kernel matrix has a clearly negative eigenvalue: there is no feature space behind it.
+
+    Choose other parameters or another kernel; `mercer.check_kernel` shows which rows disagree.
+    """
 
 
 class UnconvergedWarning(MercerWarning):
-    """The solver stopped before its tolerance was met; the residuals say how far it came."""
+    """The solver stopped before its tolerance was met; the residuals say by how much.
+
+    Raise ``max_products`` of the solver, or use the components as far as their residuals allow.
+    """
 
 
 class FlatSpectrumWarning(MercerWarning):
-    """All eigenvalues are alike, so ranking components by variance says nothing."""
+    """All eigenvalues are alike, so ranking components by variance says nothing.
+
+    The kernel is usually too narrow: lower ``gamma``, or leave it at "median".
+    """
 
 
 class RankWarning(MercerWarning):
-    """Fewer components exist than were asked for."""
+    """Fewer components exist than were asked for.
+
+    Ask for as many as the message names, or use those that there are.
+    """
 
 
 class ApproximationWarning(MercerWarning):
-    """An approximation leaves out more than was asked for."""
+    """An approximation leaves out more than was asked for.
+
+    Raise its rank, or fit without it.
+    """
 
 
 class PreimageWarning(MercerWarning):
-    """Some points of a way back are not to be relied on."""
+    """Some pre-images are not to be relied on.
+
+    Widen the kernel, keep more components, or try another method of `mercer.preimage`.
+    """
 
 
 class DetectorWarning(MercerWarning):
-    """A detector was fitted to rows that it can't monitor as they are."""
+    """A detector was fitted to rows that it can't monitor as they are.
+
+    Look at the columns and rows that the message names; leave them out, or fit to more rows.
+    """
 
 
 class SelectionWarning(MercerWarning):
-    """A choice was made on less than was asked for, or between candidates with a defect."""
+    """A choice was made on less than was asked for, or between candidates with a defect.
+
+    Give more rows, or fewer and other candidates.
+    """
 
 
 class ReadingWarning(MercerWarning):
-    """How a file is written was guessed, or a part of it was left out."""
+    """How a file is written was guessed, or a part of the rows was read in another way than it stands there.
+
+    Say how it is written, ``mercer.open_table(path, delimiter=";")``, or correct what the message names.
+    """
 
 
 class RoundingWarning(MercerWarning):
-    """Numbers were rounded to float64, which does not hold them exactly."""
+    """Numbers were rounded to float64, which does not hold them exactly.
+
+    Leave out a column of identifiers; subtract an offset from large numbers whose differences matter.
+    """
 
 
 class LongFitWarning(MercerWarning):
-    """An exact fit is expected to take long; an approximation would not."""
+    """An exact fit is expected to take long; an approximation would not.
+
+    Wait, or name an ``approximation``.
+    """
 
 
 class EngineWarning(MercerWarning):
-    """A device does less than was planned, and a slower way takes its place."""
+    """A device does less than was planned, and a slower way takes its place.
+
+    Results are the same. Free memory on the device, or mend what the message quotes, to have the speed back.
+    """
 
 
 class CheckpointWarning(MercerWarning):
-    """A checkpoint was asked for on a route that has nothing to resume."""
+    """A checkpoint was asked for on a route that has nothing to resume.
+
+    Leave ``checkpoint`` out.
+    """
 
 
 def users_level() -> int:
@@ -248,6 +320,15 @@ def close_to(name: str, known: Iterable[str]) -> str:
     """The first half of that, empty where no name is near."""
     close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else ""
+
+
+def installing(extra: str) -> str:
+    """The command that installs what an optional part of mercer needs, as it is written everywhere.
+
+    >>> installing("plot")
+    'pip install "mercer[plot]"'
+    """
+    return f'pip install "mercer[{extra}]"'
 
 
 def many(n: int, noun: str) -> str:

@@ -79,7 +79,7 @@ class Table(Printed):
         try:
             import pandas as pd
         except ImportError as error:
-            msg = "A data frame was asked for, but pandas is not installed. pip install pandas"
+            msg = "pandas is needed and not installed. Install it with: pip install pandas"
             raise InputError(msg) from error
         return pd.DataFrame(dict(self._columns))
 

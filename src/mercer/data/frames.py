@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError
+from mercer._core.errors import InputError, MercerError, installing
 from mercer.data.files import explained
 from mercer.data.rows import as_rows, require_rows
 from mercer.data.table import Chunk, objects
@@ -23,7 +23,7 @@ FRAMES = {"pandas": ("DataFrame",), "polars": ("DataFrame",), "pyarrow": ("Table
 
 
 class MissingPackageError(MercerError, ImportError):
-    """A file format was asked for whose reader is not installed."""
+    """A package that is asked for is not installed; the message has the command that installs it."""
 
 
 def need(module: str, *, extra: str) -> Any:
@@ -34,9 +34,7 @@ def need(module: str, *, extra: str) -> Any:
         package = module.partition(".")[0]
         if (cause.name or "").partition(".")[0] != package:
             raise  # it is there but broken: its own message says more than ours would
-        msg = (
-            f'{package} is needed and not installed. Install it with: pip install "mercer[{extra}]"'
-        )
+        msg = f"{package} is needed and not installed. Install it with: {installing(extra)}"
         raise MissingPackageError(msg) from cause
 
 

@@ -16,7 +16,10 @@ ADVICE = "Make room there, or set TMPDIR to a folder on a larger disk."
 
 
 class TemporaryRoomError(MercerError, OSError):
-    """The disk for temporary files is full, or can't be written."""
+    """The disk for temporary files is full, or can't be written.
+
+    Make room there, or set TMPDIR to a folder on a larger disk.
+    """
 
 
 class Spool:

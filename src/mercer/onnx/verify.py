@@ -123,7 +123,10 @@ class Agreement:
 
 
 class DisagreementError(MercerError):
-    """A graph does not say what its model says."""
+    """The scores of a graph differ from those of its model by more than rounding; no file is written.
+
+    Export in float64, or scale the rows: the message names the largest difference.
+    """
 
 
 def require_agreement(found: Agreement) -> None:

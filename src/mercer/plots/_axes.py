@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._core.errors import MercerError
+from mercer._core.errors import MercerError, installing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,7 +22,7 @@ FAINT = "#BDBDBD"  # data that serve as a backdrop
 
 
 class MissingMatplotlibError(MercerError, ImportError):
-    """A picture was asked for, but matplotlib is not installed."""
+    """A picture was asked for, but matplotlib is not installed; the message has the command that does it."""
 
 
 def pyplot() -> ModuleType:
@@ -32,7 +32,7 @@ def pyplot() -> ModuleType:
     except ModuleNotFoundError as cause:
         if (cause.name or "").partition(".")[0] != "matplotlib":
             raise  # matplotlib is there but broken: its own message says more than ours would
-        msg = 'Pictures need matplotlib, which is not installed. Run: pip install "mercer[plot]"'
+        msg = f"matplotlib is needed and not installed. Install it with: {installing('plot')}"
         raise MissingMatplotlibError(msg) from cause
     return plt
 

@@ -24,7 +24,10 @@ KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, t
 
 
 class ClusterError(MercerError, RuntimeError):
-    """The cluster is gone, or can't do the work."""
+    """The cluster is gone, or can't do the work.
+
+    Start its workers again, with the packages and the memory that the message names.
+    """
 
 
 @dataclass(frozen=True)

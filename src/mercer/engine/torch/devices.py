@@ -11,10 +11,11 @@ from importlib.util import find_spec
 from platform import node
 from typing import Any
 
+from mercer._core.errors import installing
 from mercer._core.memory import format_bytes
 from mercer.engine.torch.place import AMPERE, Place, _why_no_cuda, _why_no_mps, device_of, reason_of
 
-NO_TORCH = 'torch is not installed (pip install "mercer[gpu]")'
+NO_TORCH = f"torch is not installed ({installing('gpu')})"
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 Two circles: can a line separate them?
 ======================================
 
-One circle lies inside the other. PCA can only turn the plane, so the circles stay as they are; its
-two variances are alike, and it says that ranking them means nothing. Kernel PCA with a Gaussian
+One circle lies inside the other. PCA can only rotate the plane, so the circles stay as they are; its
+two variances are nearly equal, and it warns that ranking them means nothing. Kernel PCA with a Gaussian
 kernel finds two components in which a line separates the circles, and ten from which every point
 returns to where it was.
 """
 
 # %%
-# The data, PCA, kernel PCA with two components, and the points taken back from ten.
+# The data, PCA, kernel PCA with two components, and the points reconstructed from ten.
 
 import warnings
 
@@ -38,8 +38,8 @@ fig = plt.figure(figsize=(7.6, 6.4), layout="constrained")
 plots.panels(X, linear, scores[:, :2], returned, labels, titles=titles, fig=fig)
 
 # %%
-# Is there a line? A logistic regression, judged on the points it was trained on, is given every
-# advantage.
+# Is there such a line? The logistic regression gets every advantage: it is judged on the points that
+# it was trained on.
 
 
 def accuracy(features):

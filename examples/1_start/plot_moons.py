@@ -1,9 +1,9 @@
 """
-Two moons: is one number a point enough?
-========================================
+Two moons: is one number per point enough?
+==========================================
 
-Two half circles grip each other. A line gets 88 % of the fifty points right. With a Gaussian kernel
-a single number a point, the first score, is enough for all of them.
+Two half circles interlock. A line gets 88 % of the fifty points right. With a Gaussian kernel
+a single number per point, the first score, is enough for all of them.
 """
 
 # %%
@@ -28,7 +28,7 @@ fig = plt.figure(figsize=(7.6, 6.4), layout="constrained")
 plots.panels(X, linear, scores[:, :2], returned, labels, titles=titles, fig=fig)
 
 # %%
-# The first score of every point, a row for each moon: they do not overlap, and there is a gap
+# The first score of every point, one row per moon: they do not overlap, and there is a gap
 # around zero.
 
 fig, ax = plt.subplots(figsize=(6.4, 2.2), layout="constrained")

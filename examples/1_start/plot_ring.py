@@ -3,8 +3,8 @@ A ring in space, with a ball in its middle: what does PCA see?
 ==============================================================
 
 The ring has one degree of freedom and lies in a tilted plane. PCA finds the plane, which is a good
-beginning; in it the ring is still a ring, and no line separates it from the ball. Kernel PCA's
-first components do.
+start; but in it the ring is still a ring, and no line separates it from the ball. In kernel PCA's
+first components one does.
 """
 
 # %%
@@ -42,7 +42,8 @@ for place, (name, scores) in enumerate(views.items(), start=2):
     ax.set_ylabel("component 2" if name == "PCA" else "component 3")
 
 # %%
-# The third variance of PCA is nearly zero (the plane), the first two say nothing of the hole.
+# PCA's third variance is nearly zero, since the ring lies in a plane; the first two say nothing about
+# the hole.
 
 print("PCA, shares of the variance:       ", PCA(3).fit(X).explained_variance_ratio_.round(3))
 print("kernel PCA, shares of the variance:", model.explained_variance_ratio_.round(3))

@@ -125,7 +125,7 @@ class Agreement:
 class DisagreementError(MercerError):
     """The scores of a graph differ from those of its model by more than rounding; no file is written.
 
-    Export in float64, or scale the rows: the message names the largest difference.
+    Export with ``dtype='float64'``; if it still differs, keep fewer components.
     """
 
 

@@ -25,10 +25,12 @@ import mercer
 from markets.commands import good, run
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared
 from mercer._core import container
+from mercer.data.table import Reading
 from mercer.diagnostics import gradients, importance
 from mercer.errors import InputError, ModelFileError, ReadingWarning
 from mercer.kernels import RBF
 from mercer.persistence.model_file import load, opened, save
+from mercer.preprocessing.lines import LineReader
 from mercer.preprocessing.preparation import Preparation
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.errors.MercerWarning")
@@ -333,6 +335,21 @@ def test_an_unseen_word_in_a_file_is_counted_in_a_note(tmp_path, monkeypatch):
     )
     scores = np.genfromtxt("s.csv", delimiter=",", skip_header=1)[:, -2:]
     np.testing.assert_allclose(scores, pipeline.transform(NEW_WORDS[:2]), atol=1e-6)
+
+
+def test_an_unseen_word_in_a_line_of_a_stream_is_zeros_and_noted():
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    rows = FRAME.assign(**dict(zip("abc", X.T, strict=True)))[[*NUMBERS, "colour"]]
+    parts = make_column_transformer((StandardScaler(), NUMBERS), (encoder, ["colour"]))
+    pipeline = make_pipeline(parts, PCA(2)).fit(rows)
+    odd = rows[:3].assign(colour=["pink", "red", "teal"])
+    reader = LineReader(Prepared.from_pipeline(pipeline).preparation, Reading(), "the lines")
+    found = reader(odd.to_csv(index=False).splitlines())
+    np.testing.assert_allclose(found.rows, pipeline[:-1].transform(odd), atol=1e-12)
+    assert not any(found.bad)
+    assert reader.notes == [
+        "words of column 'colour' that the training rows did not have became zeros"
+    ]
 
 
 def test_each_encoder_has_its_own_way_with_unseen_words():

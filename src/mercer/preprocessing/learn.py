@@ -15,7 +15,7 @@ from mercer.data.view import chunk_height
 from mercer.engine.moments import ColumnMoments, weighted_median
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mercer._core.types import Array, Flags
     from mercer.data.table import Chunk, Table
@@ -87,7 +87,7 @@ class Unseen:
         self.counts: dict[str, int] = {}  # rows with such a word, of the columns that have any
         self.words: dict[str, dict[str | None, None]] = {}  # in order, None for a missing one
 
-    def add(self, chunk: Chunk, levels: dict[str, Sequence[str]]) -> None:
+    def add(self, chunk: Chunk, levels: Mapping[str, Sequence[str]]) -> None:
         """Count those of a chunk; `levels` are the words that each of these columns knows."""
         self.n += len(chunk)
         for name, known in levels.items():

@@ -179,6 +179,32 @@ def test_a_sigterm_that_a_library_has_lost_ends_it_and_no_event(plant, lines, tm
     ]
 
 
+def test_the_table_does_not_depend_on_how_many_rows_are_read_at_once(
+    plant, lines, tmp_path, monkeypatch
+):
+    """Event numbers are those of their rows, and the column of alarms is what the summary counts."""
+    data, spoilt = tmp_path / "rows.csv", list(lines)
+    for i in range(225, 300, 2):  # in an event, without a reading that hardly matters
+        cells = spoilt[i].split(",")
+        spoilt[i] = ",".join([*cells[:4], "Bad", *cells[5:]])
+    data.write_text("".join(spoilt))
+    texts = []
+    for piece in (len(lines[1]), 7 * len(lines[1]), data.stat().st_size):  # a row, seven, all
+        monkeypatch.setattr("mercer.data.lines.PIECE", piece)
+        out = []
+        asked = LiveRequest(
+            model=str(plant / "d.mercer"), data=str(data), marks=True, emit=out.append
+        )
+        found = app.run(asked).value
+        texts.append("".join(out))
+    assert texts[0] == texts[1] == texts[2]
+    rows = [line.split(",") for line in texts[0].splitlines()[1:]]
+    assert sum(row[7] == "1" for row in rows) == found.alarms
+    assert any(row[7:9] == ["1", "0"] for row in rows)
+    assert {row[-2] for row in rows if row[-3] == "raised"} == {"1", "2"}
+    assert {row[-2] for row in rows if row[-3] != "raised"} == {""}
+
+
 # ── lines as plants write them ──────────────────────────────────────────────
 def test_bad_lines_are_marked_and_end_nothing(plant, lines):
     names = lines[0].strip()

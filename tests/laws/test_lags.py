@@ -13,7 +13,7 @@ import mercer
 from mercer import PCA, KernelPCADetector
 from mercer.errors import InputError, ParameterError
 from mercer.monitoring.lag_choice import chosen_lags, parallel_analysis
-from mercer.monitoring.lags import Dynamics, clock_of, lagged_stream
+from mercer.monitoring.lags import Dynamics, clock_of
 
 N, D = 60, 3
 CENTRE = np.array([1.0, -1.0, 0.0])
@@ -78,7 +78,7 @@ def test_a_stream_gives_what_the_array_gives_to_the_bit(rows, name, dtype):
     assert np.array_equal(np.concatenate(parts), wanted)
     assert np.array_equal(np.concatenate(flags), whole)
     assert np.concatenate(parts).dtype == dtype
-    streamed = list(lagged_stream(x, how, time))
+    streamed = list(map(how.lagger().push, x, time))
     assert [one is not None for one in streamed] == whole.tolist()
 
 

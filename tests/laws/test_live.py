@@ -153,7 +153,8 @@ def test_missing_cells_hide_no_fault_that_the_others_show(fitted):
         lacking = rows.copy()
         lacking[:, j] = np.nan
         found = detector.stream(NAMES, top=0).push_many(lacking)
-        assert not any(v.judged or v.alarm for v in found)
+        assert not any(v.judged for v in found)
+        assert [v.alarm for v in found] == [v.at_least > v.limit for v in found]
         least = np.nan_to_num([v.at_least for v in found])  # nothing is known: at least zero
         assert np.all(least <= 1.01 * whole + 1e-3)
         assert not np.any((least > 0.0) & (least <= found[0].limit))
@@ -164,8 +165,8 @@ def test_missing_cells_hide_no_fault_that_the_others_show(fitted):
         assert not np.any((best > 1.01 * found[0].limit) & (least[::20] == 0.0))
         # The fault of column 2 shows in the others only where they can tell; without column 5 it is certain.
         if j == 5:
-            assert np.mean([v.exceeds for v in found[60:110]]) > 0.9
-            assert np.mean([v.exceeds for v in found[:60]]) < 0.05
+            assert np.mean([v.alarm for v in found[60:110]]) > 0.9
+            assert np.mean([v.alarm for v in found[:60]]) < 0.05
 
 
 def test_anything_may_stand_in_a_row(fitted):

@@ -165,7 +165,7 @@ class Unit:
         if not len(arrived.rows):
             return []
         verdicts = self.stream.push_many(arrived.rows, arrived.times)
-        self.alarms += sum(verdict.exceeds for verdict in verdicts)
+        self.alarms += sum(verdict.alarm for verdict in verdicts)
         self.bad_lines += sum(map(bool, arrived.bad))
         labels = arrived.labels or [None] * len(verdicts)  # type: ignore[list-item]
         return list(zip(verdicts, arrived.bad, labels, strict=True))
@@ -276,7 +276,7 @@ class _Watch:
             self._run.note(note)
         unit.said = len(unit.reader.notes)
         for verdict, bad, label in found:
-            self._sinks.rows.write(unit.name, verdict, bad, label, unit.stream)
+            self._sinks.rows.write(unit.name, verdict, bad, label)
             if verdict.began is not None:
                 self._tell(unit, verdict.began, "raised")
             if verdict.ended is not None:

@@ -93,9 +93,7 @@ class RowSink(Appended):
         super().resume(length)
         self.known = self.known or bool(length)
 
-    def write(
-        self, unit: str, verdict: Verdict, bad: str, label: str | None, stream: LiveStream
-    ) -> None:
+    def write(self, unit: str, verdict: Verdict, bad: str, label: str | None) -> None:
         """The line of a row, which waits for `flush`."""
         if not self.known:
             self._lines.append(self._head(label))
@@ -105,13 +103,9 @@ class RowSink(Appended):
         if label is not None:
             row.append(label)
         if self._marks:
-            event = stream.current if verdict.state == "raised" else None
+            number = "" if verdict.event is None else verdict.event
             marks = marks_in_words(verdict.marks)
-            row += [
-                verdict.state,
-                event.number if event else "",
-                "; ".join(filter(None, (marks, bad))),
-            ]
+            row += [verdict.state, number, "; ".join(filter(None, (marks, bad)))]
         self._lines.append(row)
 
     def _head(self, label: str | None) -> list[str]:

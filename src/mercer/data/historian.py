@@ -47,6 +47,18 @@ NO_READING = frozenset(
         "[-11059] no good data for calculation",
     }
 )
+# The same as they are written in files: small, large, or with capitals at the beginning of words.
+WRITINGS = frozenset(
+    writing
+    for text in NO_READING
+    for writing in (
+        text,
+        text.upper(),
+        text.capitalize(),
+        text.title(),
+        " ".join(word.capitalize() for word in text.split()),
+    )
+)
 GOOD = frozenset({"good", "ok", "g", "192", "0xc0", "true", "valid", "good, non-specific", ""})
 BAD = frozenset({"bad", "b", "uncertain", "u", "questionable", "false", "invalid", "stale"})
 # "flow.Quality", "flow [Status]", "flow_q", "Quality(flow)"

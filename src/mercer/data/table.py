@@ -260,6 +260,11 @@ class Table(ABC):
         )
         return self._laid_out(layout)
 
+    def with_missing(self, texts: frozenset[str]) -> Table:
+        """The same file, in which these texts too stand for missing numbers, where it has texts."""
+        del texts
+        return self
+
     def named_columns(self, names: Sequence[str]) -> Table:
         """The same table with the columns of these names as features, whatever they were before."""
         roles = Reading(columns=tuple(names))

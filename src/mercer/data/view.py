@@ -9,6 +9,7 @@ import numpy as np
 from mercer._core.errors import quoted, refuse_data
 from mercer.data.batches import ascending
 from mercer.data.columns import listed
+from mercer.data.historian import is_good
 from mercer.data.rows import Place, RowSource, even_blocks, require_finite
 
 if TYPE_CHECKING:
@@ -117,5 +118,8 @@ def require_numbers(table: Table, remedy: str = "") -> None:
         )
         remedy = "Drop it" if table.stamp is None else f"{kept}columns=[…]"
         remedy += ", or encode it (OneHotEncoder)."
+    word = first.example.partition(" in line ")[0].strip("'")
+    if is_good(word) is False:
+        remedy += f" If {word!r} stands for a missing reading, use `na_values={word!r}`."
     msg = f"{table.source}: column {quoted(first.name)} has words{why}, and a kernel needs numbers.{too}"
     refuse_data(msg, remedy.replace("{name}", first.name), parameter="columns", value=first.name)

@@ -12,6 +12,7 @@ from mercer._core.errors import InputError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
 from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.clock import require_turns
 from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.lags import of_rows
@@ -69,7 +70,7 @@ class Watching(Public):
         >>> stream.push([0.1, -0.2, 0.0, 0.3], time="10:00").alarm
         False
         >>> verdict = stream.push([7.0, None, 0.2, 0.1], time="10:01")
-        >>> verdict.judged, verdict.exceeds, verdict.marks
+        >>> verdict.judged, verdict.alarm, verdict.marks
         (False, True, (('missing', 'heat'),))
         """
         check_is_fitted(self)
@@ -104,6 +105,8 @@ class Watching(Public):
         X : array-like of shape (b, d)
             In the order of time. Cells may be missing.
         time : array-like of shape (b,), optional
+            Rows that are older than the one before, or of the same time, stay outside of events; where they
+            are more than half of all, that is an error. What is neither number nor date says nothing.
         names : sequence of d strings, optional
         rule : AlarmRule, optional
             What makes an event of alarms; 3 of 5 rows by default.
@@ -122,6 +125,7 @@ class Watching(Public):
             times = None if time is None else list(np.asarray(time)[part])
             for verdict in stream.push_many(rows[part], times):
                 found += [] if verdict.ended is None else [verdict.ended]
+        require_turns(stream.counts, len(rows))
         return [*found, *stream.close()]
 
     def learn_event(self, name: str, X: Any, time: Any = None) -> Any:
@@ -201,8 +205,9 @@ class Watching(Public):
         read = own._read(X, gaps=True)
         time = index_times(X) if time is None else time
         lagged, whole = own._with_past(read, time)
+        events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
         if not keep_faults:
-            faulty = in_faults(self.events(read, time, rule=AlarmRule()), len(read))
+            faulty = in_faults(events, len(read))
             report_left_out(int(np.sum(faulty & whole)), int(whole.sum()))
             lagged = lagged[~faulty[whole]]
         rows = own._judge.scaled(lagged)

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from mercer.monitoring.limits import Limits, Rule
 
 BLOCK = 100  # rows that are judged by one model, before they are learned
-# Times the limit beyond which a row is not learned: a drift takes a process a little over its limit, a fault
-# far beyond.
-GUARD = 3.0
 LANDMARKS = 500
 MOST_FAULTY = 0.5  # share of the rows in events beyond which nothing is learned
 TOL = 1e-8  # what Q is made of has to be in the dictionary too
@@ -47,7 +44,7 @@ class _Course:
     rule: Rule
     limits: Limits
     memory: int
-    guard: float
+    guard: float  # a drift takes a process a little over its limit, a fault far beyond
     seen: Statistics | None = None
     learned: int = 0
     normal: list[Array] = field(default_factory=list)  # blocks of rows that were learned

@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer._core.errors import InputError
+from mercer._core.wording import Message
 from mercer.data.times import as_times
 
 # So many rows that are late and in order among themselves mean that the clock was put back.
 PUT_BACK = 3
+# Share of rows out of their turn beyond which times don't say how rows follow each other.
+MOST_OUT_OF_TURN = 0.5
 
 
 class Clock:
@@ -63,6 +67,21 @@ class Clock:
         """Go on from a state."""
         self._newest, self._late = state["newest"], list(state["late"])
         self.counts = dict(state["counts"])
+
+
+def require_turns(counts: dict[str, int], n: int) -> None:
+    """Raise where most of n rows were late or repeated: all of them would stay outside of events."""
+    late, repeated = counts["late"], counts["repeated"]
+    if late + repeated > MOST_OUT_OF_TURN * n:
+        msg = Message(
+            "Times must go forwards from row to row; got {late} of {n} rows older than one before, and "
+            "{repeated} of the same time. Sort the rows by time, the oldest first; if these are no times, "
+            "name the rows by another column, or leave {time} out.",
+            late=late,
+            repeated=repeated,
+            n=n,
+        )
+        raise InputError(msg)
 
 
 def seconds(time: Any) -> float | None:

@@ -12,8 +12,6 @@ from mercer.monitoring.alarms import LEAST_SHARE, leading
 from mercer.monitoring.library import LIKE, UNLIKE, signature_distance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mercer._core.types import Array
     from mercer.monitoring.course import Course
     from mercer.monitoring.library import Nearest
@@ -256,12 +254,3 @@ def as_told(time: Any) -> Any:
     """A time as JSON can hold it: a number, or a text."""
     own = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
     return own if own is None or isinstance(own, (int, float, str)) else str(own)
-
-
-def listed(events: Sequence[Event]) -> Table:
-    """Events as a table: a line each."""
-    told = [event.to_dict() for event in events]
-    names = ("event", "kind", "begin", "end", "rows", "alarms", "severity", "peak")
-    columns: dict[str, Any] = {name: [one[name] for one in told] for name in names}
-    columns["began_with"] = [", ".join(name for name, _ in event.onset) for event in events]
-    return Table(columns)

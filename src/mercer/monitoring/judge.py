@@ -300,21 +300,22 @@ class LiveStream:
     ) -> Verdict:
         judged, nan = told is not None, float("nan")
         t2, q, index, scaled = told or (nan, nan, nan, None)
-        alarm = judged and not index <= self.limit  # what is no number is not normal
         at_least = index if judged else self._at_least(row)
-        exceeds, ratio = alarm or at_least > self.limit, at_least / self.limit
-        shown = self._explained(scaled) if alarm and self._top else (None, None)
+        # An index that is no number is not normal; of a row that lacks cells it says that nothing is known.
+        alarm = not at_least <= self.limit if judged else at_least > self.limit
+        ratio = at_least / self.limit
+        shown = self._explained(scaled) if alarm and judged and self._top else (None, None)
         top = () if shown[0] is None else leading(shares(shown[0]), self.names, self._top)
-        kept = scaled if exceeds else None
-        seen = Judged(self.rows, as_told(time), exceeds, judged, ratio, kept, *shown)
+        kept = scaled if alarm else None
+        seen = Judged(self.rows, as_told(time), alarm, judged, ratio, kept, *shown)
         state, began, ended = self._tracked(seen, marks)
         if judged and state != "raised":
             self._drift.add(ratio, scaled)  # type: ignore[arg-type]  # judged rows have one
-        self._counts["alarms"] += int(exceeds)
+        self._counts["alarms"] += int(alarm)
         self._counts["unjudged"] += int(not judged)
         self.rows += 1
         own = (self.rows - 1, time, t2, q, index, self.limit, alarm, judged, at_least)
-        return Verdict(*own, tuple(top), marks, state, began, ended)
+        return Verdict(*own, tuple(top), marks, state, self._tracker.number, began, ended)
 
     def _tracked(
         self, seen: Judged, marks: tuple[tuple[str, str], ...]

@@ -21,7 +21,7 @@ from mercer._core.errors import InputError
 from mercer.data.times import as_times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from mercer._core.types import Array, Flags
 
@@ -257,17 +257,6 @@ class Lagger:
         if known and not _follow(now - self.time, self.dynamics.step):  # type: ignore[operator, arg-type]
             self.reset()
         self.time = now
-
-
-def lagged_stream(
-    rows: Iterable[Any], how: Dynamics, times: Iterable[Any] | None = None
-) -> Iterator[Array | None]:
-    """The lagged row of each of some rows that arrive, whatever they come from; None where there is none."""
-    lagger = how.lagger()
-    if times is None:
-        yield from map(lagger.push, rows)
-    else:
-        yield from map(lagger.push, rows, times)
 
 
 # ── time ────────────────────────────────────────────────────────────────────

@@ -131,6 +131,11 @@ class Tracker:
         self._shelved[variable] = row + rows
 
     @property
+    def number(self) -> int | None:
+        """The number of the event that lasts."""
+        return None if self._open is None else self._open.number
+
+    @property
     def current(self) -> Event | None:
         """The event that lasts."""
         return None if self._open is None else self._event(end=None)

@@ -25,7 +25,8 @@ class Verdict:
     limit : float
         Of the index.
     alarm : bool
-        Whether the index is above its limit.
+        Whether the row is above the limit: by its index or, where it lacks cells, by the least that the index
+        can be.
     judged : bool
         Whether all cells are there.
     at_least : float
@@ -38,6 +39,8 @@ class Verdict:
         "clock put back" with "".
     state : "normal", "pending" or "raised"
         By the alarm rule.
+    event : int or None
+        The number of the event that lasts at this row, whose state is "raised".
     began, ended : Event or None
         An event that was raised at this row, or that is over with it.
     """
@@ -54,16 +57,12 @@ class Verdict:
     top: tuple[tuple[str, float], ...]
     marks: tuple[tuple[str, str], ...]
     state: str
+    event: int | None = None
     began: Event | None = None
     ended: Event | None = None
 
-    @property
-    def exceeds(self) -> bool:
-        """Whether the row is above the limit for certain, missing cells or not."""
-        return self.alarm or self.at_least > self.limit
-
     def __str__(self) -> str:
-        what = "alarm" if self.exceeds else "normal" if self.judged else "not judged"
+        what = "alarm" if self.alarm else "normal" if self.judged else "not judged"
         index = f", index {self.at_least:.3g}" if self.at_least == self.at_least else ""
         told = f"{self.time}: {what}{index} ({self.state})"
         return f"{told}; {in_words(self.marks)}" if self.marks else told

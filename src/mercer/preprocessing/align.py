@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from mercer._core.memory import format_bytes, parse_bytes
 from mercer.data.columns import hint, listed
 from mercer.data.digest import Digest
 from mercer.data.formats import open_table
+from mercer.data.historian import WRITINGS, is_good, quality_columns
 from mercer.data.table import Column, Table
 from mercer.data.times import as_times
 from mercer.data.view import TableRows, chunk_height
@@ -33,7 +34,8 @@ class MatchedTable(Table):
 
     Missing values are counted as rows go by. Where the preparation has nothing to put in their place, the
     pass ends in an error that says how many there are; otherwise a note says how many were filled. With
-    `gaps` they stay, as NaN, for a caller that can do with incomplete rows.
+    `gaps` they stay, as NaN, for a caller that can do with incomplete rows, and so do readings that a
+    historian calls bad: by a text in their place, or in a column of quality.
     """
 
     def __init__(self, table: Table, preparation: Preparation, *, gaps: bool = False) -> None:
@@ -41,6 +43,32 @@ class MatchedTable(Table):
         self._table, self.preparation, self._gaps = table, preparation, gaps
         self._room, self._kept = 0, None  # what is kept is the other's
         self.random_access = table.random_access
+        self._quality = self._judges(preparation) if gaps and table.named else {}
+        if gaps:
+            judges = [Column(name, "category") for name in self._quality.values()]
+            self._table = table.select([*table.columns, *judges]).with_missing(WRITINGS)
+
+    def _judges(self, preparation: Preparation) -> dict[int, str]:
+        """The position of a number among those of the model to the column of its quality."""
+        beside = {column.name for column in self.columns} | {self.id_name, self.label_name}
+        found = {self.names[j]: self.names[q] for j, q in quality_columns(self.names).items()}
+        return {
+            j: found[name]
+            for j, name in enumerate(preparation.numbers)
+            if name in found and found[name] not in beside
+        }
+
+    def _readings(self, chunk: Chunk) -> Chunk:
+        """The chunk without what a column of quality calls bad."""
+        if not self._quality:
+            return chunk
+        numbers = np.array(chunk.numbers)
+        for j, name in self._quality.items():
+            bad = [word is not None and is_good(str(word)) is False for word in chunk.words[name]]
+            numbers[np.array(bad, dtype=bool), j] = np.nan
+        judges = set(self._quality.values())
+        words = {name: own for name, own in chunk.words.items() if name not in judges}
+        return replace(chunk, numbers=numbers, words=words)
 
     def in_place(self) -> RowSource | None:
         return self._table.in_place()
@@ -52,7 +80,7 @@ class MatchedTable(Table):
         self.missing = missing = Missing()  # of this pass
         names, filled = self.preparation.numbers, self.preparation.fills is not None
         unseen, lenient = Unseen(), self.preparation.lenient
-        for chunk in self._table.chunks(height, start):
+        for chunk in map(self._readings, self._table.chunks(height, start)):
             missing.add(chunk, names)
             unseen.add(chunk, lenient)
             if self._gaps or filled or not missing.first:
@@ -96,10 +124,14 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
         wanted = [Column(name) for name in names]
         which = "model" if table.named else "file"
         table.notes.append(f"columns are matched by position: the {which} has no names")
-    known = {column.name for column in wanted}
+    found = MatchedTable(table.select(wanted), preparation, gaps=gaps)
+    judges = found._quality.values()
+    if judges:
+        table.notes.append(f"{many(len(judges), 'column')} of quality say which readings count")
+    known = {*(column.name for column in wanted), *judges}
     if extra := [name for name in names if name not in known]:
         table.notes.append(f"columns that the model does not use, left out: {listed(extra)}")
-    return MatchedTable(table.select(wanted), preparation, gaps=gaps)
+    return found
 
 
 def _require_size(table: Table, preparation: Preparation) -> None:

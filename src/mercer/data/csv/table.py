@@ -48,6 +48,7 @@ class CsvTable(Table):
         # Where rows begin that have been met: (row, place in the file).
         self._marks = [(0, self._first_mark(reading))]
         self._dialect = sniff(self._texts, reading, source=source, delimiter=self.delimiter)
+        self._no_words = self._dialect.na_values  # which stand for a missing word
         self.named = self._dialect.header
         names = [column.name for column in self._dialect.columns]
         # What is left out here has a note of its own.
@@ -65,6 +66,11 @@ class CsvTable(Table):
         sized = {} if block_bytes is None else {"block_bytes": block_bytes}
         begin = self._marks[0][1] if begin is None else begin
         return text_blocks(self._path, source=self.source, begin=begin, **sized)
+
+    def with_missing(self, texts: frozenset[str]) -> Table:
+        other = self._laid_out(self._layout)
+        other._dialect = replace(self._dialect, na_values=self._dialect.na_values | texts)  # type: ignore[attr-defined]
+        return other
 
     def _column(self, j: int) -> Column:
         return self._dialect.columns[j]
@@ -210,7 +216,7 @@ class CsvTable(Table):
             refuse_data(msg, remedy, parameter="X", value=error.text)
 
     def _words(self, texts: Sequence[str]) -> Any:
-        missing = self._dialect.na_values
+        missing = self._no_words
         return objects(None if is_missing(text, missing) else text.strip() for text in texts)
 
     def _warn_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:

@@ -1,0 +1,57 @@
+"""Files as historians write them: the batch monitor takes for missing what the stream takes for missing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from markets.commands import run
+from mercer import load, open_table
+
+TEXTS = {11: (1, "Bad"), 21: (2, "I/O Timeout"), 31: (1, "No Data"), 41: (3, "Comm Fail")}
+
+
+@pytest.fixture
+def spoilt(lines, tmp_path):
+    """A file with texts in place of readings, and a column of quality."""
+    rows = [line.strip().split(",") for line in lines]
+    for i, (j, text) in TEXTS.items():
+        rows[i][j] = text
+    rows = [[*row, "Bad" if i == 51 else "Good"] for i, row in enumerate(rows)]
+    rows[0][-1] = "power.Quality"
+    path = tmp_path / "spoilt.csv"
+    path.write_text("\n".join(map(",".join, rows)) + "\n")
+    return path
+
+
+def test_a_file_is_judged_as_the_stream_judges_it(plant, spoilt):
+    whole = run("monitor", plant / "d.mercer", spoilt)
+    live = run("monitor", plant / "d.mercer", "-", "-q", input=spoilt.read_text())
+    assert whole.exit_code == live.exit_code == 4
+    judged = [[row.split(",")[8] for row in told.stdout.splitlines()] for told in (whole, live)]
+    assert judged[0] == judged[1]
+    assert [i for i, cell in enumerate(judged[0]) if cell == "0"] == [*TEXTS, 51]
+    assert "cells are missing in flow (2), temperature (1), pressure (1), power (1)" in whole.stderr
+    assert "1 column of quality" in whole.stderr
+    facts = json.loads(run("monitor", plant / "d.mercer", spoilt, "--json").stdout)
+    cells = facts.get("results", facts)["not_judged"]["missing_cells"]
+    assert cells == {"flow": 2, "temperature": 1, "pressure": 1, "power": 1}
+    seen = load(plant / "d.mercer").monitor(open_table(spoilt))
+    assert (~seen.table["judged"]).sum() == 5
+
+
+def test_a_text_that_no_historian_writes_is_an_error(plant, lines, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("".join([*lines[:9], lines[9].replace(",", ",x", 1)]))
+    told = run("monitor", plant / "d.mercer", path)
+    assert told.exit_code == 3
+    assert "is not a number, in line 10, column 'flow'" in told.stderr
+
+
+def test_a_fit_names_the_cell_and_the_option(spoilt, tmp_path):
+    args = ("fit", spoilt, "--id", "time", "--label", "power.Quality", "--model", "detector")
+    told = run(*args, "-o", tmp_path / "new.mercer")
+    assert told.exit_code == 3
+    assert "column 'flow' has words ('Bad' in line 12" in told.stderr
+    assert "--na-values" in told.stderr

@@ -13,9 +13,9 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
-from mercer._core.errors import InputError
+from mercer._core.errors import EngineWarning, InputError
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
-from mercer.engine.native import NativeEngine, compiled
+from mercer.engine.native import NativeEngine, build, compiled
 from mercer.engine.native import bindings as native
 from mercer.engine.native.engine import NativeRows
 from mercer.engine.numpy import NumpyEngine
@@ -447,3 +447,27 @@ def test_every_instruction_set_gives_the_same_to_rounding(isa):
         pytest.skip("this processor does not have it")
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == isa
+
+
+# ── the file itself ─────────────────────────────────────────────────────────
+def test_a_library_of_other_sources_is_refused_aloud(monkeypatch):
+    """Its structures may lie otherwise in memory: what it computes would be meaningless."""
+    monkeypatch.setattr(native, "fingerprint", lambda: 1)
+    with pytest.warns(EngineWarning, match=r"other sources.*mercer\.engine\.native\.build"):
+        assert native.compiled.__wrapped__() is None
+
+
+def test_the_fingerprint_is_that_of_every_source(tmp_path, monkeypatch):
+    whole = build.fingerprint()
+    for source in build.HERE.glob("*.[ch]pp"):
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    monkeypatch.setattr(build, "HERE", tmp_path)
+    assert build.fingerprint() == whole
+    for source in sorted(tmp_path.iterdir()):
+        text = source.read_bytes()
+        source.write_bytes(text + b"\n")
+        assert build.fingerprint() != whole
+        source.write_bytes(text)
+    for source in tmp_path.iterdir():
+        source.unlink()
+    assert build.fingerprint() is None  # an installation without sources: nothing to compare with

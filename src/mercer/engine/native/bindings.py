@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engine.native.build import NAME
+from mercer._core.errors import EngineWarning
+from mercer._core.findings import warn
+from mercer.engine.native.build import NAME, fingerprint
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -155,9 +157,8 @@ class Library:
             wide, narrow = (function(f"{name}{bits}", *signature) for bits in (64, 32))
             return {np.dtype(np.float64): wide, np.dtype(np.float32): narrow}
 
-        if function("job", _int)() != ctypes.sizeof(Job):
-            msg = "The library was built from another source."
-            raise AttributeError(msg)
+        if fingerprint() not in (None, function("sources", _int)()):
+            raise AttributeError(name="sources")
         self.vector_bytes = int(function("bytes", _int)())
         self.panel = {dtype: int(panel()) for dtype, panel in both("panel", _int).items()}
         self.run = both("run", _int, ctypes.POINTER(Job), _pointer, _int)
@@ -234,6 +235,13 @@ def compiled() -> Library | None:
         for isa in [wanted] if wanted in ISAS else ISAS:
             if supported(isa.encode()):
                 return Library(loaded, isa)
-    except (OSError, AttributeError):  # built for another system, or from an older source
+    except OSError:  # built for another system
         pass
+    except AttributeError:  # built from other sources
+        msg = (
+            f"The compiled tiles, {NAME}, were built from other sources than those beside them, and are not "
+            "used: NumPy computes instead, more slowly. Build them again with `python -m "
+            "mercer.engine.native.build`, or install mercer again."
+        )
+        warn(msg, EngineWarning, "stale-tiles")
     return None

@@ -7,6 +7,7 @@ This file imports nothing of mercer, which may not be installed yet when it runs
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shlex
@@ -47,6 +48,17 @@ X86 = {
 }
 
 
+def fingerprint() -> int | None:
+    """62 bits of the sources beside this file, which the library is asked for; None where they are not there.
+
+    A library of other sources lays its structures out otherwise, and what it computes is meaningless.
+    """
+    digest, sources = hashlib.blake2b(digest_size=8), sorted(HERE.glob("*.[ch]pp"))
+    for source in sources:
+        digest.update(source.read_bytes())
+    return int.from_bytes(digest.digest(), "big") >> 2 if sources else None
+
+
 class BuildError(Exception):
     """There is no compiler, or it failed; the message says what it printed."""
 
@@ -73,7 +85,8 @@ def build(folder: Path = HERE, *extra: str) -> Path:
         objects = [str(Path(scratch) / f"{isa}.o") for isa in sets]
 
         def compiled(isa: str, target: str) -> None:
-            flags = [*FLAGS, *ARITHMETIC, *QUIET, *sets[isa], f"-DISA={isa}", *extra]
+            named = [f"-DISA={isa}", f"-DSOURCES={fingerprint()}"]
+            flags = [*FLAGS, *ARITHMETIC, *QUIET, *sets[isa], *named, *extra]
             _run([*command, *flags, "-c", str(HERE / SOURCE), "-o", target])
 
         with ThreadPoolExecutor() as pool:

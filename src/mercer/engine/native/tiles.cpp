@@ -597,7 +597,7 @@ EXPORT int64_t NAMED(targets, ISA)() { return TARGETS; }
 EXPORT int64_t NAMED(panel64, ISA)() { return PANEL<double>; }
 EXPORT int64_t NAMED(panel32, ISA)() { return PANEL<float>; }
 EXPORT int64_t NAMED(bytes, ISA)() { return VECTOR_BYTES; }
-EXPORT int64_t NAMED(job, ISA)() { return sizeof(Job); }
+EXPORT int64_t NAMED(sources, ISA)() { return SOURCES; }  // what this was compiled from: build.py
 EXPORT void NAMED(function64, ISA)(int64_t code, const double *x, double *y, int64_t n, double p) { function<double>(code, x, y, n, p); }
 EXPORT void NAMED(function32, ISA)(int64_t code, const float *x, float *y, int64_t n, double p) { function<float>(code, x, y, n, p); }
 }

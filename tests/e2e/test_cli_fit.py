@@ -55,7 +55,7 @@ def test_unscaled_scores_are_those_of_python_to_the_last_bit():
     good(*FIT, "--kernel", "rbf(gamma=0.1)", "--components", "3", "--scale", "none")
     good("transform", "m.mercer", "data.csv", "-o", "s.csv")
     mine = KernelPCA(3, kernel=RBF(gamma=0.1), random_state=0).fit(X)
-    assert np.array_equal(numbers("s.csv", "kernelpca"), mine.transform(X))
+    assert np.array_equal(numbers("s.csv", "component_"), mine.transform(X))
     columns = read_csv("s.csv")
     assert list(columns)[:2] == ["id", "group"]
     assert columns["id"] == IDS
@@ -67,7 +67,7 @@ def test_scaled_scores_are_those_of_scikit_learns_scaler_before_the_model():
     good("transform", "m.mercer", "data.csv", "-o", "s.csv")
     scaled = StandardScaler().fit_transform(X)
     theirs = TheirKernelPCA(3, kernel="rbf", gamma=0.1, eigen_solver="dense").fit_transform(scaled)
-    ours = numbers("s.csv", "kernelpca")
+    ours = numbers("s.csv", "component_")
     np.testing.assert_allclose(ours * np.sign(np.sum(ours * theirs, axis=0)), theirs, atol=1e-11)
     kept = mercer.load("m.mercer")
     assert np.array_equal(ours, kept.transform(X))  # the same file from Python
@@ -79,11 +79,11 @@ def test_every_format_gives_the_same_scores():
     for output in ("s.npy", "s.csv", "s.npz", "s.parquet"):
         good("transform", "m.mercer", "data.npy", "-o", output)
     assert np.array_equal(np.load("s.npy"), expected)
-    assert np.array_equal(numbers("s.csv", "kernelpca"), expected)
+    assert np.array_equal(numbers("s.csv", "component_"), expected)
     text = Path("data.csv").read_text()
     out = good("transform", "m.mercer", "-", "--columns", "u,v,w", input=text).stdout
     Path("pipe.csv").write_text(out)
-    assert np.array_equal(numbers("pipe.csv", "kernelpca"), expected)
+    assert np.array_equal(numbers("pipe.csv", "component_"), expected)
 
 
 def test_columns_are_found_by_name_and_what_is_left_out_is_said():
@@ -92,8 +92,8 @@ def test_columns_are_found_by_name_and_what_is_left_out_is_said():
     result = good("transform", "m.mercer", "new.csv", "-o", "s.csv")
     assert "'extra'" in result.stderr
     expected = mercer.load("m.mercer").transform([[5.5, -200.5, 0.1]])
-    assert np.array_equal(numbers("s.csv", "kernelpca"), expected)
-    assert list(read_csv("s.csv")) == ["kernelpca0", "kernelpca1"]
+    assert np.array_equal(numbers("s.csv", "component_"), expected)
+    assert list(read_csv("s.csv")) == ["component_1", "component_2"]
     Path("less.csv").write_text("w,v\n1,2\n")
     result = run("transform", "m.mercer", "less.csv")
     assert result.exit_code == 3
@@ -109,7 +109,7 @@ def test_a_file_that_does_not_fit_is_streamed_with_the_same_scores():
 
 def numbers_of(result):
     Path("stdout.csv").write_text(result.stdout)
-    return numbers("stdout.csv", "kernelpca")
+    return numbers("stdout.csv", "component_")
 
 
 def test_a_kernel_matrix_is_fitted_and_transformed():

@@ -15,7 +15,7 @@ from mercer.app.outcome import refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["check_output", "replacing", "told_file"]
+__all__ = ["check_output", "component_names", "replacing", "told_file"]
 
 
 def check_output(output: str, inputs: Iterable[str], *, option: str = "output") -> Path:
@@ -60,3 +60,14 @@ def _is_same(path: Path, other: Path) -> bool:
     with suppress(OSError):
         return path.samefile(other)
     return False
+
+
+def component_names(k: int) -> list[str]:
+    """The columns of scores in a file, for people: numbered from 1, as in pictures and reports.
+
+    Examples
+    --------
+    >>> component_names(2)
+    ['component_1', 'component_2']
+    """
+    return [f"component_{i + 1}" for i in range(k)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import many
-from mercer.app.files import check_output, told_file
+from mercer.app.files import check_output, component_names, told_file
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, match_table, open_model
 from mercer.data.writers import SUFFIXES, open_writer
@@ -76,7 +76,7 @@ class TransformRequest(OfRowsOut):
                 path=self.model,
                 data=self.data,
             )
-        names = [str(name) for name in opened.model.get_feature_names_out()]
+        names = component_names(len(opened.model.get_feature_names_out()))
         through = opened.model.transform
         return send(run, self, opened, lambda _: names, lambda _, rows: through(rows))
 

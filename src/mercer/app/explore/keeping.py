@@ -12,6 +12,7 @@ import numpy as np
 from mercer._core.errors import InputError, ParameterError
 from mercer.app.explore.meaning import row_number
 from mercer.app.explore.planes import all_scores
+from mercer.app.files import component_names
 from mercer.app.outcome import Run
 from mercer.app.rows import keep_model
 from mercer.data.writers import open_writer
@@ -51,8 +52,8 @@ def model(shown: Shown) -> Kept:
 def scores(shown: Shown, form: Any) -> Kept:
     """The scores of all rows, with what names and labels them."""
     own, sheet = shown.inside, shown.sheet
-    names = [str(name) for name in own.projector.get_feature_names_out()]
     values = all_scores(own, sheet.rows)
+    names = component_names(values.shape[1])
     return _table(
         f"{stem(shown.data)}-scores",
         form,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Params, Whole
 from mercer._core.wording import Message
-from mercer.engine.features import Whitened
 from mercer.engine.resolve import AUTO
+from mercer.engine.steps import Whitened
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:

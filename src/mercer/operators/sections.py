@@ -10,10 +10,10 @@ import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer.data.rows import RowSource, row_slices
-from mercer.engine.features import FeatureProduct
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import dense, squared_norms
 from mercer.engine.resolve import resolve_engine
+from mercer.engine.steps import FeatureProduct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ class Explicit(OnEngine):
 
     @property
     def known(self) -> Callable[[Rows], Array]:
-        """The same features, of a kind that engines know where there is one: `mercer.engine.features`."""
+        """The same features, of a kind that engines know where there is one: `mercer.engine.steps`."""
         return self
 
     def times(self: _Known, x: Rows, coef: Array) -> Array:

@@ -46,9 +46,7 @@ class Certificate:
     trace: float  # tr K, uncentred, weighted where the rows are
     left_out: float  # tr(K - K̂); for an estimate, the error of K̂ in the spectral norm
     rounding: float = 0.0  # what the precision of the data adds to either side
-    goal: float | None = (
-        None  # the share that was to be left out at most, where somebody asked for one
-    )
+    goal: float | None = None  # the share to be left out at most, where somebody asked for one
     assumed: bool = False  # whether it rests on a kernel being valid that is not known to be
 
     @property

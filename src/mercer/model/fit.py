@@ -73,11 +73,8 @@ def _require_range(kernel: Kernel, x: Rows) -> None:
     with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
         longest = float(kernel.tile_diag(probe_rows(x).astype(np.float64)).max())
     limits = np.finfo(x.dtype)
-    if (
-        np.isfinite(longest)
-        and longest > 0.0
-        and not (float(limits.tiny) < longest < float(limits.max))
-    ):
+    in_range = float(limits.tiny) < longest < float(limits.max)
+    if np.isfinite(longest) and longest > 0.0 and not in_range:
         msg = (
             f"k(x, x) is {longest:.3g} on these rows, and {x.dtype} holds numbers from {limits.tiny:.1e} to "
             f"{limits.max:.1e}. Fit in float64, X.astype(np.float64), or multiply the kernel by a number "

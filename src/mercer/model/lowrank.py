@@ -253,11 +253,9 @@ def _axes(
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
         top = vectors[:, : asked if isinstance(asked, int) else k]
         pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
-    coef = (
-        vectors
-        if low_rank.whiten is None
-        else times(low_rank.whiten, np.ascontiguousarray(vectors))
-    )
+    coef = vectors
+    if low_rank.whiten is not None:
+        coef = times(low_rank.whiten, np.ascontiguousarray(vectors))
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
     return values, coef * signs, pairs.turned(signs[: len(pairs.values)])

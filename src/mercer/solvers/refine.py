@@ -202,9 +202,9 @@ def ritz_pairs(
     basis = KrylovBasis(start, passes * width)
     basis.append(_unit_columns(start), rng=rng)
     basis.multiply(operator)
-    while (
-        not observer.step(basis.n_products, passes, "products", None) and basis.n_products < passes
-    ):
+    while not observer.step(basis.n_products, passes, "products", None):
+        if basis.n_products >= passes:
+            break
         if basis.next_width == 0:  # the space is invariant: what is left is looked for outside
             basis.inject(width, rng=rng)
         if basis.next_width == 0:

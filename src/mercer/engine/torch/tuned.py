@@ -28,9 +28,9 @@ from dataclasses import astuple, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any
 
+from mercer._core.atomic import written_whole
 from mercer.engine.halves import COLUMNS, PAD
 
 if TYPE_CHECKING:
@@ -296,14 +296,8 @@ def write(folder: Path | None, key: str, cut: Blocks) -> None:
     text = json.dumps({"format": FORMAT, "for": key, "blocks": sizes}, indent=1)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(name, path)  # a reader sees the old one or the new one
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with written_whole(path) as file:  # a reader sees the old one or the new one
+            file.write(text.encode())
 
 
 # ── a slice of a product, timed on the device ───────────────────────────────

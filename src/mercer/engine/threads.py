@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mercer._core.types import Rows
 
@@ -227,7 +227,7 @@ def copied(x: Rows) -> Rows:  # (n, d)
 
 
 def on_threads(
-    jobs: list[Callable[[], Result]], stop: Callable[[], object]
+    jobs: Sequence[Callable[[], Result]], stop: Callable[[], object]
 ) -> list[Future[Result]]:
     """The jobs, each on a thread, when all have ended; after Ctrl-C, which `stop`s them, too.
 

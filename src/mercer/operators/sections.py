@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 
@@ -70,11 +70,6 @@ class Sections(Protocol):
         ...
 
 
-class _Known(Sections, Protocol):
-    @property
-    def known(self) -> Callable[[Rows], Array]: ...
-
-
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OnEngine:
     """Sections know where they are computed. No file of a model does: what is loaded is on "auto"."""
@@ -100,10 +95,10 @@ class Explicit(OnEngine):
         """The same features, of a kind that engines know where there is one: `mercer.engine.steps`."""
         return self
 
-    def times(self: _Known, x: Rows, coef: Array) -> Array:
+    def times(self, x: Rows, coef: Array) -> Array:
         """sections(x) @ coef."""
-        step = FeatureProduct(self.known, coef)
-        return self.engine.map(x, step, width=self.width, parallel=self.parallel, dtype=coef.dtype)
+        own, step = cast("Sections", self), FeatureProduct(self.known, coef)
+        return self.engine.map(x, step, width=own.width, parallel=own.parallel, dtype=coef.dtype)
 
     def diag(self, x: Rows) -> Array:
         """The squared length of the features."""

@@ -252,7 +252,7 @@ class TorchEngine(Engine[TorchRows]):
         """k(X, Z) of a block of rows on the host, as a new array."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if not (rows.on_host or points.on_host):
-            found = self._tried(
+            found = self.tried(
                 lambda: values(points.program, points.side_of(x), points.side_of(z)).cpu().numpy()
             )
             if found is not None and np.isfinite(found).all():
@@ -270,7 +270,7 @@ class TorchEngine(Engine[TorchRows]):
     ) -> S:
         """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        found = folded(self, self._tried, rows, step, observer)
+        found = folded(self, rows, step, observer)
         if found is not None:
             return cast("S", found)
         return self.here.fold(rows, step, observer=observer, **advice)
@@ -286,7 +286,7 @@ class TorchEngine(Engine[TorchRows]):
         """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
             x, dtype = x.rows, dtype or x.dtype
-        found = mapped(self, self._tried, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
+        found = mapped(self, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
         if found is not None:
             return found
         return self.here.map(x, step, *beside, dtype=dtype, **advice)
@@ -319,7 +319,7 @@ class TorchEngine(Engine[TorchRows]):
         Triton compiles when it is first called: it may find no compiler, or a device that is too small.
         """
         try:
-            done = self._tried(lambda: (work(),))
+            done = self.tried(lambda: (work(),))
             sound = done is None or done[0] is None or np.isfinite(done[0]).all()
         except Exception as error:
             return f"{type(error).__name__}: {reason_of(error)}"
@@ -338,7 +338,7 @@ class TorchEngine(Engine[TorchRows]):
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
         return x.here
 
-    def _tried(self, work: Callable[[], T]) -> T | None:
+    def tried(self, work: Callable[[], T]) -> T | None:
         """The result; None where the device has less memory than it said, and something else has to do."""
         try:
             with IEEE_PRODUCTS:
@@ -351,7 +351,7 @@ class TorchEngine(Engine[TorchRows]):
 
     def _within_memory(self, x: TorchRows, work: Callable[[], T]) -> T:
         """The result, with narrower tiles and nothing kept where the device has less memory than it said."""
-        while (found := self._tried(work)) is None:
+        while (found := self.tried(work)) is None:
             held = x.width if x.kept is None else x.kept.width
             usual = x.narrowed or held or self.place.width(x.dtype)
             # A part of narrower tiles would not be the rest of the other parts.

@@ -173,16 +173,20 @@ class TorchRows:
         """The same rows, counted from the origin of others; nothing of them is on the device yet."""
         if origin is self.origin:
             return self
-        other = copy(self)
+        other = self._unsent()
         other.__dict__["origin"] = origin
+        return other
+
+    def _unsent(self) -> TorchRows:
+        """A copy of which nothing is on a device yet."""
+        other = copy(self)
         other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
     def at(self, place: Place, part: Part = WHOLE) -> TorchRows:
         """The same rows for another device, or another part of the tiles; nothing of them is there yet."""
-        other = copy(self)
+        other = self._unsent()
         other.place, other.part, other.here, other._lock = place, part, None, threading.RLock()
-        other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
     def some(self, i: slice, place: Place) -> TorchRows:

@@ -84,9 +84,8 @@ def _copy(rows: Array, to: Array) -> None:
     """On some threads. BLAS is not held to one of its own on the way: the caller may be at a product."""
     threads = COPYING if to.nbytes > ALONE_BYTES else 1
     height = -(-len(rows) // max(1, min(threads, n_blas_threads())))
-    jobs: list[Callable[[], None]] = [
-        partial(np.copyto, to[i], rows[i], casting="unsafe") for i in row_slices(len(rows), height)
-    ]
+    slices = row_slices(len(rows), height)
+    jobs = [partial(np.copyto, to[i], rows[i], casting="unsafe") for i in slices]
     if len(jobs) == 1:
         jobs[0]()
         return

@@ -256,31 +256,29 @@ class SeveralEngine(Engine[SeveralRows]):
         stop = threading.Event()
         for part in parts:
             part.stop = stop
-        jobs: list[Callable[[], T]] = [
-            partial(self._driven, h, work, _stream(each.place))
-            for h, each in enumerate(self.engines)
-        ]
-        return [done.result() for done in on_threads(jobs, stop.set)]
 
-    @staticmethod
-    def _driven(h: int, work: Callable[[int], T], stream: Any) -> T:
-        with stream:
-            return work(h)
+        def driven(h: int, stream: Any) -> T:
+            with stream:
+                return work(h)
+
+        jobs = [partial(driven, h, _stream(each.place)) for h, each in enumerate(self.engines)]
+        return [done.result() for done in on_threads(jobs, stop.set)]
 
     def _tiles(self, x: SeveralRows, v: Array, *, rough: bool) -> Array:
         """The sum of the parts, whose tiles are of one width: that for which all devices have memory."""
-        right, tried = self._sent(v), [engine._tried for engine in self.engines]
-        depth, parts = x.alone.program.depth, x.parts
+        right, depth, parts = self._sent(v), x.alone.program.depth, x.parts
+
+        def work(h: int) -> Array | None:
+            tried = self.engines[h].tried
+            return tried(lambda: symmetric_times(x.settle(h), right[h], rough=rough))
+
         usual = x.alone.width or min(e.place.width(x.dtype, depth) for e in self.engines)
         width = min(each.narrowed or usual for each in parts)
         for each in parts:
             if each.narrowed != width:
                 each.narrowed, each.kept = width, None
         while True:
-            found = self._dealt(
-                lambda h: tried[h](lambda: symmetric_times(x.settle(h), right[h], rough=rough)),
-                parts,
-            )
+            found = self._dealt(work, parts)
             done = [moved(part, self.first.place) for part in found if part is not None]
             if len(done) == len(found):
                 return reduce(np.add, done)

@@ -182,14 +182,14 @@ def multiplied(
 
 
 # ── which steps, by their kind ──────────────────────────────────────────────
-def folded(engine: TorchEngine, tried: Tried, x: Rows, step: Any, observer: Observer) -> Any:
+def folded(engine: TorchEngine, x: Rows, step: Any, observer: Observer) -> Any:
     """The sum of a step over all rows, or None."""
     if isinstance(step, SquareFeatures):
-        features = tried(lambda: _features(engine, step.features, x, step.dtype))
+        features = engine.tried(lambda: _features(engine, step.features, x, step.dtype))
         if features is None:
             return None
         return _in_blocks(
-            tried, features.height, lambda b: squared_features(step, x, features, b, observer)
+            engine, features.height, lambda b: squared_features(step, x, features, b, observer)
         )
     if not isinstance(step, SquareSections | ExplainSections):
         return None
@@ -199,45 +199,35 @@ def folded(engine: TorchEngine, tried: Tried, x: Rows, step: Any, observer: Obse
     if points is None:
         return None
     rows = engine.place.height(points.n + points.d, points.program.depth)
-    return _in_blocks(tried, rows, lambda b: run(step, x, points, b, observer))
+    return _in_blocks(engine, rows, lambda b: run(step, x, points, b, observer))
 
 
 def mapped(
-    engine: TorchEngine,
-    tried: Tried,
-    x: Rows,
-    step: Any,
-    *beside: Array | None,
-    dtype: np.dtype[Any],
+    engine: TorchEngine, x: Rows, step: Any, *beside: Array | None, dtype: np.dtype[Any]
 ) -> Array | None:
     """The results of a step for each row, or None."""
     if isinstance(step, FeatureProduct | FeatureErrors) and int(x.shape[0]):
-        features = tried(lambda: _features(engine, step.features, x, dtype))
+        features = engine.tried(lambda: _features(engine, step.features, x, dtype))
         if features is None:
             return None
-        return _in_blocks(tried, features.height, lambda b: multiplied(step, x, features, b))
+        return _in_blocks(engine, features.height, lambda b: multiplied(step, x, features, b))
     if isinstance(step, Pulls) and isinstance(x, np.ndarray) and dtype == FLOAT64:
-        return _pulled(engine, tried, x, step, *beside)
+        return _pulled(engine, x, step, *beside)
     return None
 
 
 def _pulled(
-    engine: TorchEngine, tried: Tried, x: Array, step: Pulls, targets: Array | None = None
+    engine: TorchEngine, x: Array, step: Pulls, targets: Array | None = None
 ) -> Array | None:
     few = len(x) * len(step.coef) < slopes.FEW_PAIRS
     if few or targets is None or not engine.place.has_double:
         return None
     if engine.why_not_rows(step.kernel, x) is not None:
         return None
-    there = tried(
-        lambda: slopes.pulls_of(
-            step, engine.place, lambda: engine.load(step.points, step.kernel, FLOAT64)
-        )
-    )
+    there = engine.tried(lambda: slopes.pulls_of(step, engine))
     if there is None:  # of another kind, or too little memory
         return None
-    found: Array | None = tried(lambda: slopes.pulled(step, there, x, targets))
-    return found
+    return engine.tried(lambda: slopes.pulled(step, there, x, targets))
 
 
 def _points(
@@ -262,11 +252,11 @@ def _features(
     return None if points is None else DeviceWhitened(points, features.whiten)
 
 
-def _in_blocks(tried: Tried, rows: int, work: Callable[[int], T]) -> T | None:
+def _in_blocks(engine: TorchEngine, rows: int, work: Callable[[int], T]) -> T | None:
     """The result of a pass in blocks of so many rows, or of fewer where there is less memory; or None."""
     while True:
         # In a tuple: that there is no result is one, too.
-        found: tuple[T] | None = tried(lambda rows=rows: (work(rows),))  # type: ignore[misc]
+        found = engine.tried(lambda rows=rows: (work(rows),))  # type: ignore[misc]
         if found is not None:
             return found[0]
         if rows <= LEAST:

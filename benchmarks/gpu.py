@@ -31,7 +31,7 @@ from mercer.engine.native.engine import program_of
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.torch import TorchEngine
 from mercer.engine.torch.fused import Blocks, Halves, fused_columns
-from mercer.engine.torch.place import Place, ieee_products
+from mercer.engine.torch.place import IEEE_PRODUCTS, Place
 from mercer.engine.torch.source import why_not_fused
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.kernels import RBF, Laplacian, Matern, Polynomial
@@ -134,7 +134,7 @@ def passes(engine, n, d, name, *, columns, tune, gemm):
 
     if not tune:
         plain = engine.load(x, kernel, np.dtype(np.float32), width=min(n, 16384))
-        with ieee_products():
+        with IEEE_PRODUCTS:
             line("torch tiles, float32", lambda: symmetric_times(plain, v, rough=False))
         plain.kept = None
     right = engine.place.tensor(v, np.dtype(np.float32))

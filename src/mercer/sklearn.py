@@ -38,11 +38,11 @@ from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed,
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
-from mercer.model.task import Task
+from mercer.model.result import Task
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, Lanczos, Lapack
-from mercer.solvers.negative_part import negative_part
+from mercer.solvers.refine import negative_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
 from mercer._core.observer import SILENT, NullObserver
-from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, pivots
+from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, rpcholesky
 from mercer.approximations.landmarks import checked_diagonal
 from mercer.data.rows import RowSource
 from mercer.engine import numpy as numpy_engine
@@ -21,7 +21,7 @@ from mercer.engine.native import squares as native_squares
 from mercer.engine.threads import lanes
 from mercer.kernels import RBF, Chi2, Linear, Polynomial, Precomputed, RationalQuadratic
 from mercer.model.lowrank import fit_low_rank
-from mercer.model.task import Task
+from mercer.model.result import Task
 from mercer.operators import Centred, StoredGram
 from mercer.planning.plan import Problem, plan_approximation
 from mercer.solvers.refine import ritz_pairs
@@ -147,7 +147,7 @@ FIVE = frozen([[0.2, 1.0], [1.0, 0.9], [1.1, 1.0], [-1.3, 0.4], [0.3, -0.9]])
 @pytest.mark.parametrize("weights", [None, frozen([1.0, 3.0, 0.5, 1.0, 2.0])])
 def test_pivots_follow_the_law_of_rpcholesky(candidates, weights, monkeypatch):
     """One candidate a round is the algorithm by its book; a block with rejections has the same law."""
-    monkeypatch.setattr(pivots, "CANDIDATES", candidates)
+    monkeypatch.setattr(rpcholesky, "CANDIDATES", candidates)
     kernel, w = Polynomial(2, gamma=0.8, coef0=0.3), np.ones(5) if weights is None else weights
     counts = counted(RPCholesky(2), kernel, FIVE, weights, 1200)
     k = kernel(FIVE)
@@ -237,7 +237,7 @@ def test_an_automatic_rank_is_the_first_to_meet_the_tolerance(tol, weighted, rng
     z = factored(RPCholesky("auto", tol=tol), kernel, x, weights=weights).landmarks
     w = np.ones(300) if weights is None else weights
     assert left_out_by(kernel, x, z, w) == pytest.approx(fit.trace_error, rel=1e-6)
-    assert left_out_by(kernel, x, z[:-1], w) > (1.0 - 2.0 * pivots.MARGIN) * tol
+    assert left_out_by(kernel, x, z[:-1], w) > (1.0 - 2.0 * rpcholesky.MARGIN) * tol
 
 
 def test_an_automatic_rank_ends_at_max_rank_and_says_what_it_was_after(cloud):

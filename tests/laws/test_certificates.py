@@ -12,7 +12,7 @@ from mercer.kernels import RBF, Custom, Linear
 from mercer.model import certificate as certificates
 from mercer.model.lowrank import SLACK, fit_low_rank
 from mercer.model.lowrank_pass import WIDER
-from mercer.model.task import Task
+from mercer.model.result import Task
 from mercer.planning.plan import Problem, plan_approximation
 
 DTYPES = {"float32": np.float32, "float64": np.float64}

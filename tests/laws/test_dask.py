@@ -49,7 +49,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64
 from mercer.engine.dask import DaskEngine, hands, work
-from mercer.engine.dask.parcels import Parcel
+from mercer.engine.dask.work import Parcel
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.steps import ExplainSections, SquareSections

@@ -296,11 +296,11 @@ def test_a_part_is_not_narrowed_by_itself(monkeypatch):
 
     monkeypatch.setattr("mercer.engine.torch.engine.symmetric_times", no_memory)
     cut = hands.Cut(RBF(0.3), FLOAT64, 128, store=NOTHING_KEPT)
-    hand = hands.deal(cut, (0, 2), hands.Local("numpy", 1, CPU), X)
+    hand = hands.Hand(cut, (0, 2), hands.Local("numpy", 1, CPU), X)
     with pytest.raises(
         MemoryBudgetError, match=r"ran out of memory at tiles of 128 .*smaller `memory`"
     ):
-        hands.hand_times(hand, V, FLOAT64, rough=False)
+        hand.times(V, FLOAT64, rough=False)
 
 
 @pytest.mark.usefixtures("many_tiles")

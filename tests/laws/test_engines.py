@@ -18,7 +18,7 @@ from mercer.engine.resolve import resolve_engine
 from mercer.kernels import RBF, Custom, Polynomial
 from mercer.model import Plan, gram_operator
 from mercer.model.dual import dual_fit
-from mercer.model.task import Task
+from mercer.model.result import Task
 from mercer.operators import Centred, Gram
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.preimage import Ridge

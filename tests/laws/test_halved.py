@@ -86,13 +86,13 @@ def test_a_start_that_is_solved_as_the_whole_is(rows, exact, monkeypatch):
     """From more landmarks than LAPACK is asked about: a fit of a fit, by half floats too."""
     monkeypatch.setattr(krylov, "DENSE_LANDMARKS", 60)
     asked = []
-    among = krylov.BlockKrylov._among
+    among = krylov.KrylovSearch._among
 
-    def counted(self, operator, chosen, k, *, rng):
+    def counted(self, chosen, k):
         asked.append(len(chosen))
-        return among(self, operator, chosen, k, rng=rng)
+        return among(self, chosen, k)
 
-    monkeypatch.setattr(krylov.BlockKrylov, "_among", counted)
+    monkeypatch.setattr(krylov.KrylovSearch, "_among", counted)
     matrix, expected = exact
     model = KernelPCA(8, kernel=RBF(GAMMA), engine=HalfEngine(2, 2), random_state=0).fit(rows)
     assert asked

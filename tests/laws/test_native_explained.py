@@ -7,9 +7,8 @@ import pytest
 from scipy import sparse
 
 from mercer._core.observer import SILENT
-from mercer.approximations.pivots import PivotSearch
-from mercer.engine.native import NativeEngine
-from mercer.engine.native import explained as native_explained
+from mercer.approximations.rpcholesky import PivotSearch
+from mercer.engine.native import NativeEngine, squares
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.passes import pass_bytes
@@ -50,7 +49,7 @@ def dtype(request):
 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch):
-    monkeypatch.setattr(native_explained, "MOST_ROWS", 500)
+    monkeypatch.setattr(squares, "RUN_ROWS", 500)
 
 
 def triangle(m, a, dtype, rng):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from mercer._core.errors import KernelError
-from mercer.approximations.landmarks import checked_lengths
-from mercer.approximations.whitening import core_matrix, whitening
+from mercer.approximations.landmarks import checked_lengths, core_matrix, whitening
 from mercer.engine.native import NativeEngine
 from mercer.engine.native import rows as native_rows
 from mercer.engine.native import squares as native_squares

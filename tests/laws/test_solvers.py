@@ -14,8 +14,7 @@ from mercer.planning.plan import LAPACK_PRODUCTS, Problem, plan
 from mercer.solvers import SOLVERS, BlockKrylov, EigenPairs, Lanczos, Lapack, Solver, krylov
 from mercer.solvers.base import Status, fixed_signs
 from mercer.solvers.basis import ConvergenceSchedule, orthonormal
-from mercer.solvers.negative_part import NegativePart, negative_part
-from mercer.solvers.refine import _orthogonal_to
+from mercer.solvers.refine import NegativePart, _orthogonal_to, negative_part
 
 MARKET = {
     "lapack": Lapack(),

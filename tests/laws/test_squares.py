@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from mercer._core.observer import SILENT
-from mercer.approximations import Nystrom, RPCholesky, pivots, rpcholesky
-from mercer.approximations.pivots import PivotSearch
-from mercer.approximations.whitening import entry_error
+from mercer.approximations import Nystrom, RPCholesky, rpcholesky
+from mercer.approximations.landmarks import entry_error
+from mercer.approximations.rpcholesky import PivotSearch
 from mercer.engine.moments import Moments
 from mercer.engine.wide import times_transposed, triangle_product, wide_times
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank, lowrank_pass
 from mercer.model.certificate import rounding_errors, rounding_moves
 from mercer.model.lowrank_pass import ROWS_A_LANDMARK, square_dtype
-from mercer.model.task import Task
+from mercer.model.result import Task
 from mercer.planning.plan import plan_approximation
 from mercer.planning.problem import Problem
 
@@ -159,7 +159,7 @@ def test_candidates_looked_at_in_parts_are_the_same_pivots(parts, rng, monkeypat
     x, kernel = rng.standard_normal((2000, 3)), RBF(0.5)
     expected = factor_of(kernel, x, RPCholesky(90)).landmarks
     for looked_at in (lambda _: 10**9, lambda _: parts):
-        monkeypatch.setattr(pivots, "looked_at", looked_at)
+        monkeypatch.setattr(rpcholesky, "looked_at", looked_at)
         np.testing.assert_array_equal(factor_of(kernel, x, RPCholesky(90)).landmarks, expected)
     assert len(np.unique(expected)) == 90
 
@@ -243,7 +243,7 @@ def test_no_pass_is_made_where_more_candidates_are_cheaper(rng, monkeypatch):
     search, found = search_of(RBF(0.1), x, 100, monkeypatch)
     assert (search.passes, found.rank) == (0, 100)
     assert search.candidates > 4 * 100  # one draw was not enough
-    monkeypatch.setattr(pivots, "ROWS_A_CANDIDATE", 1e9)
+    monkeypatch.setattr(rpcholesky, "ROWS_A_CANDIDATE", 1e9)
     search, found = search_of(RBF(0.1), x, 100, monkeypatch)
     assert (search.passes > 0, found.rank) == (True, 100)
 
@@ -271,9 +271,9 @@ def test_more_candidates_follow_the_law_of_the_first(candidates, monkeypatch):
             two = one - np.outer(one[j], one[j]) / one[j, j]
             share = np.diagonal(core)[i] / np.trace(core) * one[j, j] / np.trace(one)
             law += share * np.maximum(np.diagonal(two), 0.0) / np.trace(two)
-    monkeypatch.setattr(pivots, "CANDIDATES", candidates)  # many draws, or many parts of one
-    monkeypatch.setattr(pivots, "LEAST", 1)
-    monkeypatch.setattr(pivots, "ROWS_A_CANDIDATE", 0)
+    monkeypatch.setattr(rpcholesky, "CANDIDATES", candidates)  # many draws, or many parts of one
+    monkeypatch.setattr(rpcholesky, "LEAST", 1)
+    monkeypatch.setattr(rpcholesky, "ROWS_A_CANDIDATE", 0)
     drawn = np.zeros(6)
     for seed in range(n):
         search, _ = search_of(RBF(0.7), x, 3, monkeypatch, seed)

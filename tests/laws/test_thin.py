@@ -5,7 +5,7 @@ import pytest
 
 from mercer.engine import thin
 from mercer.engine.native import bindings, compiled, matrices
-from mercer.operators.dense import StoredGram
+from mercer.operators.gram import StoredGram
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
 # (n, v, w): one number, nothing at all, whole vectors, none whole, longer than a part of a sum.

@@ -43,7 +43,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import SquareSections
-from mercer.engine.torch import TorchEngine, evaluate, passes, rows
+from mercer.engine.torch import TorchEngine, evaluate, rows
 from mercer.engine.torch.place import Place
 from mercer.kernels import RBF, Custom, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 
@@ -266,7 +266,7 @@ def test_a_model_outlives_its_engine(engine, tmp_path):
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["alike", "weights"])
 @pytest.mark.parametrize("squared_in", [FLOAT64, FLOAT32], ids=str)
 def test_squares_of_sections_on_the_device(engine, weights, squared_in, monkeypatch):
-    monkeypatch.setattr("mercer.engine.torch.passes.DEVICE_PASS_ROWS", 128)  # several blocks
+    monkeypatch.setattr("mercer.engine.torch.place.DEVICE_PASS_ROWS", 128)  # several blocks
 
     def lengths(block):
         return checked_lengths(RBF(0.3), block)
@@ -341,7 +341,7 @@ def starved(monkeypatch, below):
             raise torch.OutOfMemoryError
         return make(program, left, right)
 
-    for module in ("engine", "explained", "features", "squares", "tiles"):
+    for module in ("engine", "squares", "steps", "tiles"):
         monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
 
 
@@ -460,7 +460,7 @@ def test_a_block_is_no_larger_than_the_plan_says(kernel, rank, dtype, engine, rn
     """One block at its largest, and on a GPU all that torch has had there at a time."""
     data = rng.standard_normal((40_000, 5)).astype(dtype)
     points = engine.load(data[:rank], kernel, data.dtype)
-    height = min(len(data), passes.height(engine.place, rank + 5, points.program.depth))
+    height = min(len(data), engine.place.height(rank + 5, points.program.depth))
     assert height * (rank + 5) * 8 <= engine.facts().cache_bytes
     if engine.place.kind == "cuda":
         model = KernelPCA(3, kernel=kernel, engine=engine, approximation=Nystrom(rank))

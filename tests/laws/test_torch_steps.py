@@ -20,14 +20,20 @@ from mercer._core.errors import KernelError
 from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RandomFourier
 from mercer.approximations.landmarks import checked_lengths
-from mercer.approximations.pivots import PivotSearch
+from mercer.approximations.rpcholesky import PivotSearch
 from mercer.engine.base import FLOAT64
-from mercer.engine.features import FeatureProduct, SquareFeatures, Waves, Whitened
 from mercer.engine.moments import Moments
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.steps import ExplainSections, SquareSections
-from mercer.engine.torch import TorchEngine, evaluate, passes
-from mercer.engine.torch import features as device_features
+from mercer.engine.steps import (
+    ExplainSections,
+    FeatureProduct,
+    SquareFeatures,
+    SquareSections,
+    Waves,
+    Whitened,
+)
+from mercer.engine.torch import TorchEngine, evaluate, place
+from mercer.engine.torch import steps as device_steps
 from mercer.kernels import RBF, Polynomial, Sigmoid
 
 NAMES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -46,7 +52,7 @@ def dtype(request):
 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch):
-    monkeypatch.setattr(passes, "DEVICE_PASS_ROWS", 500)
+    monkeypatch.setattr(place, "DEVICE_PASS_ROWS", 500)
 
 
 @pytest.fixture
@@ -80,7 +86,7 @@ def test_explained_squares_are_right_to_rounding(shape, weighted, dtype, engine,
 @pytest.mark.parametrize("panel", [16, 256])
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_explained_by_every_kind_of_kernel(name, panel, engine, rng, monkeypatch):
-    monkeypatch.setattr("mercer.engine.torch.explained.PANEL", panel)
+    monkeypatch.setattr("mercer.engine.torch.squares.PANEL", panel)
     for dtype in ("f4", "f8"):
         kernel, x = KERNELS[name], rng.standard_normal((600, 3)).astype(dtype)
         z, w = x[:70], triangle(70, 40, dtype, rng)
@@ -132,7 +138,7 @@ def test_a_device_with_less_memory_goes_on_with_fewer_rows(engine, rng, monkeypa
             raise torch.OutOfMemoryError
         return evaluate.values(program, left, right)
 
-    for module in ("explained", "features", "squares"):
+    for module in ("steps", "squares"):
         monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
     holds(explained(engine, RBF(0.3), x, x[:40], w), RBF(0.3), x, x[:40], w)
     features = Whitened(RBF(0.3), x[:40], w, engine)
@@ -275,10 +281,10 @@ def test_a_model_of_features_is_that_of_the_host(name, weighted, dtype, engine, 
 
 def test_waves_leave_the_device_with_their_model(engine, rng):
     x = rng.standard_normal((300, 4))
-    before = len(device_features._SENT)
+    before = len(device_steps._SENT)
     model = clone(MODELS["fourier"]).set_params(engine=engine).fit(x)
     model.transform(x)
-    assert len(device_features._SENT) == before + 1
+    assert len(device_steps._SENT) == before + 1
     del model
     gc.collect()
-    assert len(device_features._SENT) == before
+    assert len(device_steps._SENT) == before

@@ -13,7 +13,7 @@ from markets.kernels import VALID
 from markets.triton import in_place_of_triton
 from mercer.engine.base import FLOAT64, Rounding, TileStore
 from mercer.engine.native.engine import program_of
-from mercer.engine.torch import TorchEngine, fused, trials, tuned
+from mercer.engine.torch import TorchEngine, fused, tuned
 from mercer.engine.torch.fused import Halves, Launch, fused_columns
 from mercer.engine.torch.source import source
 from mercer.engine.torch.tuned import Blocks
@@ -29,7 +29,7 @@ def device(request, monkeypatch, tmp_path):
     if request.param == "torch:cpu":
         in_place_of_triton(monkeypatch)
     monkeypatch.setattr(fused, "is_long", lambda n, m: min(n, m) >= 600)
-    monkeypatch.setattr(trials, "TRIAL_ROWS", 256)
+    monkeypatch.setattr(tuned, "TRIAL_ROWS", 256)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("MERCER_TUNE", raising=False)
     return request.param
@@ -52,7 +52,7 @@ def faster(monkeypatch, chosen):
     """Trials say that these blocks are the fastest, after they have run."""
 
     def of(launch):
-        seconds_of = trials.trials_of(launch)
+        seconds_of = tuned.trials_of(launch)
         return lambda cut: seconds_of(cut) and (0.5 if cut == chosen else 1.0)
 
     monkeypatch.setattr(fused, "trials_of", of)
@@ -140,7 +140,7 @@ def test_a_trial_is_a_product_of_some_rows(device, precise, mirrors, rng):
     unit = 3e-6 if precise else 6e-3
     assert np.all(np.abs(found.cpu().numpy() - exact) <= unit * np.abs(v).sum(axis=0))
     assert launch.x.first(N) is launch.x
-    assert trials.trials_of(launch)(Blocks(BN=64)) > 0.0
+    assert tuned.trials_of(launch)(Blocks(BN=64)) > 0.0
 
 
 @pytest.mark.parametrize("precise", [False, True])
@@ -159,7 +159,7 @@ def test_all_candidates_compute_the_same(device, precise, mirrors, rng):
     assert len(found) > 2
     for each in found[1:]:
         off = (each - found[0]).abs().max() / found[0].abs().max()
-        assert float(off) <= trials.AGREES[precise] / 8.0
+        assert float(off) <= tuned.AGREES[precise] / 8.0
 
 
 def test_blocks_that_are_not_to_be_trusted_have_no_time(device, monkeypatch, rng):
@@ -174,7 +174,7 @@ def test_blocks_that_are_not_to_be_trusted_have_no_time(device, monkeypatch, rng
         return found * (1.001 if cut == wrong else 1.0 + next(noise) if cut == restless else 1.0)
 
     monkeypatch.setattr(Launch, "__call__", call)
-    seconds_of = trials.trials_of(launch)
+    seconds_of = tuned.trials_of(launch)
     assert seconds_of(launch.usual) > 0.0
     assert seconds_of(wrong) is None
     assert seconds_of(restless) is None

@@ -30,7 +30,7 @@ from mercer.kernels import (
     Sigmoid,
 )
 from mercer.kernels.feature_map import IdentityMap
-from mercer.model import FeatureSections, KernelSections, Problem, Task, plan_linear, streamed
+from mercer.model import FeatureSections, KernelSections, Problem, Task, linear, plan_linear
 from mercer.model.linear import fit_features, fit_linear_pca
 from mercer.planning.recipe import Tiles, Whole
 from mercer.preimage import Distances, Exact, FixedPoint, Gradient, Ridge
@@ -364,7 +364,7 @@ def sections_of(name, x):
 def one_pass(sections, x, k, weights=None):
     plan = plan_linear(Problem(n=x.shape[0], d=sections.width, n_components=k), "lapack")
     rng = np.random.default_rng(0)
-    return streamed.fit_streamed(Task(Linear(), Cut(x), k, plan, rng, weights), sections)
+    return linear.fit_streamed(Task(Linear(), Cut(x), k, plan, rng, weights), sections)
 
 
 def in_memory(sections, x, k, weights=None):
@@ -391,7 +391,7 @@ def assert_same_fit(ours, theirs, x, *, rtol, atol):
 @pytest.mark.parametrize("name", ["identity", "polynomial", "kernel"])
 @pytest.mark.parametrize("height", [1, 7, 4096])
 def test_one_pass_gives_what_memory_gives(name, weights, height, monkeypatch):
-    monkeypatch.setattr(streamed, "SLICE_ROWS", height)
+    monkeypatch.setattr(linear, "SLICE_ROWS", height)
     x = points((40, 4))
     sections = sections_of(name, x)
     ours, theirs = passes(sections, x, 3, weights)
@@ -407,7 +407,7 @@ def test_one_pass_gives_what_memory_gives(name, weights, height, monkeypatch):
 
 @pytest.mark.parametrize("height", [7, 4096])
 def test_one_pass_far_from_the_origin(height, monkeypatch):
-    monkeypatch.setattr(streamed, "SLICE_ROWS", height)
+    monkeypatch.setattr(linear, "SLICE_ROWS", height)
     near = points((400, 4))
     x, w = frozen(near + 1e6), shares(400)
     sections = FeatureSections(IdentityMap(4))
@@ -426,7 +426,7 @@ def test_one_pass_over_thin_and_single_rows():
 
 
 def test_one_pass_skips_rows_of_weight_zero(monkeypatch):
-    monkeypatch.setattr(streamed, "SLICE_ROWS", 4)
+    monkeypatch.setattr(linear, "SLICE_ROWS", 4)
     x, w = points((40, 4)), np.array(shares(40))
     w[:9] = w[20:31] = 0.0
     sections = FeatureSections(IdentityMap(4))
@@ -469,10 +469,10 @@ def test_one_pass_tells_how_far_it_is(monkeypatch):
             self.seen = (*self.seen, (done, expected, what))
             return super().step(done, expected, what, residual)
 
-    monkeypatch.setattr(streamed, "SLICE_ROWS", 25)
+    monkeypatch.setattr(linear, "SLICE_ROWS", 25)
     observer, x = Counting(), points((60, 4))
     sections = FeatureSections(IdentityMap(4))
-    streamed.stream_moments(sections, Cut(x), weights=None, observer=observer)
+    linear.stream_moments(sections, Cut(x), weights=None, observer=observer)
     assert observer.seen == ((25, 60, "rows"), (50, 60, "rows"), (60, 60, "rows"))
 
 

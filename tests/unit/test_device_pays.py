@@ -16,7 +16,7 @@ from mercer import KernelPCA, KernelPCADetector
 from mercer.engine import resolve
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import device_there, resolve_engine
-from mercer.engine.torch.chosen import ChosenEngine
+from mercer.engine.torch.engine import ChosenEngine
 from mercer.estimators import fit_request
 from mercer.kernels import RBF, Custom
 from mercer.planning.plan import CORE_FLOPS, START_SECONDS, may_pay, plan, work

@@ -25,7 +25,7 @@ from mercer.engine.moments import (
 from mercer.engine.passes import fold, map_rows
 from mercer.engine.steps import ExplainSections, SquareSections
 from mercer.kernels import RBF
-from mercer.model import lowrank_pass, streamed
+from mercer.model import linear, lowrank_pass
 from mercer.operators.sections import KernelSections
 
 
@@ -139,7 +139,7 @@ def test_steps_pickle_and_do_the_same_elsewhere(rng):
         "pivots": ExplainSections(kernel, x[:4], np.eye(4), w, sections.engine),
         "features": lowrank_pass.Look(kernel, factor, x.dtype, w, 0.1),
         "squares": SquareSections(kernel, x[:4], x.dtype, x.dtype, w, lengths, sections.engine),
-        "streamed": partial(streamed._moments, sections, w),
+        "streamed": partial(linear._moments, sections, w),
     }
     for name, step in steps.items():
         here, there = step(x[5:9], slice(5, 9)), pickle.loads(pickle.dumps(step))

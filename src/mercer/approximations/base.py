@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Params, Whole
 from mercer._core.wording import Message
-from mercer.engine.features import Whitened
 from mercer.engine.resolve import AUTO
+from mercer.engine.steps import Whitened
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class LowRank:
     def features(self, x: Rows) -> Array:  # (b, d) -> (b, r)
         """The rows of F that belong to a block of rows x, in the dtype of x."""
         sections = self.sections(x)  # (b, m)
-        return (
-            sections if self.whiten is None else sections @ self.whiten.astype(x.dtype, copy=False)
-        )
+        if self.whiten is None:
+            return sections
+        return sections @ self.whiten.astype(x.dtype, copy=False)
 
     def known(self, dtype: np.dtype[Any]) -> Callable[[Rows], Array] | None:
         """The features of rows in a precision, of a kind that engines know; None where they know none."""

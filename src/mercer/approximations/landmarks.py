@@ -1,12 +1,13 @@
-"""Which rows become landmarks: uniformly drawn, or spread out in feature space."""
+"""Which rows become landmarks, uniformly drawn or spread out in feature space, and what whitens them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
-from mercer._core.errors import KernelError
+from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.operators.centred import require_finite
@@ -93,7 +94,7 @@ def k_means_plus_plus(
     distances = np.ones(len(sample))
     chosen: list[int] = []
     while len(chosen) < m and np.any(distances > 0):
-        j = _draw(mass * distances, rng=rng)
+        j = int(drawn(mass * distances, 1, rng=rng)[0])
         landmark = engine.load(resident.take(np.array([j])), kernel, x.dtype)
         towards = engine.times(kernel, resident, landmark, one)[:, 0]
         found = lengths + lengths[j] - 2.0 * towards
@@ -104,10 +105,6 @@ def k_means_plus_plus(
     return sample[np.array(chosen)]
 
 
-def _draw(mass: Array, *, rng: np.random.Generator) -> int:
-    return int(drawn(mass, 1, rng=rng)[0])
-
-
 def drawn(mass: Array, count: int, *, rng: np.random.Generator) -> Indices:
     """Positions drawn independently, each in proportion to its mass; never one without any."""
     ends = np.cumsum(mass)
@@ -115,3 +112,113 @@ def drawn(mass: Array, count: int, *, rng: np.random.Generator) -> Indices:
     # Rounding may put a place at the very end: the last position with a mass is meant.
     last = int(np.searchsorted(ends, ends[-1], side="left"))
     return np.minimum(np.searchsorted(ends, places, side="right"), last)
+
+
+# ── whitening: W with W Wᵀ = k(Z, Z)⁻¹, so that k(x, Z) W are coordinates in the span of φ(Z) ──
+# The core k(Z, Z) is small. It is made and taken apart in float64 also for rows in float32, whose numbers
+# float64 holds exactly: rounding in the core would be amplified by its condition.
+EPS = float(np.finfo(np.float64).eps)
+
+# Kernels promise entries right to 1e-4, in float64 to 1e-9.
+MOST_ROUNDING = 1e-3
+# Points that show how kernel values are rounded.
+PROBE_POINTS = 256
+
+
+def core_matrix(kernel: Kernel, points: Rows) -> Array:  # (m, d) -> (m, m)
+    """k(Z, Z) in float64, with the diagonal that distances only nearly give."""
+    z = points.astype(np.float64)
+    lengths, core = checked_lengths(kernel, z), kernel.tile(z, z)
+    np.fill_diagonal(core, lengths)
+    return core
+
+
+def entry_error(kernel: Kernel, points: Rows) -> float:
+    """Rounding of k(x, z) in the dtype of the points, relative to √k(x, x)√k(z, z).
+
+    At least eps, and what the diagonal of a tile shows, where distances cancel most and the true values
+    are known; and there, what a relative change of eps in the points does, which products inside of the
+    kernel are rounded by too: an exponential of 300 loses hundreds of eps.
+    """
+    points = points[:PROBE_POINTS]
+    eps = float(np.finfo(points.dtype).eps)
+    worst = eps
+    for near in (points, points * points.dtype.type(1.0 + eps)):
+        with np.errstate(over="ignore", invalid="ignore"):  # told by the pass over all rows
+            lengths = kernel.tile_diag(points).astype(np.float64)
+            entries = np.diagonal(kernel.tile(near, points)).astype(np.float64)
+            gaps = np.abs(entries - lengths)[lengths > 0] / lengths[lengths > 0]
+        # More is no rounding but noise that a point shares with no other, not even with itself in a tile.
+        worst = max(worst, float(np.max(gaps[gaps < MOST_ROUNDING], initial=0.0)))
+    return worst
+
+
+def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
+    """W over the directions of the core that lie above rounding: W Wᵀ is k(Z, Z)⁻¹ where that exists.
+
+    The core is scaled to a diagonal of ones first: k(z, z) may span many orders of magnitude, and the
+    small ones are not rounding of the large. Along an eigenvector of value λ features are then about √λ
+    long, and their rounding, `unit` for an entry, about unit √(m/λ): the cut leaves the directions in
+    which the first is the larger. Where it leaves all of them, the inverse of the Cholesky factor spans them
+    too, in a sixth of the time: Σ1/λ, the sum of its squares, shows that the least λ lies above the cut.
+    """
+    lengths = np.diagonal(core)
+    scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=lengths > 0)
+    core = core * scale * scale[:, None]
+    # No eigenvalue is larger than the trace, which is m.
+    whiten = _inverse_factor(core, 1.0 / _cut(unit, len(core), float(len(core))))
+    return scale[:, None] * (_eigen_whitening(core, unit) if whiten is None else whiten)
+
+
+def _inverse_factor(core: Array, most: float) -> Array | None:  # (m, m)
+    """L⁻ᵀ of the Cholesky factor L; None where there is none, or its squares add up to `most` or more."""
+    try:
+        lower = np.linalg.cholesky(core)
+    except np.linalg.LinAlgError:
+        return None
+    if np.sum(np.diagonal(lower) ** -2.0) >= most:  # the squares of its diagonal, already
+        return None
+    # The transpose of what lies row by row is a triangle as LAPACK has them.
+    upper, failed = dtrtri(lower.T, lower=0, overwrite_c=1)
+    whiten = np.ascontiguousarray(upper)
+    return None if failed or np.vdot(whiten, whiten) >= most else whiten
+
+
+def _cut(unit: float, m: int, largest: float) -> float:
+    return max(10.0 * unit * np.sqrt(m), m * EPS * largest)
+
+
+def _eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
+    values, vectors = np.linalg.eigh(core)
+    cut = _cut(unit, len(core), float(values[-1]))
+    if values[0] < -max(cut, len(core) * unit * float(values[-1])):
+        told = Message(
+            f"The kernel is not positive semi-definite: among the landmarks, scaled to k(z, z) = 1, it has "
+            f"the eigenvalue {values[0]:.3g} beside a largest of {values[-1]:.3g}, so there is no low-rank "
+            "bound. {mercer.check_kernel} shows a witness; use a valid kernel, or {approximation:None}."
+        )
+        raise KernelError(told)
+    keep = values > cut
+    if not np.any(keep):
+        msg = (
+            "The landmarks have no length in feature space: k(z, z) = 0 for each of them, so they show "
+            "nothing of the data, which may have zero variance. Check that the rows are not all zero, or "
+            "use RPCholesky, which never draws such rows."
+        )
+        raise ZeroVarianceError(msg)
+    return np.asarray(vectors[:, keep][:, ::-1] / np.sqrt(values[keep][::-1]))
+
+
+def extended(whiten: Array, inside: Array, lower: Array) -> Array:
+    """W of the Cholesky factor [[L, 0], [B, C]], from W = L⁻ᵀ, B and C.
+
+    The inverse transpose is [[W, -W Bᵀ C⁻ᵀ], [0, C⁻ᵀ]]: what was there stays as it was.
+    """
+    m, a = len(whiten), len(lower)
+    # The transpose of what lies row by row is a triangle as LAPACK has them; pivots are above rounding.
+    fresh, _ = dtrtri(lower.T, lower=0)  # (a, a)
+    whole = np.zeros((m + a, m + a))
+    whole[:m, :m] = whiten
+    whole[:m, m:] = -whiten @ (inside.T @ fresh)
+    whole[m:, m:] = np.triu(fresh)
+    return whole

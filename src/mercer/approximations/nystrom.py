@@ -13,8 +13,14 @@ from mercer._core.errors import ParameterError
 from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
-from mercer.approximations.landmarks import k_means_plus_plus, sample_size, uniform
-from mercer.approximations.whitening import core_matrix, entry_error, whitening
+from mercer.approximations.landmarks import (
+    core_matrix,
+    entry_error,
+    k_means_plus_plus,
+    sample_size,
+    uniform,
+    whitening,
+)
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine

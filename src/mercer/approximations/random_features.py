@@ -13,9 +13,9 @@ from mercer._core.params import Constraints, Whole
 from mercer._core.public import public
 from mercer.approximations.base import Approximation, LowRank
 from mercer.data.rows import row_blocks
-from mercer.engine.features import Waves
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.engine.steps import Waves
 from mercer.kernels.spectral import sample_frequencies, spectrum
 from mercer.operators.sections import Explicit
 

@@ -1,4 +1,4 @@
-"""Randomly pivoted Cholesky: landmarks drawn where the kernel matrix is not yet explained."""
+"""Randomly pivoted Cholesky: landmarks drawn, in blocks, where the kernel matrix is not yet explained."""
 
 from __future__ import annotations
 
@@ -7,26 +7,238 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, ZeroVarianceError
 from mercer._core.params import Constraints, Number, Whole, require
 from mercer._core.public import public
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
-from mercer.approximations.pivots import (
-    CANDIDATES,
-    FLOOR,
-    GLANCES,
-    LEAST,
-    PivotSearch,
-    looked_at,
+from mercer.approximations.landmarks import (
+    checked_diagonal,
+    checked_lengths,
+    core_matrix,
+    drawn,
+    entry_error,
+    extended,
+    whitening,
 )
-from mercer.approximations.whitening import core_matrix, whitening
+from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.engine.steps import ExplainSections
+from mercer.engine.thin import subtract, times
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
     from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
+    from mercer._core.types import Array, Indices, Rows
+    from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
+
+# Candidates that are drawn together, at most, and for a pivot.
+CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4
+# Rows that a pass may have for each candidate that it saves: at rank 500 a row takes a fifth of the time of a
+# candidate, and all cores share the rows.
+ROWS_A_CANDIDATE = 32
+# Most are accepted while much is left, so they are looked at a part at a time: so many times what the pivots
+# that are still wanted are expected to take, and at least so many. Once there are pivots most are rejected at
+# a glance, and a part may have twice as many. What is not looked at costs nothing but its draw.
+LOOKED_AT, LEAST, GLANCES = 1.25, 256, 2
+
+# What is left of a row below so many roundings of k(x, x) is rounding: a pass leaves about √m of them.
+FLOOR = 100.0
+
+# To rounding a certificate adds a little; a goal that is met is met by this much.
+MARGIN = 1e-3
+
+
+class PivotSearch:
+    """Pivots Z, W = L⁻ᵀ of the Cholesky factor of k(Z, Z), and d = k(x, x) - ‖k(x, Z)W‖² of each row.
+
+    L grows by blocks of rows, so W, an upper triangle, grows by columns: one pass with the new columns
+    brings d up to date.
+    """
+
+    def __init__(self, kernel: Kernel, x: Rows, weights: Array | None, engine: Engine[Any]) -> None:
+        self.kernel, self.x, self.weights, self.engine = kernel, x, weights, engine
+        self.diagonal = checked_diagonal(kernel, x, engine)  # (n,)
+        self.left = self.diagonal.copy()  # (n,)
+        self.landmarks = np.empty(0, dtype=np.intp)
+        self.points: Rows = None  # (m, d), from the first round on
+        self.whiten: Array = np.empty((0, 0))
+        self.unit = float(np.finfo(x.dtype).eps)  # rounding of a kernel value
+        self._done = 0  # pivots that `left` knows of
+        self._energies: Array = np.empty(0)  # Σw f² of each column f of F
+        if not np.any(self.diagonal > 0):
+            msg = (
+                "The data have zero variance in feature space: k(x, x) = 0 for every row, so there is "
+                "nothing to approximate. Check that the rows are not all zero."
+            )
+            raise ZeroVarianceError(msg)
+
+    @property
+    def rank(self) -> int:
+        """Number of pivots."""
+        return len(self.landmarks)
+
+    @property
+    def sections(self) -> KernelSections:
+        """x -> k(x, Z)."""
+        return KernelSections(self.kernel, self.points, engine=self.engine)
+
+    def _weighted(self, values: Array) -> Array:
+        return values if self.weights is None else values * self.weights
+
+    # ── a round of candidates ───────────────────────────────────────────────
+    def draw(self, most: int, *, rng: np.random.Generator) -> int:
+        """Propose candidates where something is left, and accept at most so many; how many they were."""
+        floor = FLOOR * self.unit * self.diagonal
+        mass = self._weighted(np.where(self.left > floor, self.left, 0.0))
+        mass[self.landmarks] = 0.0
+        if not np.any(mass > 0):
+            return 0
+        goal, before, expected = self.rank + most, self.rank, 0.0
+        while (wanted := goal - self.rank) > 0 and expected * ROWS_A_CANDIDATE <= len(mass):
+            known, count = self.rank, max(CANDIDATES_A_PIVOT * wanted, int(LOOKED_AT * expected))
+            first = looked_at(max(wanted, int(expected)))
+            looked = self._look(mass, min(CANDIDATES, count), goal, first, rng=rng)
+            if self.rank == known:
+                break  # a pass shows whether there is anything left
+            # At this rate: more candidates of the same law, or a pass that shows where to look.
+            expected = (goal - self.rank) * looked / (self.rank - known)
+        return self.rank - before
+
+    def _look(
+        self, mass: Array, count: int, goal: int, size: int, *, rng: np.random.Generator
+    ) -> int:
+        """Draw candidates, and look at them until there are so many pivots; how many were looked at.
+
+        ``size`` of them are looked at first.
+        """
+        candidates = drawn(mass, count, rng=rng)
+        dice, start = rng.random(len(candidates)), 0
+        while start < len(candidates) and (wanted := goal - self.rank) > 0:
+            size = min(size, GLANCES * looked_at(goal))
+            rest = len(candidates) - start
+            known, part = self.rank, slice(start, start + (size if rest > size + LEAST else rest))
+            looked = self._accept(candidates[part], dice[part], most=wanted)
+            start += looked
+            size = looked_at((goal - self.rank) * looked // max(1, self.rank - known))
+        return start
+
+    def _accept(self, candidates: Indices, dice: Array, *, most: int) -> int:
+        """Pivots among some candidates, which were drawn in proportion to what was left of all rows.
+
+        How many of them were looked at.
+        """
+        looked = len(candidates)
+        rows, places = np.unique(candidates, return_inverse=True)
+        points = take_rows(self.x, rows)
+        if self.rank == 0:  # the first candidates show how kernel values are rounded
+            self.unit = entry_error(self.kernel, points)
+        floor = FLOOR * self.unit * self.diagonal[rows]
+        floor[np.isin(rows, self.landmarks)] = np.inf  # a row is a landmark once
+        inside, proposed = self._inside(points), self.left[rows]  # (p, m), (p,)
+        if self.rank > 0:
+            # What is left of a row only falls: most are rejected by the pivots that there are already, and
+            # what the others have in common is a far smaller matrix.
+            left = checked_lengths(self.kernel, points.astype(np.float64))
+            left -= np.einsum("ij,ij->i", inside, inside)
+            stays = (left > floor)[places] & (dice * proposed[places] < left[places])
+            passed, beyond = np.split(np.flatnonzero(stays), [looked_at(most) + LEAST])
+            looked = int(beyond[0]) if len(beyond) else looked
+            few, places = np.unique(places[passed], return_inverse=True)
+            rows, points, dice = rows[few], points[few], dice[passed]
+            inside, proposed, floor = inside[few], proposed[few], floor[few]
+        if len(rows) == 0:
+            return looked
+        residual = core_matrix(self.kernel, points)
+        subtract(residual, inside, inside.T)  # (p, p)
+        chosen, lower = accept_pivots(residual, places, proposed, floor, dice, most=most)
+        if len(chosen):
+            self.whiten = extended(self.whiten, inside[chosen], lower)
+            self.landmarks = np.concatenate([self.landmarks, rows[chosen]])
+            self.points = take_rows(self.x, self.landmarks)
+        return looked
+
+    def _inside(self, points: Rows) -> Array:
+        """Coordinates in the span of the landmarks, in float64."""
+        if self.rank == 0:
+            return np.empty((points.shape[0], 0))
+        return times(self.sections(points.astype(np.float64)), self.whiten)
+
+    # ── a pass over the rows ────────────────────────────────────────────────
+    def update(self, *, observer: Observer) -> None:
+        """Take what the new pivots explain off every row."""
+        fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
+        seen = self.engine.fold(
+            self.x,
+            ExplainSections(self.kernel, self.points, fresh, self.weights, self.engine),
+            width=self.rank,
+            parallel=self.kernel.parallel,
+            observer=observer,
+        )
+        self.left -= np.concatenate(seen.rows)
+        np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
+        self._energies = np.concatenate([self._energies, seen.energies])
+        self._done = self.rank
+
+    def cut_back(self, goal: float) -> bool:
+        """Whether the share left out has come down to the goal; pivots beyond the first to do so are dropped.
+
+        The first columns of F are those of the first pivots alone, so what each left out is known.
+        """
+        trace = float(self._weighted(self.diagonal).sum())
+        left_out = trace - np.cumsum(self._energies)  # (m,)
+        reached = left_out <= (1.0 - MARGIN) * goal * trace
+        if not np.any(reached):
+            return False
+        m = int(np.argmax(reached)) + 1
+        self.landmarks, self.points = self.landmarks[:m], self.points[:m]
+        self.whiten = self.whiten[:m, :m].copy()
+        return True
+
+
+def looked_at(wanted: int) -> int:
+    """Candidates that are looked at together, for so many pivots."""
+    return max(LEAST, int(LOOKED_AT * wanted))
+
+
+def accept_pivots(
+    residual: Array,  # (p, p)
+    candidates: Indices,  # (c,)
+    proposed: Array,  # (p,)
+    floor: Array,  # (p,)
+    dice: Array,  # (c,) in [0, 1)
+    *,
+    most: int,
+) -> tuple[Indices, Array]:
+    """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
+
+    Candidates are rows of the matrix that were drawn, with replacement, in proportion to the residual
+    diagonal when they were `proposed`. Each pivot that is accepted takes its share off what is left of
+    the others; a candidate is accepted with probability left/proposed. The next pivot is then
+    distributed as what is left, which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace
+    rejection"). What is left below the floor is rounding, and never accepted.
+    """
+    left = np.diagonal(residual).copy()
+    columns = np.empty((len(residual), min(len(residual), most)))  # of the Cholesky factor
+    accepted: list[int] = []
+    for i, die in zip(candidates.tolist(), dice.tolist(), strict=True):
+        a = len(accepted)
+        if a == columns.shape[1]:
+            break
+        if left[i] <= floor[i] or die * proposed[i] >= left[i]:
+            continue
+        column = residual[:, i] - columns[:, :a] @ columns[i, :a]
+        column /= np.sqrt(left[i])
+        column[i] = np.sqrt(left[i])
+        columns[:, a] = column
+        left -= column * column
+        left[i] = 0.0  # a row is a landmark once: what rounding leaves of it is no second one
+        accepted.append(i)
+    chosen = np.array(accepted, dtype=np.intp)
+    # Above the diagonal stands what later pivots found left of earlier ones: rounding.
+    return chosen, np.tril(columns[chosen, : len(accepted)])
+
 
 # With rank="auto" the first look at what is left out; from there on the rank doubles from look to look.
 FIRST_RANK = 64

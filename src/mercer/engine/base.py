@@ -8,8 +8,7 @@ every other engine is held against it.
 Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, and
 the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
 code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections, what
-they explain, slopes, of which the pre-images that search make many (`engine.steps`), and features
-(`engine.features`).
+they explain, slopes, of which the pre-images that search make many, and features (`engine.steps`).
 """
 
 from __future__ import annotations
@@ -92,9 +91,8 @@ class Facts:
     halves: Callable[[Any], int] | None = None
     # Memory of this process that so many bytes of rows take on their way to where the tiles live; None: none.
     staging: Callable[[int], int] | None = None
-    elsewhere: bool = (
-        False  # tiles live on a device or with workers: `memory` calls the place `name`
-    )
+    # Tiles live on a device or with workers: `memory` calls the place `name`.
+    elsewhere: bool = False
 
 
 class Resident(Protocol):
@@ -144,6 +142,16 @@ class TileStore:
     minus: float = 0.0  # a constant taken off every entry: H(K - c11ᵀ)H = HKH
     keep_bytes: int = 0
     rounding: Rounding | None = None
+
+    @property
+    def halves(self) -> int:
+        """Half floats a number of which products are to be made; 0: these are made of tiles."""
+        return 0 if self.rounding is None else self.rounding.halves
+
+    @property
+    def of_tiles(self) -> TileStore:
+        """For processors, which make no products of half floats; as it is where nothing is said of such."""
+        return TileStore(self.minus) if self.halves else self
 
 
 NOTHING_KEPT = TileStore()

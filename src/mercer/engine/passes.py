@@ -49,7 +49,7 @@ def fold(
     """
 
     def merged_run(runs: Iterable[list[Block]]) -> list[Part]:
-        return [reduce(_merged, (step(rows, i) for i, rows in blocks)) for blocks in runs]
+        return [reduce(merged, (step(rows, i) for i, rows in blocks)) for blocks in runs]
 
     n, blocks = int(x.shape[0]), row_blocks(x, height)
     # Blocks of an array are views: longer runs hold no more, and threads wait for each other less often.
@@ -67,7 +67,8 @@ def fold(
     return found
 
 
-def _merged(left: Part, right: Part) -> Part:
+def merged(left: Part, right: Part) -> Part:
+    """The sum over both."""
     return left.merged(right)
 
 

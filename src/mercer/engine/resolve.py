@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Rows
     from mercer.engine.base import Engine, TileKernel
-    from mercer.engine.torch.chosen import ChosenEngine
+    from mercer.engine.torch.engine import ChosenEngine
 
 # Engines of this version by name.
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {
@@ -47,6 +47,11 @@ NO_LIBRARY = (
 )
 
 
+def host_engine() -> NumpyEngine:
+    """What computes on the processors of this machine: compiled tiles where they are there."""
+    return NumpyEngine() if compiled() is None else NativeEngine()
+
+
 def resolve_engine(engine: Any) -> Engine[Any]:
     """The engine behind a name, or the one that was given; "auto" is compiled tiles where they are there.
 
@@ -59,7 +64,7 @@ def resolve_engine(engine: Any) -> Engine[Any]:
     """
     if isinstance(engine, str):
         if engine == AUTO:  # as nearly always, and a fit asks some times
-            return NumpyEngine() if compiled() is None else NativeEngine()
+            return host_engine()
         return _named_engine(engine)
     is_class = isinstance(engine, type)
     if is_class or not callable(getattr(engine, "facts", None)):
@@ -137,9 +142,9 @@ def device_there() -> ChosenEngine | None:
     if sys.modules.get("torch") is None and find_spec("torch") is None:
         return None
     try:
-        from mercer.engine.torch import chosen
+        from mercer.engine.torch.engine import ChosenEngine
 
-        return chosen.ChosenEngine("cuda")
+        return ChosenEngine("cuda")
     except Exception:  # whatever torch or its driver lacks: `engine="cuda"` and `mercer info` tell
         return None
 

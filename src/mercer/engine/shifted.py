@@ -179,9 +179,7 @@ def blur_of(x: Array, centre: Array, dtype: np.dtype[Any]) -> tuple[float, Array
     """
     if len(x) == 0:
         return 0.0, np.zeros(x.shape[1], dtype=bool)
-    low, high = (
-        end(x, axis=0).astype(np.float64) for end in (np.minimum.reduce, np.maximum.reduce)
-    )
+    low, high = (end.reduce(x, axis=0).astype(np.float64) for end in (np.minimum, np.maximum))
     differ, size, below = low != high, np.abs(centre), centre < 0
     low, high = np.where(below, -high, low), np.where(below, -low, high)
     exact = (low >= 0.5 * size) & (high <= 2.0 * size)

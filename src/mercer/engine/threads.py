@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mercer._core.types import Rows
 
@@ -53,43 +54,60 @@ def _blas_libraries() -> list[Any]:
     return [each for each in _controller().lib_controllers if each.user_api == "blas"]
 
 
-class _BlasHold:
-    """Counts who wants BLAS on one thread: the first sets the limit, the last takes it off.
+class Hold(ABC):
+    """A setting for as long as anybody wants it: the first to enter sets it, the last to leave puts it back.
 
-    The limit is the whole process's. Two fits on two Python threads that each saved and restored it
-    on their own could leave it at one for good.
+    It is the whole process's. Two fits on two Python threads that each saved and restored it on their own
+    could leave it set for good.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holders = 0
-        self._limited: list[tuple[Any, int]] = []  # libraries, and the threads that they had
-        self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
+        self._lock, self._holders = threading.Lock(), 0
 
-    def take(self) -> None:
-        """One more holder."""
+    @abstractmethod
+    def begin(self) -> None:
+        """Set it."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Put back what was there, if it was set."""
+
+    def __enter__(self) -> None:
         with self._lock:
             if self._holders == 0:
-                libraries = [(each, each.num_threads) for each in _blas_libraries()]
-                self.usual = _within_cores([count for _, count in libraries])
-                self._limited = [(each, count) for each, count in libraries if count != 1]
-                for each, _ in self._limited:
-                    each.set_num_threads(1)
+                self.begin()
             self._holders += 1
 
-    def release(self) -> None:
-        """One holder less; in a process that was forked meanwhile there is none."""
-        with self._lock:
+    def __exit__(self, *told: object) -> None:
+        with self._lock:  # in a process that was forked meanwhile there is no holder
             self._holders = max(0, self._holders - 1)
             if self._holders == 0:
-                self._restore()
+                self.end()
 
     def forget(self) -> None:
         """Start afresh in a forked process, where a lock that another thread held is never released."""
         self._lock, self._holders = threading.Lock(), 0
-        self._restore()
+        self.end()
 
-    def _restore(self) -> None:
+
+class _BlasHold(Hold):
+    """BLAS on one thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limited: list[tuple[Any, int]] = []  # libraries, and the threads that they had
+        self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
+
+    def begin(self) -> None:
+        """Limit it."""
+        libraries = [(each, each.num_threads) for each in _blas_libraries()]
+        self.usual = _within_cores([count for _, count in libraries])
+        self._limited = [(each, count) for each, count in libraries if count != 1]
+        for each, _ in self._limited:
+            each.set_num_threads(1)
+
+    def end(self) -> None:
+        """Take the limit off."""
         for each, count in self._limited:
             each.set_num_threads(count)
         self._limited, self.usual = [], None
@@ -99,14 +117,9 @@ _HOLD = _BlasHold()
 _LANES: ContextVar[int] = ContextVar("lanes", default=0)  # 0: not decided
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> AbstractContextManager[None]:
     """BLAS runs on the calling thread alone: the parallelism is ours, over rows and tiles."""
-    _HOLD.take()
-    try:
-        yield
-    finally:
-        _HOLD.release()
+    return _HOLD
 
 
 # Up to so many rows a dense problem is solved on one thread between two passes. BLAS's own threads would save
@@ -214,7 +227,7 @@ def copied(x: Rows) -> Rows:  # (n, d)
 
 
 def on_threads(
-    jobs: list[Callable[[], Result]], stop: Callable[[], object]
+    jobs: Sequence[Callable[[], Result]], stop: Callable[[], object]
 ) -> list[Future[Result]]:
     """The jobs, each on a thread, when all have ended; after Ctrl-C, which `stop`s them, too.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.model import Fit
     from mercer.model.projection import Projection
-    from mercer.model.task import Task
+    from mercer.model.result import Task
     from mercer.operators import Centred
     from mercer.solvers import EigenPairs
 

@@ -13,7 +13,7 @@ from mercer._core.errors import refuse
 from mercer.data.dask import FRAME, DaskRows, Promise, chunks_of, counted, dask_kind
 from mercer.data.frames import need
 from mercer.data.rows import aligned
-from mercer.engine.dask.parcels import Parcel
+from mercer.engine.dask.work import Parcel
 from mercer.estimators.input import cast
 from mercer.estimators.scores import require_scores
 from mercer.operators.sections import KernelSections

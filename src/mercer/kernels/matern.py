@@ -101,9 +101,8 @@ def _cusp(s: Array, nu: float) -> Array:
     """
     if nu < 0.02:
         q = nu * nu
-        ratio = (
-            2.0 * nu * (np.euler_gamma + q * (ZETA_3 / 3.0 + q * (ZETA_5 / 5.0 + q * ZETA_7 / 7.0)))
-        )
+        series = q * (ZETA_3 / 3.0 + q * (ZETA_5 / 5.0 + q * ZETA_7 / 7.0))
+        ratio = 2.0 * nu * (np.euler_gamma + series)
     else:
         ratio = special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu)
     return np.asarray(-np.expm1(ratio + 2.0 * nu * (np.log(s) - math.log(2.0))))

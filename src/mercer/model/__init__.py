@@ -3,8 +3,7 @@
 from mercer.model.dual import gram_operator
 from mercer.model.fit import fit_kernel_pca
 from mercer.model.projection import Projection
-from mercer.model.result import Fit
-from mercer.model.task import Task
+from mercer.model.result import Fit, Task
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.planning.plan import plan, plan_approximation, plan_linear
 from mercer.planning.problem import Problem

@@ -46,15 +46,18 @@ class Certificate:
     trace: float  # tr K, uncentred, weighted where the rows are
     left_out: float  # tr(K - K̂); for an estimate, the error of K̂ in the spectral norm
     rounding: float = 0.0  # what the precision of the data adds to either side
-    goal: float | None = (
-        None  # the share that was to be left out at most, where somebody asked for one
-    )
+    goal: float | None = None  # the share to be left out at most, where somebody asked for one
     assumed: bool = False  # whether it rests on a kernel being valid that is not known to be
 
     @property
     def falls_short(self) -> bool:
         """Whether more is left out than was asked for."""
         return self.goal is not None and self.share > self.goal
+
+    @property
+    def around(self) -> float:
+        """A bound on ‖√w(Φ - Φ̂)‖², spectral: here the Frobenius norm."""
+        return self.left_out
 
     @property
     def share(self) -> float:
@@ -68,7 +71,7 @@ class Certificate:
         if self.kind == "below":
             low, high = values, values + self.left_out
         elif self.kind == "around":
-            roots, gap = np.sqrt(np.maximum(values, 0.0)), np.sqrt(self.left_out)
+            roots, gap = np.sqrt(np.maximum(values, 0.0)), np.sqrt(self.around)
             low, high = np.maximum(roots - gap, 0.0) ** 2, (roots + gap) ** 2
         else:
             low, high = values - self.left_out, values + self.left_out
@@ -87,7 +90,7 @@ class Certificate:
             return (
                 f"{what}: each true eigenvalue lies at most {self.left_out:.3g} above the one found"
             )
-        gap = np.sqrt(self.left_out)
+        gap = np.sqrt(self.around)
         return (
             f"{what}: the square root of each true eigenvalue is within {gap:.3g} of the one found"
         )
@@ -103,16 +106,10 @@ class StreamCertificate(Certificate):
 
     norm: float = math.inf  # at least ‖√w(Φ - Φ̂)‖², spectral
 
-    def bounds(self, values: Array) -> Array:  # (k,) -> (k, 2)
-        """Lower and upper bound on each true eigenvalue."""
-        return Certificate("around", self.trace, self.norm, self.rounding).bounds(values)
-
-    def __str__(self) -> str:
-        what, _, _ = super().__str__().partition(":")
-        gap = math.sqrt(self.norm)
-        return (
-            f"{what}: the square root of each true eigenvalue is within {gap:.3g} of the one found"
-        )
+    @property
+    def around(self) -> float:
+        """The spectral norm itself."""
+        return self.norm
 
 
 # ── of a low-rank factor ────────────────────────────────────────────────────

@@ -21,13 +21,13 @@ from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.problem import lapack_share
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.base import Status
-from mercer.solvers.negative_part import NegativePart, negative_part
+from mercer.solvers.refine import NegativePart, negative_part
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Engine
     from mercer.kernels.base import Kernel
-    from mercer.model.task import Task
+    from mercer.model.result import Task
     from mercer.operators.sections import Sections
     from mercer.planning.recipe import Plan
 

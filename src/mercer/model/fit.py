@@ -11,10 +11,9 @@ from mercer._core.errors import KernelError
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
-from mercer.model.linear import fit_features, fit_linear_pca
+from mercer.model.linear import fit_features, fit_linear_pca, fit_streamed
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.rounding import require_different
-from mercer.model.streamed import fit_streamed
 from mercer.operators.sections import FeatureSections
 from mercer.planning.problem import probe_rows
 from mercer.solvers.refine import ritz_pairs
@@ -22,8 +21,7 @@ from mercer.solvers.refine import ritz_pairs
 if TYPE_CHECKING:
     from mercer._core.types import Rows
     from mercer.kernels.base import Kernel
-    from mercer.model.result import Fit
-    from mercer.model.task import Task
+    from mercer.model.result import Fit, Task
 
 
 def fit_kernel_pca(task: Task) -> Fit:
@@ -75,11 +73,8 @@ def _require_range(kernel: Kernel, x: Rows) -> None:
     with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
         longest = float(kernel.tile_diag(probe_rows(x).astype(np.float64)).max())
     limits = np.finfo(x.dtype)
-    if (
-        np.isfinite(longest)
-        and longest > 0.0
-        and not (float(limits.tiny) < longest < float(limits.max))
-    ):
+    in_range = float(limits.tiny) < longest < float(limits.max)
+    if np.isfinite(longest) and longest > 0.0 and not in_range:
         msg = (
             f"k(x, x) is {longest:.3g} on these rows, and {x.dtype} holds numbers from {limits.tiny:.1e} to "
             f"{limits.max:.1e}. Fit in float64, X.astype(np.float64), or multiply the kernel by a number "

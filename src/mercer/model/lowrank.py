@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.wording import Message
-from mercer.approximations.whitening import core_matrix, entry_error, whitening
+from mercer.approximations.landmarks import core_matrix, entry_error, whitening
 from mercer.engine.thin import times
 from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import (
@@ -38,7 +38,7 @@ from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.solvers import Lapack
 from mercer.solvers.base import EigenPairs, fixed_signs
-from mercer.solvers.negative_part import NegativePart
+from mercer.solvers.refine import NegativePart
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
     from mercer.model.lowrank_pass import Seen
-    from mercer.model.task import Task
+    from mercer.model.result import Task
 
 # Once all rows are seen squares of sections may lose so many times what they should: the rows from which that
 # was judged before are a few of them.
@@ -253,11 +253,9 @@ def _axes(
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
         top = vectors[:, : asked if isinstance(asked, int) else k]
         pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
-    coef = (
-        vectors
-        if low_rank.whiten is None
-        else times(low_rank.whiten, np.ascontiguousarray(vectors))
-    )
+    coef = vectors
+    if low_rank.whiten is not None:
+        coef = times(low_rank.whiten, np.ascontiguousarray(vectors))
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
     return values, coef * signs, pairs.turned(signs[: len(pairs.values)])

@@ -18,13 +18,11 @@ import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer._core.wording import Message
-from mercer.approximations.landmarks import checked_lengths
-from mercer.approximations.whitening import entry_error
+from mercer.approximations.landmarks import checked_lengths, entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.base import Mergeable
-from mercer.engine.features import SquareFeatures
 from mercer.engine.moments import Moments
-from mercer.engine.steps import SquareSections
+from mercer.engine.steps import SquareFeatures, SquareSections
 from mercer.engine.thin import inner, times
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
 from mercer.operators.centred import require_finite
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from mercer.engine.base import Step
     from mercer.engine.steps import Squared
     from mercer.kernels.base import Kernel
-    from mercer.model.task import Task
+    from mercer.model.result import Task
 
 S = TypeVar("S", bound=Mergeable)
 

@@ -1,8 +1,9 @@
-"""A projection and the evidence that it is right."""
+"""What a route of a fit is given, and what it hands over: a projection and the evidence that it is right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -17,21 +18,41 @@ from mercer._core.errors import (
     UnconvergedWarning,
     many,
 )
+from mercer._core.observer import SILENT
 from mercer._core.quick import changed
 from mercer._core.table import Printed
 from mercer._core.wording import Message
+from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.operators.sections import KernelSections
 from mercer.solvers.base import Status, largest_size
 from mercer.solvers.refine import SPOT_ROWS
 
 if TYPE_CHECKING:
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
+    from mercer.engine.base import Engine
+    from mercer.kernels.base import Kernel
     from mercer.model.certificate import Certificate
     from mercer.model.projection import Projection
     from mercer.model.space import FeatureMean
     from mercer.planning.recipe import Plan
     from mercer.solvers.base import EigenPairs
-    from mercer.solvers.negative_part import NegativePart
+    from mercer.solvers.refine import NegativePart
+
+
+@dataclass(frozen=True, repr=False)
+class Task:
+    """Kernel PCA of these rows, as planned."""
+
+    kernel: Kernel  # resolved
+    x: Rows  # checked
+    asked: int | float | None  # components, or a share of the variance
+    plan: Plan
+    rng: np.random.Generator
+    weights: Array | None = None  # (n,)
+    observer: Observer = SILENT
+    engine: Engine[Any] = field(default_factory=partial(resolve_engine, AUTO))
+
 
 # The largest eigenvalue within this factor of the average one: ranking says nothing.
 FLAT = 1.05

@@ -15,7 +15,7 @@ from scipy import sparse
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.quick import changed
 from mercer._core.wording import Message
-from mercer.approximations.whitening import entry_error
+from mercer.approximations.landmarks import entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import are_alike
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over

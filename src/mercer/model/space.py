@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from mercer.engine.features import FeatureErrors
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.steps import AxisSlopes, Pulls, SlopeSums
+from mercer.engine.steps import AxisSlopes, FeatureErrors, Pulls, SlopeSums
 from mercer.operators.sections import GivenSections, KernelSections, weighted_slopes
 
 if TYPE_CHECKING:

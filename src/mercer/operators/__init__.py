@@ -2,7 +2,6 @@
 
 from mercer.operators.base import SymmetricOperator
 from mercer.operators.centred import Centred
-from mercer.operators.dense import StoredGram
-from mercer.operators.gram import Gram
+from mercer.operators.gram import Gram, StoredGram
 
 __all__ = ["Centred", "Gram", "StoredGram", "SymmetricOperator"]

@@ -82,9 +82,9 @@ class Centred(SymmetricOperator):
         self.positive = positive  # K is positive semi-definite, but for rounding
         # Centred alike; it has row means of its own.
         self.rough = None if gram.rough is None else Centred(gram.rough, weights)
-        self.exact: Centred | None = (
-            None if gram.exact is None else Centred(gram.exact, weights, positive=positive)
-        )
+        self.exact: Centred | None = None
+        if gram.exact is not None:
+            self.exact = Centred(gram.exact, weights, positive=positive)
 
     @property
     def size(self) -> float:

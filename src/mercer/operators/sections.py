@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer.data.rows import RowSource, row_slices
-from mercer.engine.features import FeatureProduct
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import dense, squared_norms
 from mercer.engine.resolve import resolve_engine
+from mercer.engine.steps import FeatureProduct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,11 +70,6 @@ class Sections(Protocol):
         ...
 
 
-class _Known(Sections, Protocol):
-    @property
-    def known(self) -> Callable[[Rows], Array]: ...
-
-
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OnEngine:
     """Sections know where they are computed. No file of a model does: what is loaded is on "auto"."""
@@ -97,13 +92,13 @@ class Explicit(OnEngine):
 
     @property
     def known(self) -> Callable[[Rows], Array]:
-        """The same features, of a kind that engines know where there is one: `mercer.engine.features`."""
+        """The same features, of a kind that engines know where there is one: `mercer.engine.steps`."""
         return self
 
-    def times(self: _Known, x: Rows, coef: Array) -> Array:
+    def times(self, x: Rows, coef: Array) -> Array:
         """sections(x) @ coef."""
-        step = FeatureProduct(self.known, coef)
-        return self.engine.map(x, step, width=self.width, parallel=self.parallel, dtype=coef.dtype)
+        own, step = cast("Sections", self), FeatureProduct(self.known, coef)
+        return self.engine.map(x, step, width=own.width, parallel=own.parallel, dtype=coef.dtype)
 
     def diag(self, x: Rows) -> Array:
         """The squared length of the features."""

@@ -70,7 +70,7 @@ from mercer.preimage.search import Neighbours, Search, SearchBack
 from mercer.preprocessing.preparation import Preparation
 from mercer.solvers import SOLVERS
 from mercer.solvers.base import EigenPairs, Solver, Status
-from mercer.solvers.negative_part import NegativePart
+from mercer.solvers.refine import NegativePart
 from mercer.stream.dictionary import Dictionary
 from mercer.stream.incremental import Stream
 

@@ -122,10 +122,7 @@ def live_tiles_bytes(problem: Problem) -> int:
     """
     if problem.precomputed:
         return 0
-    width, entry = (
-        fastest_width(problem),
-        FLOAT if problem.dense else 24,
-    )  # sparse: with its indices
+    width, entry = fastest_width(problem), FLOAT if problem.dense else 24  # with its indices
     tile, rows = width * width * entry, width * ((problem.d_held or problem.d) + 2) * FLOAT
     if problem.by_devices:
         return max(1, problem.workers) * (DEVICE_TILES * tile + 2 * 3 * rows) + SMALL

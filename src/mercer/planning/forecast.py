@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.data.rows import take_rows
-from mercer.engine.base import NOTHING_KEPT, TileStore
+from mercer.engine.base import TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import CACHE_BYTES, cached_width
 from mercer.planning.problem import spread_over
@@ -97,11 +97,8 @@ def _tile_seconds(
     width = max(1, min(int(x.shape[0]) // 2, most))
     some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
     few, v = take_rows(x, some), np.ones((len(some), columns), dtype=dtype)
-    store = TileStore(keep_bytes=2**62)
-    kept, rows = (
-        engine.load(few, kernel, np.dtype(dtype), width=width, store=one)
-        for one in (store, NOTHING_KEPT)
-    )
+    own: dict[str, Any] = {"kernel": kernel, "dtype": np.dtype(dtype), "width": width}
+    kept, rows = engine.load(few, store=TileStore(keep_bytes=2**62), **own), engine.load(few, **own)
     engine.gram_times(kernel, kept, v)
     used = least_seconds(lambda: engine.gram_times(kernel, kept, v))
     both = least_seconds(lambda: engine.gram_times(kernel, rows, v))

@@ -1,4 +1,4 @@
-"""The growing Krylov basis, its projected matrix, and where an iteration over it stands.
+"""The growing Krylov basis, its projected matrix, and when an iteration over it looks at the residuals.
 
 Of the small problems only NumPy's linear algebra is called here. NumPy and SciPy each carry a BLAS with
 threads of its own, and the threads of one keep spinning for a while after a call: alternating between the two
@@ -8,7 +8,6 @@ inside this loop made it three times slower.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,7 +248,7 @@ def _left_vectors(upper: Array) -> Array:
         return np.linalg.eigh(upper @ upper.T)[1]
 
 
-# ── a run as a value that can be written down and taken up again ────────────
+# ── when to look at the residuals ───────────────────────────────────────────
 class ConvergenceSchedule:
     """Says after which products a look at the residuals is due.
 
@@ -324,31 +323,3 @@ class ConvergenceSchedule:
             None if look is None else (look[0], look[1])
             for look in (state["last"], state.get("first", state["last"]))
         )
-
-
-@dataclass
-class KrylovRun:
-    """Where an iteration stands after a product."""
-
-    basis: KrylovBasis
-    schedule: ConvergenceSchedule
-    settled: Array | None  # Ritz values to be confirmed; empty: no need; None: not there yet
-    room: int  # columns before a restart
-
-    def state(self) -> State:
-        """Arrays (views) and plain numbers by name."""
-        return {
-            **self.basis.state(),
-            "looks": self.schedule.state(),
-            "is_settled": self.settled is not None,
-            "settled": np.empty(0) if self.settled is None else self.settled,
-            "restart_at": self.room,
-        }
-
-    @classmethod
-    def resumed(cls, state: State, schedule: ConvergenceSchedule, like: Array) -> KrylovRun:
-        """The run that such a state was taken from."""
-        schedule.restore(state["looks"])
-        settled = np.asarray(state["settled"]) if state["is_settled"] else None
-        basis = KrylovBasis.restored(state, like)
-        return cls(basis, schedule, settled, state["restart_at"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mercer._core.public import public
 from mercer.engine.thin import column_lengths
 from mercer.engine.threads import single_threaded_blas
 from mercer.solvers.base import EigenPairs, Solver, Status
-from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis, KrylovRun
+from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis
 from mercer.solvers.dense import Lapack, top_pairs
 from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checked
 
@@ -131,184 +131,109 @@ class BlockKrylov(Solver):
     ) -> EigenPairs:
         """The k largest eigenpairs, proved against `operator`."""
         self.check_params()
-        k = min(k, operator.n)
+        k, rough = min(k, operator.n), operator.rough
         # Operators bring their own threads. Those of a threaded BLAS keep spinning for some 30 ms
         # after each call and would take the cores away from them.
         with single_threaded_blas():
-            rough = operator.rough
-            if rough is None:
-                return self._proved(operator, operator, k, rng=rng, start=start, observer=observer)
-            pairs = self._proved(operator, rough, k, rng=rng, start=start, observer=observer)
-            if pairs.status in (Status.CONVERGED, Status.STOPPED):
+            search = KrylovSearch(self, operator, rough or operator, k, rng=rng, observer=observer)
+            pairs = search.found(start)
+            if rough is None or pairs.status in (Status.CONVERGED, Status.STOPPED):
                 return pairs
+            del search  # and its basis
             # It is too rough for this tolerance: go on with the operator, from where we are.
             rest, exact = Stage(observer, pairs.n_products), operator.exact or operator
-            again = self._proved(exact, exact, k, rng=rng, start=pairs.vectors, observer=rest)
+            search = KrylovSearch(self, exact, exact, k, rng=rng, observer=rest)
+            again = search.found(pairs.vectors)
             return replace(again, n_products=pairs.n_products + again.n_products)
 
-    def _proved(
+
+class KrylovSearch:
+    """A search for k pairs of an operator, with products of `work`: the operator, or its rough copy."""
+
+    basis: KrylovBasis
+    room: int  # its columns before a restart
+    settled: Array | None  # Ritz values to be confirmed; empty: no need; None: not there yet
+
+    def __init__(
         self,
+        solver: BlockKrylov,
         operator: SymmetricOperator,
         work: SymmetricOperator,
         k: int,
         *,
         rng: np.random.Generator,
-        start: Array | None,
         observer: Observer,
-    ) -> EigenPairs:
-        """Iterate on `work`, prove (and where it takes little, refine) on `operator`.
+    ) -> None:
+        self.solver, self.operator, self.work, self.k = solver, operator, work, k
+        self.rng, self.observer, self.block = rng, observer, solver.width(k, operator.n)
+        # Whether a product with the operator prepares its rough copy: then the first product is exact, all
+        # others are corrections of it, and a few rows show whether their rounding matters.
+        self.filled = work is not operator and operator.fills_rough
+        tol = solver.tol if work is operator else max(solver.tol, ROUGH_TOL, HALF_TOL * work.eps)
+        tol = (
+            max(0.5 * solver.tol, ROUGH_TOL) if self.filled else tol
+        )  # the rest is room for rounding
+        # Narrow blocks make cheap products, and settle when half as many columns again as k are there.
+        thrifty = self.block < min(k + LEAST_MORE, MAX_BLOCK)
+        first, expected = 1 + -(-3 * k // (2 * self.block)), solver.products(k, operator.n)
+        self.schedule = ConvergenceSchedule(
+            tol, expected, first=first if thrifty else 2, thrifty=thrifty
+        )
 
-        Where a product with the operator prepares its rough copy, the first product is exact, all others are
-        corrections of it, and a few rows show whether their rounding matters.
-        """
-        rough = None if work is operator else work
-        filled = rough is not None and operator.fills_rough
-        tol = self.tol if rough is None else max(self.tol, ROUGH_TOL, HALF_TOL * rough.eps)
-        tol = max(0.5 * self.tol, ROUGH_TOL) if filled else tol  # the rest is room for rounding
-        state = observer.resume()
+    def found(self, start: Array | None) -> EigenPairs:
+        """Iterate on `work`, prove (and where it takes little, refine) on the operator."""
+        operator, k, tol, rng = self.operator, self.k, self.solver.tol, self.rng
+        state = self.observer.resume()
         if state is None:
-            begin = self._start(work, k, rng=rng, start=start)
-            run = self._begun(operator.placed(begin), k, tol, rng=rng)
-            del begin  # the basis has it
-            run.basis.multiply(operator if filled else work)
-            run.basis.n_exact = run.basis.size if filled else 0
+            self._begin(start)
+            self.basis.multiply(operator if self.filled else self.work)
+            self.basis.n_exact = self.basis.size if self.filled else 0
         else:
-            like = operator.placed(np.empty((operator.n, 0)))
-            run = KrylovRun.resumed(state, self._schedule(k, operator.n, tol), like)
-            rng.bit_generator.state = state["rng"]
-            # Their next products have the same columns as they would have had, and round alike.
-            operator.recall(state["means"])
-            work.recall(state["work_means"])
-        status = self._iterate(run, operator, work, k, rng=rng, observer=observer)
-        if status is Status.MAX_PRODUCTS and self.lapack:
+            self._resume(state)
+        status, basis = self._iterated(), self.basis
+        if status is Status.MAX_PRODUCTS and self.solver.lapack:
             pairs = Lapack(subset=True)(operator, k, rng=rng)
-            return replace(pairs, n_products=run.basis.n_products + pairs.n_products)
-        if filled and status is Status.CONVERGED:
-            pairs = spot_checked(operator, run.basis, k, tol=self.tol, rng=rng)
+            return replace(pairs, n_products=basis.n_products + pairs.n_products)
+        if self.filled and status is Status.CONVERGED:
+            pairs = spot_checked(operator, basis, k, tol=tol, rng=rng)
             if pairs.status.ok:
                 return pairs.here()
         # Who is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
-        pairs = refine(
-            operator, run.basis, k, tol=self.tol, rough=rough, observer=observer, most=most
-        )
+        rough = None if self.work is operator else self.work
+        own: dict[str, Any] = {"tol": tol, "observer": self.observer}
+        pairs = refine(operator, basis, k, rough=rough, most=most, **own)
         if operator.exact is not None:
-            pairs = compared(operator, pairs, tol=self.tol, rng=rng)
+            pairs = compared(operator, pairs, tol=tol, rng=rng)
             if not pairs.status.ok and most:  # the operator is now the rough one
-                pairs = refine(
-                    operator.exact,
-                    run.basis,
-                    k,
-                    tol=self.tol,
-                    rough=operator,
-                    observer=observer,
-                    found_by=pairs,
-                )
+                pairs = refine(operator.exact, basis, k, rough=operator, found_by=pairs, **own)
         pairs = pairs.here()
         return pairs if pairs.status.ok or status.ok else replace(pairs, status=status)
 
-    def _begun(
-        self,
-        first: Array,  # (n, b)
-        k: int,
-        tol: float,
-        *,
-        rng: np.random.Generator,
-    ) -> KrylovRun:
-        n, block = len(first), self.width(k, len(first))
-        width = max(block, first.shape[1])  # wider than a block when many start vectors were given
-        room = min(n, max(self.room(k, n), k + 2 * width))
-        basis = KrylovBasis(first, room + width)
-        basis.append(first, rng=rng)
-        return KrylovRun(basis, self._schedule(k, n, tol), None if block < k else np.empty(0), room)
+    # ── where it begins ─────────────────────────────────────────────────────
+    def _begin(self, start: Array | None) -> None:
+        first = self.operator.placed(self._start(start))  # (n, b)
+        n, k = len(first), self.k
+        width = max(self.block, first.shape[1])  # wider than a block with many start vectors
+        self.room = min(n, max(self.solver.room(k, n), k + 2 * width))
+        self.settled = None if self.block < k else np.empty(0)
+        self.basis = KrylovBasis(first, self.room + width)
+        self.basis.append(first, rng=self.rng)
 
-    def _schedule(self, k: int, n: int, tol: float) -> ConvergenceSchedule:
-        """Narrow blocks make cheap products, and settle when half as many columns again as k are there."""
-        block = self.width(k, n)
-        thrifty = block < min(k + LEAST_MORE, MAX_BLOCK)
-        first = 1 + -(-3 * k // (2 * block)) if thrifty else 2
-        return ConvergenceSchedule(tol, self.products(k, n), first=first, thrifty=thrifty)
-
-    def _iterate(
-        self,
-        run: KrylovRun,
-        operator: SymmetricOperator,
-        work: SymmetricOperator,
-        k: int,
-        *,
-        rng: np.random.Generator,
-        observer: Observer,
-    ) -> Status:
-        """Product after product, until every residual is within the tolerance."""
-        basis, block = run.basis, self.width(k, operator.n)
-        while True:
-            observer.keep(lambda: _state(run, operator, work, rng))
-            if basis.n_products >= self.max_products:
-                return Status.MAX_PRODUCTS
-            ended, schedule = self._advance(run, work, k, block, rng=rng), run.schedule
-            if observer.step(basis.n_products, schedule.expected, "products", schedule.worst):
-                ended = ended or Status.STOPPED
-            if ended is not None:
-                return ended
-            if basis.size + basis.next_width > run.room:
-                basis.restart(min(k + block // 2, basis.size))
-            basis.extend()
-            basis.multiply(work)
-
-    def _advance(
-        self,
-        run: KrylovRun,
-        work: SymmetricOperator,
-        k: int,
-        block: int,
-        *,
-        rng: np.random.Generator,
-    ) -> Status | None:
-        """After a product: look at the residuals when that is due; say when it is over."""
-        basis, schedule = run.basis, run.schedule
-        product, exhausted = basis.n_products, basis.next_width == 0
-        if basis.size < k and basis.is_spent(schedule.tol):
-            # Fewer than k have an eigenvalue to speak of: any vectors will do for the others.
-            basis.inject(block, rng=rng)
-        elif basis.size >= k and (exhausted or product >= schedule.due):
-            values = basis.ritz(k)[0]
-            # What rounding leaves of residuals; of half floats, of what they have multiplied.
-            noise = HALF_NOISE * basis.rough_share(k) if work.eps > HALF_EPS else NOISE
-            worst = schedule.tol * basis.excess(k, schedule.tol, work.eps * noise)
-            schedule.saw(product, worst)
-            if worst <= schedule.tol:
-                if run.settled is not None and _same(values, run.settled, schedule.tol):
-                    return Status.CONVERGED
-                # A block narrower than k may have missed copies of an eigenvalue that is repeated
-                # more often than that. Look outside of the Krylov space before believing it.
-                run.settled = values
-                basis.inject(block, rng=rng)
-                schedule.wait(product, CONFIRMING_PRODUCTS)
-            elif self.lapack and schedule.is_hopeless(product, self.max_products):
-                return Status.MAX_PRODUCTS
-        # Nothing outside is left: the answer is exact.
-        return Status.CONVERGED if basis.next_width == 0 else None
-
-    def _start(
-        self,
-        operator: SymmetricOperator,
-        k: int,
-        *,
-        rng: np.random.Generator,
-        start: Array | None,
-    ) -> Array:
-        n, block = operator.n, self.width(k, operator.n)
+    def _start(self, start: Array | None) -> Array:
+        operator, block, rng = self.work, self.block, self.rng
+        n = operator.n
         if start is not None:
             fresh = rng.standard_normal((n, max(block - start.shape[1], 2)))
             return np.concatenate([_stirred(start, rng=rng), fresh], axis=1)
         # Of few rows a product takes less time than the eigenproblem of many landmarks.
-        m = min(self.landmarks, n // 4, max(4 * block, n // 32))
+        m = min(self.solver.landmarks, n // 4, max(4 * block, n // 32))
         if m < 2 * block or block < 4:
             return rng.standard_normal((n, block))
         # The eigenvectors of a few hundred rows, extended to all (Nyström), are near the ones sought
         # and save about half of the products.
         chosen = np.sort(rng.choice(n, m, replace=False))
-        vectors = operator.placed(self._among(operator, chosen, block - 2, rng=rng))
+        vectors = operator.placed(self._among(chosen, block - 2))
         landmark = operator.cross(chosen, vectors)  # (n, block - 2)
         landmark = landmark.astype(np.float64, copy=False)
         # To the size of the random columns, whatever that of the kernel: none is dropped beside others.
@@ -316,22 +241,81 @@ class BlockKrylov(Solver):
         stirred = _stirred(landmark / size if size > 0 else landmark, rng=rng)
         return np.concatenate([stirred, rng.standard_normal((n, 2))], axis=1)
 
-    def _among(
-        self, operator: SymmetricOperator, chosen: Indices, k: int, *, rng: np.random.Generator
-    ) -> Array:  # (m, k)
+    def _among(self, chosen: Indices, k: int) -> Array:  # (m, k)
         """Leading eigenvectors of the matrix of a few rows, or roughly those of many: of a start, in turn."""
         if len(chosen) <= DENSE_LANDMARKS:
-            return top_pairs(operator.block(chosen), k)[1][:, -k:]
-        few = BlockKrylov(START_TOL, max_products=START_PRODUCTS, landmarks=self.landmarks)
-        return few(operator.among(chosen), k, rng=rng).vectors
+            return top_pairs(self.work.block(chosen), k)[1][:, -k:]
+        landmarks = self.solver.landmarks
+        few = BlockKrylov(START_TOL, max_products=START_PRODUCTS, landmarks=landmarks)
+        return few(self.work.among(chosen), k, rng=self.rng).vectors
 
+    # ── where it stands after a product ─────────────────────────────────────
+    def _state(self) -> State:
+        """All that a later call needs to go on as this one would have: arrays (views) and plain numbers."""
+        return {
+            **self.basis.state(),
+            "looks": self.schedule.state(),
+            "is_settled": self.settled is not None,
+            "settled": np.empty(0) if self.settled is None else self.settled,
+            "restart_at": self.room,
+            "means": self.operator.memory(),
+            "work_means": self.work.memory(),
+            "rng": self.rng.bit_generator.state,
+        }
 
-def _state(
-    run: KrylovRun, operator: SymmetricOperator, work: SymmetricOperator, rng: np.random.Generator
-) -> State:
-    """All that a later call needs to go on as this one would have."""
-    own = {"means": operator.memory(), "work_means": work.memory()}
-    return {**run.state(), **own, "rng": rng.bit_generator.state}
+    def _resume(self, state: State) -> None:
+        """Go on from such a state."""
+        like = self.operator.placed(np.empty((self.operator.n, 0)))
+        self.schedule.restore(state["looks"])
+        self.settled = np.asarray(state["settled"]) if state["is_settled"] else None
+        self.basis, self.room = KrylovBasis.restored(state, like), state["restart_at"]
+        self.rng.bit_generator.state = state["rng"]
+        # Their next products have the same columns as they would have had, and round alike.
+        self.operator.recall(state["means"])
+        self.work.recall(state["work_means"])
+
+    def _iterated(self) -> Status:
+        """Product after product, until every residual is within the tolerance."""
+        basis, schedule = self.basis, self.schedule
+        while True:
+            self.observer.keep(self._state)
+            if basis.n_products >= self.solver.max_products:
+                return Status.MAX_PRODUCTS
+            ended = self._advanced()
+            if self.observer.step(basis.n_products, schedule.expected, "products", schedule.worst):
+                ended = ended or Status.STOPPED
+            if ended is not None:
+                return ended
+            if basis.size + basis.next_width > self.room:
+                basis.restart(min(self.k + self.block // 2, basis.size))
+            basis.extend()
+            basis.multiply(self.work)
+
+    def _advanced(self) -> Status | None:
+        """After a product: look at the residuals when that is due; say when it is over."""
+        basis, schedule, k, eps = self.basis, self.schedule, self.k, self.work.eps
+        product, exhausted = basis.n_products, basis.next_width == 0
+        if basis.size < k and basis.is_spent(schedule.tol):
+            # Fewer than k have an eigenvalue to speak of: any vectors will do for the others.
+            basis.inject(self.block, rng=self.rng)
+        elif basis.size >= k and (exhausted or product >= schedule.due):
+            values = basis.ritz(k)[0]
+            # What rounding leaves of residuals; of half floats, of what they have multiplied.
+            noise = HALF_NOISE * basis.rough_share(k) if eps > HALF_EPS else NOISE
+            worst = schedule.tol * basis.excess(k, schedule.tol, eps * noise)
+            schedule.saw(product, worst)
+            if worst <= schedule.tol:
+                if self.settled is not None and _same(values, self.settled, schedule.tol):
+                    return Status.CONVERGED
+                # A block narrower than k may have missed copies of an eigenvalue that is repeated
+                # more often than that. Look outside of the Krylov space before believing it.
+                self.settled = values
+                basis.inject(self.block, rng=self.rng)
+                schedule.wait(product, CONFIRMING_PRODUCTS)
+            elif self.solver.lapack and schedule.is_hopeless(product, self.solver.max_products):
+                return Status.MAX_PRODUCTS
+        # Nothing outside is left: the answer is exact.
+        return Status.CONVERGED if basis.next_width == 0 else None
 
 
 def _stirred(start: Array, *, rng: np.random.Generator) -> Array:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
+from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.solvers.basis import EPS
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.solvers.lanczos import LanczosRun
 
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 GEMM = {FLOAT32: linalg.blas.sgemm, FLOAT64: linalg.blas.dgemm}
 POTRF = {FLOAT32: linalg.lapack.spotrf, FLOAT64: linalg.lapack.dpotrf}
 SINGLE = float(np.finfo(FLOAT32).eps)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer._core.errors import KernelError
-from mercer.approximations.pivots import accept_pivots
+from mercer.approximations.rpcholesky import accept_pivots
 from mercer.data.rows import row_slices
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import squared_norms

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.linalg import qr
 from scipy.linalg.lapack import dtrtri
 
-from mercer.approximations.whitening import extended
+from mercer.approximations.landmarks import extended
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.wide import times_transposed
 from mercer.operators.sections import KernelSections, OnEngine

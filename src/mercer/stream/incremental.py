@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
-from mercer.approximations.whitening import entry_error
+from mercer.approximations.landmarks import entry_error
 from mercer.engine.moments import Moments
 from mercer.engine.threads import blas_between_passes
 from mercer.model.certificate import StreamCertificate
@@ -23,7 +23,7 @@ from mercer.planning.recipe import Plan
 from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.dense import top_pairs
-from mercer.solvers.negative_part import NegativePart
+from mercer.solvers.refine import NegativePart
 from mercer.stream.batch import Batch, grown, require_positive, row_weights
 from mercer.stream.dictionary import Dictionary
 

@@ -16,16 +16,15 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_gram_times
-from mercer.engine.torch.place import WIDEST, device_of, reason_of, tile_width
+from mercer.engine.torch.place import WIDEST, device_of, tile_width
 from mercer.engine.torch.sending import STAGING_BYTES
 from mercer.engine.torch.several import share_times, shares
-from mercer.engine.torch.source import why_not_fused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mercer._core.types import Array
-    from mercer.engine.base import TileKernel, TileStore
+    from mercer.engine.base import TileKernel
     from mercer.engine.tiles import Part
     from mercer.engine.torch.devices import There
     from mercer.engine.torch.rows import TorchRows
@@ -95,23 +94,6 @@ def worker_device(name: str, host: NumpyEngine, *, halves: bool) -> WorkerDevice
         raise MercerError(msg) from error
 
 
-# ── products of half floats ─────────────────────────────────────────────────
-def halves_for(kernel: TileKernel) -> int:
-    """Half floats a number of which devices with tensor cores make products: 0, 1 or 2."""
-    return sum(_is_made(kernel, precise=precise) for precise in (False, True))
-
-
-def is_of_halves(kernel: TileKernel, store: TileStore, *, precise: bool) -> bool:
-    """Whether a product with these rows is to be made of half floats, and can be."""
-    rounding = store.rounding
-    return rounding is not None and rounding.halves > precise and _is_made(kernel, precise=precise)
-
-
-def _is_made(kernel: TileKernel, *, precise: bool) -> bool:
-    program = program_of(kernel)
-    return not isinstance(program, str) and why_not_fused(program, precise=precise) is None
-
-
 def share_of_halves(
     engine: TorchEngine, x: TorchRows, part: Part, v: Array, *, precise: bool
 ) -> Array | str:
@@ -125,16 +107,12 @@ def share_of_halves(
     if own.start == own.stop:
         return np.empty((0, v.shape[1]), dtype=v.dtype)
     x.start = own.start  # halves begin with the share, by which a pass knows the diagonal
-    try:
-        if part == WHOLE:
-            found = engine._tried(lambda: fused_gram_times(x, v, precise=precise))
-        else:
-            found = engine._tried(lambda: share_times(x, own, v, precise=precise))
-    except Exception as error:
-        return f"{type(error).__name__}: {reason_of(error)}"
-    if found is None:
-        return "there is not enough memory"
-    return found if np.isfinite(found).all() else "their values overflow"
+    if part == WHOLE:
+        found = engine.halved(lambda: fused_gram_times(x, v, precise=precise))
+    else:
+        found = engine.halved(lambda: share_times(x, own, v, precise=precise))
+    assert found is not None  # either makes a product
+    return found
 
 
 def too_little(error: MemoryBudgetError, worker: str) -> MemoryBudgetError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import add
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
@@ -23,20 +24,24 @@ from mercer.engine.base import FLOAT32, Engine, Facts, Mergeable, Workers
 from mercer.engine.dask import devices, hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import ClusterRows, Placements, travels
-from mercer.engine.dask.work import Work, computed, listed
-from mercer.engine.native import NativeEngine, compiled
-from mercer.engine.numpy import NumpyEngine
+from mercer.engine.dask.work import Work, computed
+from mercer.engine.numpy import runs_every_kernel
+from mercer.engine.passes import merged
+from mercer.engine.resolve import host_engine
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import why_not, why_not_rows
+from mercer.engine.torch.fused import halves_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributed import Client, Future
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Cutting, FoldAdvice, MapAdvice, RowStep, Step, TileKernel
-    from mercer.engine.numpy import HostRows
+    from mercer.engine.numpy import HostRows, NumpyEngine
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -90,7 +95,7 @@ class DaskEngine(Engine[ClusterRows]):
     @cached_property
     def here(self) -> NumpyEngine:
         """The engine of this process, for what is short."""
-        return _auto()
+        return host_engine()
 
     def __copy__(self) -> Self:
         return self
@@ -100,7 +105,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A step that travels to a worker, or a model that is pickled, computes by the engine of that process.
-        return _auto, ()
+        return host_engine, ()
 
     def facts(self) -> Facts:
         """All workers together; raises where there are none, with other versions, or without the device."""
@@ -110,16 +115,12 @@ class DaskEngine(Engine[ClusterRows]):
         if self.device is None:
             there = Workers(count, lanes, least=self.least, here_bytes=here)
             own: dict[str, Any] = {"free_bytes": count * free, "workers": there}
-            return replace(
-                self.here.facts(), name="dask", runs=_runs_every_kernel, elsewhere=True, **own
-            )
+            own |= {"name": "dask", "runs": runs_every_kernel, "elsewhere": True}  # NumPy at least
+            return replace(self.here.facts(), **own)
         # Rows are in the memory of a worker and of its device: the smaller one bounds both.
-        free = min(
-            free, devices.free_bytes([w.there for w in workers if isinstance(w.there, There)])
-        )
-        able = all(
-            isinstance(each.there, There) and each.there.has_tensor_cores for each in workers
-        )
+        found = [each.there for each in workers if isinstance(each.there, There)]
+        free = min(free, devices.free_bytes(found))
+        able = len(found) == count and all(each.has_tensor_cores for each in found)
         # Lanes are threads of this process, for vectors; a forecast times products of all devices together.
         lanes = self.here.facts().lanes
         return Facts(
@@ -129,7 +130,7 @@ class DaskEngine(Engine[ClusterRows]):
             why_not,
             devices.cache_bytes(self.device),
             workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
-            halves=devices.halves_for if able else None,
+            halves=halves_for if able else None,
             elsewhere=True,
         )
 
@@ -187,8 +188,8 @@ class DaskEngine(Engine[ClusterRows]):
             return found
 
         if down:
-            return np.concatenate(work.value(lambda: work.submit("all", listed, *parts())))
-        return work.value(lambda: work.tree(hands.added, parts()))
+            return np.concatenate(work.value(lambda: work.all(parts())))
+        return work.value(lambda: work.tree(parts(), add))
 
     def gram_times(
         self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool = False
@@ -197,7 +198,7 @@ class DaskEngine(Engine[ClusterRows]):
         if self._is_short(x.n * x.n * x.d, x.rows):
             return self.here.gram_times(kernel, self._here(x), v, rough=rough and not x.of_halves)
         on_devices = self.device is not None and (x.local is None or x.local.device is not None)
-        if on_devices and devices.is_of_halves(kernel, x.cut.store, precise=not rough):
+        if on_devices and min(x.cut.store.halves, halves_for(kernel)) > (not rough):
             found = self._of_halves(kernel, x, v, rough=rough)
             if found is not None:
                 return found
@@ -211,16 +212,17 @@ class DaskEngine(Engine[ClusterRows]):
         return product
 
     def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
-        work = Work(self.cluster, "product")
         narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
-
-        def build() -> Future:
-            right = work.sent("v", narrow)
-            return work.tree(
-                hands.added, self._by_hand(work, kernel, x, hands.hand_times, right, v.dtype, rough)
-            )
-
-        return work.value(build)
+        product: Array = self._by_hand(
+            kernel,
+            x,
+            narrow,
+            hands.Hand.times,
+            v.dtype,
+            rough,
+            joined=partial(Work.tree, merge=add),
+        )
+        return product
 
     def _of_halves(
         self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool
@@ -229,32 +231,36 @@ class DaskEngine(Engine[ClusterRows]):
 
         A fused pass has no tiles to deal, and no sums over workers: their rows follow each other.
         """
-        work, narrow = Work(self.cluster, "product"), v.astype(FLOAT32, copy=False)
-
-        def build() -> Future:
-            right = work.sent("v", narrow)
-            return work.submit(
-                "all",
-                listed,
-                *self._by_hand(work, kernel, x, hands.hand_share, right, v.dtype, rough),
-            )
-
-        found = work.value(build)
+        narrow = v.astype(FLOAT32, copy=False)
+        found = self._by_hand(kernel, x, narrow, hands.Hand.share, v.dtype, rough, joined=Work.all)
         why = next((each for each in found if isinstance(each, str)), None)
         if why is None:
             return np.concatenate(found)
         msg = f"{self.name} makes no products of half floats here, but slower tiles instead: {why}."
         warn(msg, EngineWarning)
-        x.dealt, x.cut = None, replace(x.cut, store=hands.without_halves(x.cut.store))
+        x.dealt, x.cut = None, replace(x.cut, store=x.cut.store.of_tiles)
         return None
 
-    def _by_hand(self, work: Work, kernel: TileKernel, x: ClusterRows, *what: Any) -> list[Future]:
-        """A task for each hand, on the worker that has its tiles: a function, and what it takes beside it."""
-        function, *given = what
-        return [
-            work.submit(h, function, hand, *given, worker=worker)
-            for h, (hand, worker) in enumerate(self._dealt(kernel, x))
-        ]
+    def _by_hand(
+        self,
+        kernel: TileKernel,
+        x: ClusterRows,
+        v: Array,
+        function: Callable[..., Any],
+        *given: Any,
+        joined: Callable[[Work, list[Future]], Future],
+    ) -> Any:
+        """A function of each hand, of the vectors and what is `given`, on the worker that has its tiles."""
+        work = Work(self.cluster, "product")
+
+        def build() -> Future:
+            right, dealt = work.sent("v", v), enumerate(self._dealt(kernel, x))
+            return joined(
+                work,
+                [work.submit(h, function, hand, right, *given, worker=w) for h, (hand, w) in dealt],
+            )
+
+        return work.value(build)
 
     def gram(self, kernel: TileKernel, x: ClusterRows) -> Array:
         """k(X, X) itself, by one worker: it has to come here as a whole."""
@@ -264,8 +270,8 @@ class DaskEngine(Engine[ClusterRows]):
         local, rows = where.local(kernel), where.whole
 
         def build() -> Future:
-            hand = work.submit("hand", hands.deal, x.cut, WHOLE, local, *rows.blocks())
-            return work.submit("all", hands.hand_matrix, hand)
+            hand = work.submit("hand", hands.Hand, x.cut, WHOLE, local, *rows.blocks())
+            return work.submit("all", hands.Hand.matrix, hand)
 
         return work.value(build)
 
@@ -296,7 +302,7 @@ class DaskEngine(Engine[ClusterRows]):
                 work.submit(i, hands.fold_share, local, block, sent, place.start, advice)
                 for i, (place, block) in enumerate(pairs)
             ]
-            return work.tree(hands.merged, waiting)
+            return work.tree(waiting, merged)
 
         def watched() -> None:
             pairs = zip(shares.places, waiting, strict=True)
@@ -328,7 +334,7 @@ class DaskEngine(Engine[ClusterRows]):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
                 parts.append(work.submit(i, hands.map_share, local, block, sent, own, given))
-            return work.submit("all", listed, *parts)
+            return work.all(parts)
 
         return np.concatenate(work.value(build))
 
@@ -349,15 +355,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     def _here(self, x: ClusterRows) -> HostRows:
         if x.here is None:
-            cut = x.cut
-            x.here = self.here.load(
-                x.rows,
-                cut.kernel,
-                cut.dtype,
-                width=cut.width,
-                sliced=cut.sliced,
-                store=hands.without_halves(cut.store),
-            )
+            x.here = x.cut.loaded(self.here, x.rows)
         return x.here
 
     def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
@@ -372,15 +370,6 @@ class DaskEngine(Engine[ClusterRows]):
             cut = replace(cut, width=width)
         blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
         return [
-            (x.dealt.submit(h, hands.deal, cut, (h, of), x.local, *blocks, worker=worker), worker)
+            (x.dealt.submit(h, hands.Hand, cut, (h, of), x.local, *blocks, worker=worker), worker)
             for h, worker in enumerate(where.workers)
         ]
-
-
-def _auto() -> NumpyEngine:
-    return NumpyEngine() if compiled() is None else NativeEngine()
-
-
-def _runs_every_kernel(kernel: Any) -> str | None:
-    del kernel  # a worker has NumPy at least
-    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,12 +16,10 @@ from mercer._core.errors import MemoryBudgetError, MercerError
 from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import NOTHING_KEPT, Mergeable, TileStore
 from mercer.engine.dask import devices
-from mercer.engine.dask.interrupt import interruptible
-from mercer.engine.features import SquareFeatures
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.steps import ExplainSections, SquareSections
+from mercer.engine.steps import Weighed
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE
 
@@ -44,12 +44,9 @@ class Local:
 
     def engine(self) -> Any:
         """That engine, here; raises where this worker is another than those that work was dealt to."""
-        host = self.host()
-        return (
-            host
-            if self.device is None
-            else devices.worker_device(self.device, host, halves=self.halves)
-        )
+        if self.device is None:
+            return self.host()
+        return devices.worker_device(self.device, self.host(), halves=self.halves)
 
     @property
     def slower(self) -> Local | None:
@@ -90,9 +87,14 @@ class Cut:
     sliced: bool = False
     store: TileStore = NOTHING_KEPT
 
+    def loaded(self, engine: Any, x: Rows, *, on_device: bool = False, **part: Part) -> Any:
+        """The rows, ready for tiles of an engine."""
+        own = {"store": self.store if on_device else self.store.of_tiles, **part}
+        return engine.load(x, self.kernel, self.dtype, width=self.width, sliced=self.sliced, **own)
+
 
 class Hand:
-    """All rows, and a part of the tiles of k(X, X), which stay where they were made.
+    """All rows, and a part of the tiles of k(X, X), which the first product makes, and which stay there.
 
     What is pickled is how to make them: a hand that Dask moves, or writes to disk, loses time and no number.
     """
@@ -103,32 +105,20 @@ class Hand:
     @cached_property
     def rows(self) -> Any:
         """The rows, ready for tiles."""
-        cut, x, store = self.cut, joined(self.blocks), self.cut.store
-        return self.local.engine().load(
-            x,
-            cut.kernel,
-            cut.dtype,
-            width=cut.width,
-            sliced=cut.sliced,
-            store=store if self.local.device is not None else without_halves(store),
-            part=self.part,
-        )
+        own: dict[str, Any] = {"on_device": self.local.device is not None, "part": self.part}
+        return self.cut.loaded(self.local.engine(), joined(self.blocks), **own)
 
-    def times(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array:
+    def times(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array:
         """The part of K @ V that its tiles give, in this precision."""
         with self.local.at_work():
-            wide, kernel = v.astype(dtype, copy=False), self.cut.kernel
+            own = self.cut.kernel, self.rows, v.astype(dtype, copy=False)
             try:
-                product: Array = self.local.engine().gram_times(
-                    kernel, self.rows, wide, rough=rough
-                )
-            except (
-                MemoryBudgetError
-            ) as error:  # of a device, whose tiles are not narrowed for a part
+                product: Array = self.local.engine().gram_times(*own, rough=rough)
+            except MemoryBudgetError as error:  # a device narrows no tiles for a part
                 raise devices.too_little(error, whoami()) from error
             return product
 
-    def share(self, v: Array, dtype: np.dtype[Any], *, rough: bool) -> Array | str:
+    def share(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
         """Its rows of K @ V by half floats, or why there are none, in words."""
         with self.local.at_work():
             own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
@@ -159,12 +149,6 @@ class Hand:
         return Hand, (self.cut, self.part, self.local, *self.blocks)
 
 
-def without_halves(store: TileStore) -> TileStore:
-    """For processors, which make no products of half floats; as they are where nothing is said of such."""
-    halves = store.rounding is not None and store.rounding.halves > 0
-    return TileStore(store.minus) if halves else store
-
-
 def whoami() -> str:
     """The address of the worker that runs this."""
     from distributed import get_worker
@@ -185,36 +169,6 @@ def joined(blocks: tuple[Rows, ...]) -> Rows:
     return np.concatenate(blocks)
 
 
-def deal(cut: Cut, part: Part, local: Local, *blocks: Rows) -> Hand:
-    """A hand; its tiles are made by the first product."""
-    return Hand(cut, part, local, *blocks)
-
-
-def hand_times(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array:
-    """A part of a product."""
-    return hand.times(v, dtype, rough=rough)
-
-
-def hand_share(hand: Hand, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
-    """Some rows of a product of half floats, or why there are none."""
-    return hand.share(v, dtype, rough=rough)
-
-
-def hand_matrix(hand: Hand) -> Array:
-    """K itself."""
-    return hand.matrix()
-
-
-def added(left: Array, right: Array) -> Array:
-    """The sum of two parts."""
-    return left + right
-
-
-def merged(left: S, right: S) -> S:
-    """The sum over both."""
-    return left.merged(right)
-
-
 # ── passes over shares of rows ──────────────────────────────────────────────
 @dataclass(frozen=True)
 class Placed:
@@ -229,9 +183,7 @@ class Placed:
 
 def placed(step: Step[S], start: int) -> Step[S]:
     """The step for a share of the rows; one that engines know stays of its kind."""
-    if isinstance(step, SquareSections | SquareFeatures | ExplainSections):
-        return step.at(start)
-    return Placed(step, start)
+    return step.at(start) if isinstance(step, Weighed) else Placed(step, start)
 
 
 def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
@@ -254,11 +206,51 @@ def times_share(
     local: Local, cut: Cut, v: Array, n_left: int, columns: slice | None, *blocks: Rows
 ) -> Array:
     """k(X, Z) @ V, of so many blocks of X and the others of Z, whose rows of V are `columns`."""
-    engine = local.engine()
+    engine, sides = local.engine(), (blocks[:n_left], blocks[n_left:])
     with local.at_work():
-        x, z = (
-            engine.load(joined(each), cut.kernel, cut.dtype)
-            for each in (blocks[:n_left], blocks[n_left:])
-        )
+        x, z = (engine.load(joined(side), cut.kernel, cut.dtype) for side in sides)
         found: Array = engine.times(cut.kernel, x, z, v if columns is None else v[columns])
         return found
+
+
+# ── a long task that nobody waits for any more ends soon, not with its pass ─
+LOOK_SECONDS = 0.5
+
+
+class _UnwantedError(BaseException):
+    """Raised in the thread of a task that was cancelled."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Work that stops between two tiles when its task is cancelled, as after Ctrl-C at the client."""
+    from distributed.worker import get_worker
+
+    try:
+        worker = get_worker()
+        key = worker.get_current_task()
+    except (ValueError, AttributeError, KeyError):  # no worker: a test, or the client itself
+        yield
+        return
+    done, lock, thread = threading.Event(), threading.Lock(), threading.get_ident()
+    watch = threading.Thread(target=_watch, args=(worker, key, thread, done, lock), daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        with lock:
+            done.set()
+
+
+def _watch(worker: Any, key: Any, thread: int, done: threading.Event, lock: threading.Lock) -> None:
+    while not done.wait(LOOK_SECONDS):
+        task = worker.state.tasks.get(key)
+        if task is not None and task.state != "cancelled":
+            continue
+        with lock:
+            if not done.is_set():
+                # Python raises it in that thread at its next step: tiles are drawn a few at a time.
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread), ctypes.py_object(_UnwantedError)
+                )
+        return

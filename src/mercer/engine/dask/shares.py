@@ -31,8 +31,7 @@ class ClusterRows:
     def __init__(self, rows: Rows, cut: hands.Cut) -> None:
         self.rows, self.cut, self.dtype = rows, cut, cut.dtype
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
-        rounding = cut.store.rounding
-        self.of_halves = rounding is not None and rounding.halves > 0  # as a fit has planned
+        self.of_halves = cut.store.halves > 0  # as a fit has planned, also where tiles have to do
         self.here: HostRows | None = None  # for what is short
         # From the first long product on: their placement, hands, and the engine that these compute with.
         self.where: Placement | None = None
@@ -55,9 +54,8 @@ class Shares:
         self._work, self._workers = Work(cluster, "rows"), workers
         self._x = weakref.ref(x)  # who computes on the rows has them: placed, they are nobody's
         n = int(x.shape[0])
-        self.places: list[slice] = (
-            x.places if isinstance(x, DaskRows) else [*row_slices(n, -(-n // len(workers)) or 1)]
-        )
+        own = x.places if isinstance(x, DaskRows) else row_slices(n, -(-n // len(workers)) or 1)
+        self.places: list[slice] = list(own)
 
     def blocks(self) -> list[Any]:
         """All of them, those that were lost anew: futures, or small blocks as they are."""

@@ -1,4 +1,4 @@
-"""Work on a cluster, which ends with a value or with a sentence.
+"""Work on a cluster, which ends with a value or with a sentence, and the parcels that it sends.
 
 It is a function that submits tasks and sends what they need, each under a name. When a worker is lost, Dask
 itself computes again what it can. What it can't, rows and vectors that only this process has, makes it give
@@ -14,9 +14,11 @@ import uuid
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mercer._core.errors import InputError
+from mercer.data.rows import aligned
 from mercer.engine.dask.cluster import TURN_SECONDS, ClusterError, first_line
-from mercer.engine.dask.parcels import Parcel, opened, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +26,57 @@ if TYPE_CHECKING:
     from distributed import Future
 
     from mercer.engine.dask.cluster import Cluster
+
+OUT_OF_BAND = 5  # the protocol of pickle from which the numbers of arrays are buffers of their own
+
+
+class Parcel:
+    """Something that travels: its arrays are moved, where they have to be, when it arrives.
+
+    Dask reads a message into one buffer and makes arrays that are views of it, at whatever byte they begin.
+    NumPy multiplies an array that is not aligned without BLAS: several times more slowly, and with sums in
+    another order. So the bits of a result would depend on what else was in the message.
+    """
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        import cloudpickle  # functions of the user's, too
+
+        if protocol < OUT_OF_BAND:
+            return _arrived, (cloudpickle.dumps(self.thing, protocol=protocol), [])
+        buffers: list[Any] = []
+        data = cloudpickle.dumps(self.thing, protocol=protocol, buffer_callback=buffers.append)
+        return _arrived, (data, buffers)
+
+    def __sizeof__(self) -> int:
+        from dask.sizeof import sizeof
+
+        return int(sizeof(self.thing))
+
+
+def _arrived(data: bytes, buffers: list[Any]) -> Parcel:
+    return Parcel(pickle.loads(data, buffers=[_moved(each) for each in buffers]))
+
+
+def _moved(buffer: Any) -> Any:
+    """The same bytes, from a multiple of 8 on."""
+    if not memoryview(buffer).nbytes:
+        return buffer
+    octets = np.frombuffer(buffer, dtype=np.uint8)
+    return octets if octets.ctypes.data % np.dtype(float).alignment == 0 else octets.copy()
+
+
+def run(function: Callable[..., Any], *args: Any) -> Parcel:
+    """A task: what it takes out of parcels it gives back in one."""
+    return Parcel(function(*map(opened, args)))
+
+
+def opened(arg: Any) -> Any:
+    """The content of a parcel; anything else is aligned first."""
+    return arg.thing if isinstance(arg, Parcel) else aligned(arg)
+
 
 ATTEMPTS = 10  # that something is sent anew: more workers than that are not lost by accident
 MANY_WORKERS = 6
@@ -72,7 +125,11 @@ class Work:
         """Whether there is a future of that name, and it was not lost."""
         return part in self._futures and self._futures[part].status not in ("lost", "cancelled")
 
-    def tree(self, merge: Callable[[Any, Any], Any], parts: Sequence[Future]) -> Future:
+    def all(self, parts: Sequence[Future]) -> Future:
+        """The list of them."""
+        return self.submit("all", listed, *parts)
+
+    def tree(self, parts: Sequence[Future], merge: Callable[[Any, Any], Any]) -> Future:
         """Neighbours merged in pairs until one is left: in an order that no timing changes."""
         level, parts = 0, list(parts)
         while len(parts) > 1:
@@ -112,10 +169,8 @@ class Work:
         try:
             while not done.wait(TURN_SECONDS):
                 watched()
-                if (
-                    time.monotonic() - looked > self.cluster.patience
-                    and self.client.status == "running"
-                ):
+                waited = time.monotonic() - looked > self.cluster.patience
+                if waited and self.client.status == "running":
                     self.cluster.addresses()  # raises where all are gone: Dask would wait for ever
                     looked = time.monotonic()
             return opened(future.result())
@@ -132,11 +187,8 @@ class Work:
 
     def _require_scheduler(self) -> None:
         """Raise unless the client is connected, or is so again after a while."""
-        started = time.monotonic()
-        while (
-            self.client.status == "connecting"
-            and time.monotonic() - started < self.cluster.patience
-        ):
+        until = time.monotonic() + self.cluster.patience
+        while self.client.status == "connecting" and time.monotonic() < until:
             time.sleep(TURN_SECONDS)
         if self.client.status != "running":
             raise ClusterError(self.cluster.gone)
@@ -168,8 +220,7 @@ def _leave_the_thread() -> None:
 def computed(cluster: Cluster, delayed: list[Any]) -> list[Any]:
     """The values of delayed objects, or of futures."""
     work = Work(cluster, "look")
-    build = lambda: work.submit("all", listed, *cluster.client.compute(delayed))  # noqa: E731
-    found: list[Any] = work.value(build)
+    found: list[Any] = work.value(lambda: work.all(cluster.client.compute(delayed)))
     return found
 
 

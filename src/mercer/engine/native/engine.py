@@ -13,12 +13,11 @@ from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import FLOAT32, FLOAT64, Facts, Mergeable
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.explained import explained
 from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.slopes import pulled
-from mercer.engine.native.squares import squared
+from mercer.engine.native.squares import explained, squared
 from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.steps import ExplainSections, Pulls, SquareSections

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
 BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, stay in a core's own cache
-FEW_ROWS = (
-    240  # with themselves these are one tile, and packed by it: there is nothing to share out
-)
+# With themselves these are one tile, and packed by it: there is nothing to share out.
+FEW_ROWS = 240
 # Groups of columns that few rows are multiplied with side by side: a number that depends on sizes alone, so
 # that no sum depends on the number of threads.
 ROW_BLOCKS, GROUP, SUMS_BYTES = 32, 16, 2**24

@@ -68,11 +68,8 @@ class NativeRows(HostRows):
         sharp, most = 2.0 * math.sqrt(self.program.sharpest), BLUR[self.dtype]
         if sharp * (eps * math.sqrt(centre @ centre)) <= most:
             return centre
-        return (
-            np.zeros_like(centre)
-            if sharp * blur_of(self.rows, centre, self.dtype)[0] > most
-            else centre
-        )
+        blurred = sharp * blur_of(self.rows, centre, self.dtype)[0] > most
+        return np.zeros_like(centre) if blurred else centre
 
     def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""

@@ -27,9 +27,7 @@ class Device:
     total_bytes: int
     free_bytes: int
     capability: str | None = None  # NVIDIA's
-    no_halves: str | None = (
-        None  # None where exact fits are made of half floats, else why they are not
-    )
+    no_halves: str | None = None  # why exact fits are not made of half floats; None where they are
 
     def __str__(self) -> str:
         held = f"{format_bytes(self.total_bytes)}, {format_bytes(self.free_bytes)} free"
@@ -58,9 +56,7 @@ def there(name: str) -> There | str:
             return why
         own = place.total_bytes, place.free_bytes, place.has_tensor_cores
         return There(_key(place), *own)
-    except (
-        Exception
-    ) as error:  # a torch that is broken, a device that another process has for itself
+    except Exception as error:  # a broken torch, a device that another process has for itself
         return f"torch can't use it: {reason_of(error)}"
 
 

@@ -7,9 +7,10 @@ words, and float64 where it has none. Kernels without a formula are refused.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import numpy as np
 
@@ -18,27 +19,24 @@ from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.base import (
-    FLOAT32,
-    FLOAT64,
-    NOTHING_KEPT,
-    Engine,
-    Facts,
-    Mergeable,
-    TileStore,
-)
+from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
 from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
-from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.native.engine import out_of_range, program_of
-from mercer.engine.numpy import NumpyEngine
+from mercer.engine.resolve import AUTO, host_engine, resolve_engine
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.fused import fused_cross_times, fused_gram_times, is_fused, sections_times
-from mercer.engine.torch.place import LEAST, Place, ieee_products, out_of_memory, reason_of
+from mercer.engine.torch.fused import (
+    fused_cross_times,
+    fused_gram_times,
+    halves_for,
+    is_fused,
+    sections_times,
+)
+from mercer.engine.torch.place import IEEE_PRODUCTS, LEAST, Place, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import staging_bytes
-from mercer.engine.torch.source import why_not_fused, why_not_sections
+from mercer.engine.torch.source import why_not_sections
 from mercer.engine.torch.steps import folded, mapped
 from mercer.engine.torch.tiles import matrix, symmetric_times
 from mercer.engine.torch.tuned import Choices, is_asked
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
     from mercer.engine.base import FoldAdvice, MapAdvice, RowStep, Step, TileKernel
-    from mercer.engine.numpy import HostRows
+    from mercer.engine.numpy import HostRows, NumpyEngine
     from mercer.engine.tiles import Part
 
 S = TypeVar("S", bound=Mergeable)
@@ -96,7 +94,7 @@ class TorchEngine(Engine[TorchRows]):
     @cached_property
     def here(self) -> NumpyEngine:
         """The engine of the host."""
-        return NumpyEngine() if compiled() is None else NativeEngine()
+        return host_engine()
 
     def __getstate__(self) -> dict[str, Any]:
         # The device itself is looked for where it is unpickled.
@@ -117,11 +115,7 @@ class TorchEngine(Engine[TorchRows]):
         return Facts(*own, halves=self._halves, staging=staging, elsewhere=elsewhere)
 
     def _halves(self, kernel: TileKernel) -> int:
-        """Half floats a number of which products are made: 0, 1 or 2."""
-        program = program_of(kernel)
-        if not self._fuses or isinstance(program, str):
-            return 0
-        return sum(why_not_fused(program, precise=precise) is None for precise in (False, True))
+        return halves_for(kernel) if self._fuses else 0
 
     @property
     def _fuses(self) -> bool:
@@ -166,9 +160,8 @@ class TorchEngine(Engine[TorchRows]):
             if self._is_of_sections(x, z, v):
                 product = self._sections_times(kernel, x, z, v)
             else:
-                found = (
-                    self._fused(x, v, precise=False, z=z) if x.of_halves and z.of_halves else None
-                )
+                rough = x.store.halves and z.store.halves
+                found = self._fused(x, v, precise=False, z=z) if rough else None
                 product = self._tiles_times(x, z, v) if found is None else found
             if np.isfinite(product).all():
                 return like(product, v)
@@ -234,14 +227,16 @@ class TorchEngine(Engine[TorchRows]):
         if not x.on_host:
             product = self._fused(x, v, precise=not rough)
             if product is None:
-                kept = rough and not x.of_halves
+                kept = rough and not x.store.halves
                 product = self._within_memory(x, lambda: symmetric_times(x, v, rough=kept))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(x)
         here = self._here(kernel, x)
-        product = self.here.gram_times(kernel, here, np.asarray(v), rough=rough and not x.of_halves)
+        product = self.here.gram_times(
+            kernel, here, np.asarray(v), rough=rough and not x.store.halves
+        )
         return like(product, v)
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
@@ -257,7 +252,7 @@ class TorchEngine(Engine[TorchRows]):
         """k(X, Z) of a block of rows on the host, as a new array."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if not (rows.on_host or points.on_host):
-            found = self._tried(
+            found = self.tried(
                 lambda: values(points.program, points.side_of(x), points.side_of(z)).cpu().numpy()
             )
             if found is not None and np.isfinite(found).all():
@@ -275,7 +270,7 @@ class TorchEngine(Engine[TorchRows]):
     ) -> S:
         """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        found = folded(self, self._tried, rows, step, observer)
+        found = folded(self, rows, step, observer)
         if found is not None:
             return cast("S", found)
         return self.here.fold(rows, step, observer=observer, **advice)
@@ -291,7 +286,7 @@ class TorchEngine(Engine[TorchRows]):
         """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
             x, dtype = x.rows, dtype or x.dtype
-        found = mapped(self, self._tried, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
+        found = mapped(self, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
         if found is not None:
             return found
         return self.here.map(x, step, *beside, dtype=dtype, **advice)
@@ -300,10 +295,7 @@ class TorchEngine(Engine[TorchRows]):
     def _fused(
         self, x: TorchRows, v: Array, *, precise: bool, z: TorchRows | None = None
     ) -> Array | None:
-        """A product of half floats; None where tiles have to do, of these rows from then on, and why is told.
-
-        Triton compiles when it is first called: it may find no compiler, or a device that is too small.
-        """
+        """A product of half floats; None where tiles have to do."""
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
         own: dict[str, Any] = {"choices": self.choices}
@@ -312,19 +304,28 @@ class TorchEngine(Engine[TorchRows]):
         return self._of_halves(x, lambda: fused_cross_times(x, z, v, **own))
 
     def _of_halves(self, x: TorchRows, work: Callable[[], Array | None]) -> Array | None:
-        """The product, if there is one; where it fails tiles make all products with these rows."""
-        try:
-            done = self._tried(lambda: (work(),))
-            product = done[0] if done else None
-            if done and (product is None or np.isfinite(product).all()):
-                return product
-            why = "their values overflow" if done else "there is not enough memory"
-        except Exception as error:
-            why = f"{type(error).__name__}: {reason_of(error)}"
+        """The product, if there is one; where it fails, tiles make those of these rows from then on."""
+        found = self.halved(work)
+        if not isinstance(found, str):
+            return found
         x.plain, x.halves = True, None
-        msg = f"{self.place.name} makes no products of half floats here, but slower tiles instead: {why}."
+        msg = f"{self.place.name} makes no products of half floats here, but slower tiles instead: {found}."
         warn(msg, EngineWarning)
         return None
+
+    def halved(self, work: Callable[[], Array | None]) -> Array | str | None:
+        """What `work` makes of half floats, or why that can't be had, in words.
+
+        Triton compiles when it is first called: it may find no compiler, or a device that is too small.
+        """
+        try:
+            done = self.tried(lambda: (work(),))
+            sound = done is None or done[0] is None or np.isfinite(done[0]).all()
+        except Exception as error:
+            return f"{type(error).__name__}: {reason_of(error)}"
+        if done is None:
+            return "there is not enough memory"
+        return done[0] if sound else "their values overflow"
 
     def _give_up(self, x: TorchRows) -> None:
         """Values are out of range: from now on products with k(X, X) are the host's."""
@@ -333,15 +334,14 @@ class TorchEngine(Engine[TorchRows]):
     def _here(self, kernel: TileKernel, x: TorchRows) -> HostRows:
         """The rows on the host."""
         if x.here is None:
-            store = TileStore(x.store.minus) if x.of_halves else x.store
-            own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": store}
+            own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store.of_tiles}
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
         return x.here
 
-    def _tried(self, work: Callable[[], T]) -> T | None:
+    def tried(self, work: Callable[[], T]) -> T | None:
         """The result; None where the device has less memory than it said, and something else has to do."""
         try:
-            with ieee_products():
+            with IEEE_PRODUCTS:
                 return work()
         except Exception as error:
             if not out_of_memory(error):
@@ -351,7 +351,7 @@ class TorchEngine(Engine[TorchRows]):
 
     def _within_memory(self, x: TorchRows, work: Callable[[], T]) -> T:
         """The result, with narrower tiles and nothing kept where the device has less memory than it said."""
-        while (found := self._tried(work)) is None:
+        while (found := self.tried(work)) is None:
             held = x.width if x.kept is None else x.kept.width
             usual = x.narrowed or held or self.place.width(x.dtype)
             # A part of narrower tiles would not be the rest of the other parts.
@@ -375,3 +375,19 @@ def why_not(kernel: Any) -> str | None:
     """Why no device runs this kernel, in words, or None."""
     program = program_of(kernel)
     return program if isinstance(program, str) else None
+
+
+@dataclass(frozen=True)
+class ChosenEngine(TorchEngine):
+    """A device that was taken unasked: what is pickled with it computes as "auto" does where it is read."""
+
+    def let_go(self) -> None:
+        """Give back what a trial has left on the device, where the fit goes on without it."""
+        with suppress(Exception):  # a device that has failed a trial fails here too
+            self.place.let_go()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return resolve_engine, (AUTO,)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self

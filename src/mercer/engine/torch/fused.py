@@ -24,12 +24,12 @@ from mercer.engine.halves import (
     is_mirrored,
     padded_columns,
 )
+from mercer.engine.native.engine import program_of
 from mercer.engine.pairwise import ROUNDING
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.source import is_shifted, source, why_not_fused
 from mercer.engine.torch.split import common, padded, shrunk, split, squared_norms
-from mercer.engine.torch.trials import compiled_for, trials_of
-from mercer.engine.torch.tuned import Blocks, PassClass, is_long
+from mercer.engine.torch.tuned import Blocks, PassClass, compiled_for, is_long, trials_of
 from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mercer._core.types import Array, Rows
+    from mercer.engine.base import TileKernel
     from mercer.engine.native.program import Program
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import Side, TorchRows
@@ -56,9 +57,7 @@ class Halves:
     low: Tensor | None  # of precise products
     scales: Tensor  # (padded,) float32
     scale: float | None  # that of all rows, where they have one
-    norms: tuple[
-        Tensor, Tensor
-    ]  # of high, and of both: equal rows are no distance apart in either product
+    norms: tuple[Tensor, Tensor]  # of high, and of both: equal rows are no distance apart in either
     lengths: Tensor  # 1/√u(x, x) where the formula divides by it
     own: Tensor  # k(x, x)
 
@@ -135,8 +134,15 @@ def compiled_passes(text: str) -> dict[str, Any]:
 
 def is_fused(x: TorchRows, *, precise: bool) -> bool:
     """Whether products with k(X, X) are to be made of half floats, and can be."""
-    parts = 0 if x.store.rounding is None else x.store.rounding.halves
-    return parts > precise and why_not_fused(x.program, precise=precise) is None
+    return x.store.halves > precise and why_not_fused(x.program, precise=precise) is None
+
+
+def halves_for(kernel: TileKernel) -> int:
+    """Half floats a number of which products with the matrix of a kernel can be made: 0, 1 or 2."""
+    program = program_of(kernel)
+    if isinstance(program, str):
+        return 0
+    return sum(why_not_fused(program, precise=precise) is None for precise in (False, True))
 
 
 def fused_gram_times(
@@ -189,9 +195,7 @@ def _largest(x: Halves, z: Halves) -> float:
 def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
     """Those of all rows, made once: of two a number if that is said, or as a fit has planned."""
     if x.halves is None:
-        if precise is None:
-            assert x.store.rounding is not None
-            precise = x.store.rounding.halves > 1
+        precise = x.store.halves > 1 if precise is None else precise
         x.halves = Halves.of(x.program, x.sides(_split_rows(x)), x.n, precise=precise)
     return x.halves
 

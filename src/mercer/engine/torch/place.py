@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -18,10 +16,12 @@ from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, lately_available_bytes
 from mercer.data.frames import need
 from mercer.engine.base import FLOAT32, FLOAT64
+from mercer.engine.threads import Hold
+from mercer.engine.tiles import DEVICE_PASS_ROWS
 from mercer.engine.torch.sending import is_staged, ring_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from torch import Tensor
 
@@ -206,6 +206,10 @@ class Place:
         widest = WIDEST[self.kind] * 8 // dtype.itemsize
         return tile_width(self.total_bytes, dtype.itemsize, depth=depth, widest=widest)
 
+    def height(self, width: int, depth: int = 1) -> int:
+        """Rows of a block of which `width` numbers are made, and `depth` such arrays beside each other."""
+        return min(DEVICE_PASS_ROWS, max(LEAST, self.width(FLOAT64, depth) ** 2 // max(1, width)))
+
     def tensor(self, array: Array, dtype: np.dtype[Any] | None = None) -> Tensor:
         """A copy on the device, at an address that torch likes: no bit depends on where an array lay.
 
@@ -265,53 +269,34 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-class _IeeeProducts:
-    """Counts who wants products of float32 in float32: the first sets it, the last puts back what was there.
-
-    It is the whole process's, and steps of a pass ask for tiles on many threads at once.
-    """
+class _IeeeProducts(Hold):
+    """Products of float32 in float32, whatever the caller allows elsewhere (TF32, bfloat16)."""
 
     def __init__(self) -> None:
-        self._lock, self._holders = threading.Lock(), 0
+        super().__init__()
         self._before: list[Callable[[], object]] = []
 
-    def take(self) -> None:
-        """One more holder."""
+    def begin(self) -> None:
+        """Set it, and remember what was there."""
         import torch
 
         backends = torch.backends
-        with self._lock:
-            self._holders += 1
-            if self._holders > 1:
-                return
-            if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
-                usual = torch.get_float32_matmul_precision()
-                self._before.append(partial(torch.set_float32_matmul_precision, usual))
-                torch.set_float32_matmul_precision("highest")
-                return
-            for owner in (backends.cuda.matmul, backends.mkldnn.matmul):
-                self._before.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
-                owner.fp32_precision = "ieee"
+        if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+            usual = torch.get_float32_matmul_precision()
+            self._before.append(partial(torch.set_float32_matmul_precision, usual))
+            torch.set_float32_matmul_precision("highest")
+            return
+        for owner in (backends.cuda.matmul, backends.mkldnn.matmul):
+            self._before.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
+            owner.fp32_precision = "ieee"
 
-    def release(self) -> None:
-        """One holder less."""
-        with self._lock:
-            self._holders -= 1
-            while not self._holders and self._before:
-                self._before.pop()()
+    def end(self) -> None:
+        """Put that back."""
+        while self._before:
+            self._before.pop()()
 
 
-_IEEE = _IeeeProducts()
-
-
-@contextmanager
-def ieee_products() -> Iterator[None]:
-    """Products of float32 in float32, whatever the caller allows elsewhere (TF32, bfloat16)."""
-    _IEEE.take()
-    try:
-        yield
-    finally:
-        _IEEE.release()
+IEEE_PRODUCTS = _IeeeProducts()
 
 
 def _why_no_cuda(torch: Any, index: int) -> str | None:

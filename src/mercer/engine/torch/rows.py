@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
 from mercer.engine.base import FLOAT64
 from mercer.engine.native.program import Program
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from mercer._core.observer import Observer
     from mercer._core.types import Array, Indices, Rows
     from mercer.engine.base import TileStore
     from mercer.engine.native.program import Leaf
@@ -171,16 +173,20 @@ class TorchRows:
         """The same rows, counted from the origin of others; nothing of them is on the device yet."""
         if origin is self.origin:
             return self
-        other = copy(self)
+        other = self._unsent()
         other.__dict__["origin"] = origin
+        return other
+
+    def _unsent(self) -> TorchRows:
+        """A copy of which nothing is on a device yet."""
+        other = copy(self)
         other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
     def at(self, place: Place, part: Part = WHOLE) -> TorchRows:
         """The same rows for another device, or another part of the tiles; nothing of them is there yet."""
-        other = copy(self)
+        other = self._unsent()
         other.place, other.part, other.here, other._lock = place, part, None, threading.RLock()
-        other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
 
     def some(self, i: slice, place: Place) -> TorchRows:
@@ -190,11 +196,6 @@ class TorchRows:
         other.n, other.d = other.shape = int(other.rows.shape[0]), self.d
         other.width = None
         return other
-
-    @property
-    def of_halves(self) -> bool:
-        """Whether rough products are to be made of half floats."""
-        return self.store.rounding is not None and self.store.rounding.halves > 0
 
     @property
     def device_bytes(self) -> int:
@@ -263,12 +264,16 @@ class TorchRows:
         return self._side(self._begun(rows)())
 
     def sent_blocks(
-        self, x: Rows, height: int, blocks: Iterator[tuple[slice, Rows]] | None = None
+        self,
+        x: Rows,
+        height: int,
+        blocks: Iterator[tuple[slice, Rows]] | None = None,
+        observer: Observer = SILENT,
     ) -> Iterator[tuple[slice, Rows, Side]]:
         """Rows that are new to the device, so many at a time: their place, and they here and there.
 
         Where the device is a GPU the next ones are read and sent while the caller computes on these.
-        `blocks` are all rows in order, unless they are given.
+        `blocks` are all rows in order, unless they are given; an observer hears of what is done.
         """
         origin = self.origin  # looked for first, since that may read rows
         blocks = row_blocks(x, height) if blocks is None else blocks
@@ -279,6 +284,7 @@ class TorchRows:
         begun = ahead(blocks, begin) if self._is_read_ahead(x, height) else map(begin, blocks)
         for i, rows, arrived in begun:
             yield i, rows, self._side(arrived(), origin)
+            observer.step(i.stop, int(x.shape[0]), "rows", None)
 
     def _is_read_ahead(self, x: Rows, height: int) -> bool:
         """Whether there is a GPU, with room for one more block, and the host has that too.

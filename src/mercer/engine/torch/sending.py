@@ -13,7 +13,7 @@ from collections import deque
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.threads import TURN_SECONDS, n_blas_threads, on_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 SLOT_BYTES, SLOTS = 2**26, 2
 # What this process holds at most for sending: the buffers, and a block of a file that is read ahead.
 STAGING_BYTES = (SLOTS + 1) * SLOT_BYTES
-LEAST_BYTES = (
-    2**20
-)  # fewer are copied as they are: to copy them takes less time than to send them ahead
+# Fewer are copied as they are: to copy them takes less time than to send them ahead.
+LEAST_BYTES = 2**20
 # Threads that fill a buffer: one copies at a third of the speed of the bus.
 COPYING, ALONE_BYTES = 4, 2**23
 UNUSED = 2  # blocks on the device before it has come to them: more would only take its memory
@@ -51,48 +50,10 @@ def is_staged(n_bytes: int) -> bool:
     return n_bytes >= LEAST_BYTES
 
 
-class Slot(Protocol):
-    """A buffer that the device reads."""
-
-    @property
-    def staged(self) -> Array:  # (SLOT_BYTES,) uint8
-        """Its bytes, on the host."""
-        ...
-
-    def wait(self) -> None:
-        """Until what was last sent from here has left."""
-        ...
-
-    def send(self, to: Any) -> None:
-        """Begin to copy as many of the first bytes as fill `to`."""
-        ...
-
-
-class Line(Protocol):
-    """The way to a device."""
-
-    @property
-    def slots(self) -> Sequence[Slot]:
-        """Its buffers."""
-        ...
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Room on the device."""
-        ...
-
-    def mark(self) -> Any:
-        """Behind all that has been sent so far."""
-        ...
-
-    def arrived(self, there: Any, mark: Any) -> Any:
-        """The same, for what the calling thread starts on the device from now on: that waits for the mark."""
-        ...
-
-
 class Ring:
     """Buffers that take turns; whoever sends uses the same ones."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: CudaLine) -> None:
         self._line, self._turn, self._lock = line, 0, threading.Lock()
         self.slot_bytes = min(len(slot.staged) for slot in line.slots)
 
@@ -123,9 +84,8 @@ def _copy(rows: Array, to: Array) -> None:
     """On some threads. BLAS is not held to one of its own on the way: the caller may be at a product."""
     threads = COPYING if to.nbytes > ALONE_BYTES else 1
     height = -(-len(rows) // max(1, min(threads, n_blas_threads())))
-    jobs: list[Callable[[], None]] = [
-        partial(np.copyto, to[i], rows[i], casting="unsafe") for i in row_slices(len(rows), height)
-    ]
+    slices = row_slices(len(rows), height)
+    jobs = [partial(np.copyto, to[i], rows[i], casting="unsafe") for i in slices]
     if len(jobs) == 1:
         jobs[0]()
         return
@@ -135,13 +95,13 @@ def _copy(rows: Array, to: Array) -> None:
 
 # ── CUDA ────────────────────────────────────────────────────────────────────
 class PinnedSlot:
-    """Pinned memory, and the stream that it is read on."""
+    """A buffer that the device reads: pinned memory, and the stream that it is read on."""
 
     def __init__(self, stream: Any) -> None:
         import torch
 
         self._held = torch.empty(SLOT_BYTES, dtype=torch.uint8, pin_memory=True)
-        self.staged = self._held.numpy()
+        self.staged = self._held.numpy()  # (SLOT_BYTES,) uint8, on the host
         self._stream, self._left = stream, torch.cuda.Event()
 
     def wait(self) -> None:
@@ -149,7 +109,7 @@ class PinnedSlot:
         self._left.synchronize()
 
     def send(self, to: Tensor) -> None:
-        """Begin to copy."""
+        """Begin to copy as many of the first bytes as fill `to`."""
         import torch
 
         held = self._held[: to.numel() * to.element_size()].view(to.dtype).view(to.shape)
@@ -159,7 +119,7 @@ class PinnedSlot:
 
 
 class CudaLine:
-    """A stream to a GPU beside those that compute."""
+    """The way to a GPU: buffers, and a stream beside those that compute."""
 
     def __init__(self, index: int) -> None:
         import torch
@@ -167,9 +127,8 @@ class CudaLine:
         self._stream = torch.cuda.Stream(device=index)
         with torch.cuda.device(index):  # the first device gets no context where another is meant
             self.slots = tuple(PinnedSlot(self._stream) for _ in range(SLOTS))
-        self._used: deque[Any] = (
-            deque()
-        )  # marks of the streams that compute: blocks before are used
+        # Marks of the streams that compute: blocks before are used.
+        self._used: deque[Any] = deque()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         """Room on the device, of the stream's own: torch gives it to no other before that is done with it.
@@ -181,17 +140,20 @@ class CudaLine:
         while len(self._used) > UNUSED:
             self._used.popleft().synchronize()
         with torch.cuda.stream(self._stream):
-            there: Tensor = torch.empty(
-                shape, dtype=getattr(torch, dtype.name), device=self._stream.device
-            )
-        return there
+            own: dict[str, Any] = {
+                "dtype": getattr(torch, dtype.name),
+                "device": self._stream.device,
+            }
+            return torch.empty(shape, **own)
 
     def mark(self) -> Any:
-        """An event of the stream."""
+        """An event behind all that has been sent so far."""
         return self._stream.record_event()
 
     def arrived(self, there: Tensor, mark: Any) -> Tensor:
-        """For the stream of the calling thread, which the memory then is in use by."""
+        """What has been sent, for what the calling thread starts from now on: its stream waits for the mark,
+        and the memory is in use by it.
+        """
         import torch
 
         stream = torch.cuda.current_stream(there.device)

@@ -21,12 +21,13 @@ from mercer._core.findings import warn
 from mercer._core.observer import SILENT
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import Engine, Facts, Mergeable
+from mercer.engine.passes import merged
 from mercer.engine.steps import SquareSections
 from mercer.engine.threads import on_threads
 from mercer.engine.tiles import places
 from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_times, halves_of, is_fused
-from mercer.engine.torch.place import LEAST, device_of, reason_of
+from mercer.engine.torch.place import LEAST, device_of
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.engine.torch.vectors import DeviceVectors, like
 
@@ -172,7 +173,7 @@ class SeveralEngine(Engine[SeveralRows]):
         """k(X, Z) @ V: each device has a share of X, and all of Z."""
         if self._is_alone(x) or self._is_alone(z, 1) or x.dtype != z.dtype:
             return self.first.times(kernel, x.alone, z.alone, v)
-        if x.alone.of_halves and z.alone.of_halves:
+        if x.alone.store.halves and z.alone.store.halves:
             product = self._fused(x, v, precise=False, z=z)
             if product is not None:
                 return product
@@ -191,7 +192,7 @@ class SeveralEngine(Engine[SeveralRows]):
         if not self._is_alone(x):
             product = self._fused(x, v, precise=not rough)
             if product is None:
-                product = self._tiles(x, v, rough=rough and not x.alone.of_halves)
+                product = self._tiles(x, v, rough=rough and not x.alone.store.halves)
             if np.isfinite(product).all():
                 return product
             x.give_up()
@@ -224,7 +225,7 @@ class SeveralEngine(Engine[SeveralRows]):
         def work(h: int) -> Any:
             return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **advice)
 
-        found: Any = reduce(lambda left, right: left.merged(right), self._dealt(work))
+        found: Any = reduce(merged, self._dealt(work))
         observer.step(n, n, "rows", None)
         return cast("S", found)
 
@@ -255,31 +256,29 @@ class SeveralEngine(Engine[SeveralRows]):
         stop = threading.Event()
         for part in parts:
             part.stop = stop
-        jobs: list[Callable[[], T]] = [
-            partial(self._driven, h, work, _stream(each.place))
-            for h, each in enumerate(self.engines)
-        ]
-        return [done.result() for done in on_threads(jobs, stop.set)]
 
-    @staticmethod
-    def _driven(h: int, work: Callable[[int], T], stream: Any) -> T:
-        with stream:
-            return work(h)
+        def driven(h: int, stream: Any) -> T:
+            with stream:
+                return work(h)
+
+        jobs = [partial(driven, h, _stream(each.place)) for h, each in enumerate(self.engines)]
+        return [done.result() for done in on_threads(jobs, stop.set)]
 
     def _tiles(self, x: SeveralRows, v: Array, *, rough: bool) -> Array:
         """The sum of the parts, whose tiles are of one width: that for which all devices have memory."""
-        right, tried = self._sent(v), [engine._tried for engine in self.engines]
-        depth, parts = x.alone.program.depth, x.parts
+        right, depth, parts = self._sent(v), x.alone.program.depth, x.parts
+
+        def work(h: int) -> Array | None:
+            tried = self.engines[h].tried
+            return tried(lambda: symmetric_times(x.settle(h), right[h], rough=rough))
+
         usual = x.alone.width or min(e.place.width(x.dtype, depth) for e in self.engines)
         width = min(each.narrowed or usual for each in parts)
         for each in parts:
             if each.narrowed != width:
                 each.narrowed, each.kept = width, None
         while True:
-            found = self._dealt(
-                lambda h: tried[h](lambda: symmetric_times(x.settle(h), right[h], rough=rough)),
-                parts,
-            )
+            found = self._dealt(work, parts)
             done = [moved(part, self.first.place) for part in found if part is not None]
             if len(done) == len(found):
                 return reduce(np.add, done)
@@ -294,28 +293,27 @@ class SeveralEngine(Engine[SeveralRows]):
         """A product of half floats, a share of its rows by each device; None where tiles have to do."""
         if x.alone.plain or not is_fused(x.alone, precise=precise):
             return None
-        right, tried = self._sent(v), [engine._tried for engine in self.engines]
-        parts = x.parts
+        right, parts = self._sent(v), x.parts
 
-        def work(h: int) -> Array | None:
+        def work(h: int) -> Array | str | None:
             others = None if z is None else z.alone.at(self.engines[h].place)
-            return tried[h](
-                lambda: share_times(parts[h], x.shares[h], right[h], precise=precise, z=others)
-            )
+            own = parts[h], x.shares[h], right[h]
+            return self.engines[h].halved(lambda: share_times(*own, precise=precise, z=others))
 
-        try:
-            found = self._dealt(work)
-            done = [moved(part, self.first.place) for part in found if part is not None]
-            if len(done) == len(found) and all(np.isfinite(part).all() for part in done):
-                return np.concatenate(done, axis=0)
-            short = len(done) < len(found)
-            why = "there is not enough memory" if short else "their values overflow"
-        except Exception as error:
-            why = f"{type(error).__name__}: {reason_of(error)}"
+        def joined() -> Array:
+            return np.concatenate([moved(part, self.first.place) for part in done], axis=0)
+
+        done: Any = self._dealt(work)
+        why = next((each for each in done if isinstance(each, str)), None)
+        found = why or self.first.halved(joined)
+        if not isinstance(found, str):
+            return found
         x.alone.plain = True
         for part in x.parts:
             part.halves = None
-        msg = f"{self.name} make no products of half floats here, but slower tiles instead: {why}."
+        msg = (
+            f"{self.name} make no products of half floats here, but slower tiles instead: {found}."
+        )
         warn(msg, EngineWarning)
         return None
 

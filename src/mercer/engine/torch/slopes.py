@@ -18,13 +18,12 @@ from mercer.engine.steps import FixedPoints
 from mercer.engine.torch.evaluate import FAR, pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
     from mercer._core.types import Array
     from mercer.engine.native.program import Leaf, Program, Step
     from mercer.engine.steps import Pulls
+    from mercer.engine.torch.engine import TorchEngine
     from mercer.engine.torch.rows import Side, TorchRows
 
 # A device starts some thirty operations, of 10 µs each, for what the host does with fewer pairs in that time.
@@ -149,11 +148,11 @@ class DevicePulls:
 _SENT: WeakKeyDictionary[Pulls, dict[Any, DevicePulls]] = WeakKeyDictionary()
 
 
-def pulls_of(step: Pulls, key: Any, load: Callable[[], TorchRows]) -> DevicePulls | None:
+def pulls_of(step: Pulls, engine: TorchEngine) -> DevicePulls | None:
     """The points of a step where they are from search to search; None where the host has to look."""
-    there = _SENT.setdefault(step, {})
+    there, key = _SENT.setdefault(step, {}), engine.place
     if key not in there:
-        points = load()
+        points = engine.load(step.points, step.kernel, FLOAT64)
         leaf = only_leaf(points.program)
         if leaf is None or points.on_host:
             return None

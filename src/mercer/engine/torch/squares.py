@@ -1,7 +1,8 @@
-"""Squares of sections k(x, Z) on the device, the work of a low-rank fit: m x m numbers come back, once.
+"""Low-rank fits on the device: squares of sections, and what columns of a factor explain of rows.
 
-Each block of rows is centred about its own mean, and its moments are merged there with those of the blocks
-before by the rule of Chan, Golub & LeVeque (1979), in float64, as `engine.moments` has it.
+Of squares m x m numbers come back, once. Each block of rows is centred about its own mean, and its moments
+are merged there with those of the blocks before by the rule of Chan, Golub & LeVeque (1979), in float64, as
+`engine.moments` has it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
-from mercer.engine.steps import Squared
+from mercer.engine.steps import Explained, Squared
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.passes import here, sent
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.engine.steps import SquareSections
+    from mercer.engine.steps import ExplainSections, SquareSections
     from mercer.engine.torch.place import Place
     from mercer.engine.torch.rows import TorchRows
 
@@ -34,12 +35,16 @@ def squared(
     points.settle()
     place, program, wide = points.place, points.program, step.squared_in == FLOAT64
     z, sums, trace = points.side(slice(0, points.n)), DeviceMoments(place, points.n), Trace(place)
-    for at, side in sent(points, x, height, observer):
-        weights = None if step.weights is None else step.weights[at]
-        sections = values(program, side, z)  # (b, m)
+    for at, _, side in points.sent_blocks(x, height, observer=observer):
+        sections, weights = values(program, side, z), step.weights_at(at)  # (b, m), (b,)
         sums.add(sections.double() if wide and place.has_double else sections, weights)
         trace.add(values(program, side), weights)
     return together(sums.moments(), trace.sum())
+
+
+def here(tensor: Tensor) -> Array:
+    """On the host, in float64."""
+    return tensor.cpu().numpy().astype(np.float64, copy=False)
 
 
 def together(moments: Moments | None, trace: float | None) -> Squared | None:
@@ -120,3 +125,42 @@ class DeviceMoments:
         if not np.isfinite(np.diagonal(scatter)).all():
             return None
         return Moments(self.weight, here(self._mean), scatter)
+
+
+# ── what columns k(X, Z) W of a factor explain of rows ──────────────────────
+# Sections, products and squares are in the precision of the rows, their sums in float64 where the device has
+# it; a number a row and column comes back.
+# Columns of W that are multiplied together: few waste little below the diagonal, more are multiplied faster.
+PANEL = 256
+
+
+def explained(
+    step: ExplainSections, x: Rows, points: TorchRows, height: int, observer: Observer
+) -> Explained | None:
+    """The step over all rows; None where values are out of range."""
+    points.settle()
+    place, z = points.place, points.side(slice(0, points.n))
+    fresh = place.tensor(step.fresh, points.dtype)  # (m, a)
+    # They stay there until the end: the next block is read while this one is computed.
+    rows_of = place.zeros((int(x.shape[0]),), place.sums)
+    energies = place.zeros((step.fresh.shape[1],), place.sums)
+    for at, _, side in points.sent_blocks(x, height, observer=observer):
+        sections = values(points.program, side, z)  # (b, m)
+        weights = None if step.weights is None else place.tensor(step.weights[at], points.dtype)
+        _add_squares(sections, fresh, weights, rows_of[at], energies)
+    found = Explained((here(rows_of),), here(energies))
+    return found if np.isfinite(found.rows[0]).all() else None
+
+
+def _add_squares(
+    sections: Tensor, fresh: Tensor, weights: Tensor | None, rows: Tensor, columns: Tensor
+) -> None:  # (b, m), (m, a), (b,), (b,), (a,)
+    """Σf² of each row, and Σw f² of each column, are added to what is there."""
+    m, a = fresh.shape
+    for j in row_slices(a, PANEL):
+        above = m - a + j.stop  # rows of these columns that are not zero
+        squares = (sections[:, :above] @ fresh[:above, j]).square_()  # (b, p)
+        rows += squares.sum(dim=1, dtype=rows.dtype)
+        if weights is not None:
+            squares.mul_(weights[:, None])
+        columns[j] += squares.sum(dim=0, dtype=columns.dtype)

@@ -22,16 +22,23 @@ import os
 import re
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from tempfile import mkstemp
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from mercer._core.atomic import written_whole
 from mercer.engine.halves import COLUMNS, PAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch import Tensor
+
+    from mercer.engine.torch.fused import Launch
 
 LONG_ROWS = 256  # numbers a row
 ASKED = "MERCER_TUNE"  # in the environment: "on"
@@ -289,11 +296,57 @@ def write(folder: Path | None, key: str, cut: Blocks) -> None:
     text = json.dumps({"format": FORMAT, "for": key, "blocks": sizes}, indent=1)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(name, path)  # a reader sees the old one or the new one
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with written_whole(path) as file:  # a reader sees the old one or the new one
+            file.write(text.encode())
+
+
+# ── a slice of a product, timed on the device ───────────────────────────────
+# Products by other blocks differ by the order of their sums, and by nothing else: of the largest, far less
+# than this, unless what was compiled is wrong.
+AGREES = {False: 2.0**-6, True: 2.0**-16}
+
+
+def compiled_for(there: Tensor) -> tuple[str, str]:
+    """The device of a tensor, and who compiles for it, in words."""
+    import torch
+
+    triton = getattr(import_module("triton"), "__version__", "of no version")
+    versions = f"torch {torch.__version__}, triton {triton}"
+    if there.device.type != "cuda":
+        return str(there.device), versions
+    major, minor = torch.cuda.get_device_capability(there.device)
+    return f"{torch.cuda.get_device_name(there.device)} ({major}.{minor})", versions
+
+
+def trials_of(launch: Launch) -> Callable[[Blocks], float | None]:
+    """Seconds that a slice of a product takes with some blocks; None where these are not to be trusted."""
+    x = launch.x.first(TRIAL_ROWS)
+    some = replace(launch, x=x, z=x if launch.z is launch.x else launch.z.first(TRIAL_ROWS))
+    first: list[Tensor] = []  # the product by the first blocks
+
+    def seconds_of(cut: Blocks) -> float | None:
+        found = some(cut)  # compiles
+        if not first:
+            first.append(found)
+        off, most = (found - first[0]).abs().max(), first[0].abs().max()
+        if not bool(off <= AGREES[launch.precise] * most):
+            return None
+        took = []
+        for _ in range(REPEATS):
+            _wait_for(found)
+            started = time.perf_counter()
+            again = some(cut)
+            _wait_for(again)
+            took.append(time.perf_counter() - started)
+            if not again.equal(found):  # the order of its sums is nobody's
+                return None
+        return median(took)
+
+    return seconds_of
+
+
+def _wait_for(there: Tensor) -> None:
+    import torch
+
+    if there.device.type == "cuda":
+        torch.cuda.synchronize(there.device)

@@ -363,3 +363,12 @@ def test_shares_of_landmarks_are_lower_bounds_and_those_of_random_features_estim
         # Of so few rows the error of the matrix is known, and no eigenvalue is off by more (Weyl).
         total = KernelPCA(4, kernel=kernel).fit(x).fit_.total
         assert np.all(np.abs(fit.eigenvalues / total - exact) <= fit.certificate.left_out / total)
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e-150, 1e150, 1e250])
+def test_the_unit_of_a_kernel_is_not_seen_in_its_residuals(scale, rng):
+    """c·k has c times the eigenvalues of k, to the same relative bounds: no square leaves the range."""
+    x = rng.standard_normal((60, 4))
+    own, other = (KernelPCA(3, kernel=kernel).fit(x) for kernel in (RBF(0.1), scale * RBF(0.1)))
+    assert np.allclose(other.eigenvalues_ / scale, own.eigenvalues_, rtol=1e-12)
+    assert np.all(other.residuals_ <= 10.0 * own.residuals_)

@@ -19,7 +19,8 @@ from mercer.engine.resolve import device_there, resolve_engine
 from mercer.engine.torch.engine import ChosenEngine
 from mercer.estimators import fit_request
 from mercer.kernels import RBF, Custom
-from mercer.planning.plan import CORE_FLOPS, START_SECONDS, may_pay, plan, work
+from mercer.planning.forecast import CORE_FLOPS, START_SECONDS, may_pay, work
+from mercer.planning.plan import plan
 from mercer.planning.problem import Problem
 
 X = np.random.default_rng(0).standard_normal((3100, 3))  # more rows than K is stored of

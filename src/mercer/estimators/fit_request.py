@@ -39,9 +39,9 @@ from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
 from mercer.model import Plan, Problem, Task, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
-from mercer.planning.forecast import forecast
+from mercer.planning.forecast import PAYING_SHARE, forecast, may_pay
 from mercer.planning.krylov import SHARE_COMPONENTS
-from mercer.planning.plan import PAYING_SHARE, may_pay, plan
+from mercer.planning.plan import plan
 from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
 from mercer.solvers import BlockKrylov

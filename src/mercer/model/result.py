@@ -213,10 +213,12 @@ class Fit(Printed):
     def _rank(self) -> MercerWarning:
         k = len(self.eigenvalues)
         msg = Message(
-            "{asked} components were asked for, but only {k} have a variance above rounding: {k} are kept. "
+            "{asked} components were asked for, but only {k} {have} a variance above rounding: {k} {are} kept. "
             "Ask for {n_components:{k}}, give more rows, or use a kernel with more dimensions.",
             asked=self.asked,
             k=k,
+            have="has" if k == 1 else "have",
+            are="is" if k == 1 else "are",
         )
         numbers = {"asked": self.asked, "kept": k}
         return RankWarning(msg, numbers=numbers, remedy=Remedy("n_components", k))

@@ -60,7 +60,8 @@ class MatrixRounding:
     def moved(self, top: float) -> float:
         """How far the matrix is from the true one, whose largest eigenvalue is about `top`."""
         alone = self.largest * np.sqrt(self.heaviest * self.weight)
-        shared = np.sqrt(self.largest * self.weight * max(top, 0.0))
+        # Two roots: the product of two large numbers is out of range before its root is.
+        shared = np.sqrt(self.largest * self.weight) * np.sqrt(max(top, 0.0))
         return float(2.0 * self.unit * (alone + shared))
 
     @property

@@ -35,7 +35,7 @@ from mercer.planning.problem import (
     Problem,
     lapack_share,
 )
-from mercer.planning.recipe import HOST, Given, Halved, Plan, Recipe, Tiles, Whole
+from mercer.planning.recipe import Given, Halved, Plan, Recipe, Tiles, Whole
 from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
 
 if TYPE_CHECKING:
@@ -351,14 +351,16 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     if problem.precomputed or problem.linear or chosen.route == "primal":
         return f"{more}, ask for fewer components, or fit on fewer rows."
     ways = [more]
-    if isinstance(chosen.solver, Lapack) and problem.n > LAPACK_ROWS:
-        most = problem.n // lapack_share(problem.n)
-        few = (problem.k or problem.n) <= most  # iterated for, unless LAPACK is asked for by name
-        fewer = problem if few else replace(problem, n_components=most)
-        auto = "use {solver:'auto'}, which does not form K for so few components"
-        if krylov_plan(fewer, BlockKrylov(), "").n_bytes <= problem.budget_bytes:
-            less = f"ask for at most {most} components, for which K is not formed"
-            ways.append(auto if few else less)
+    if problem.n > LAPACK_ROWS:
+        most = problem.n // lapack_share(
+            problem.n
+        )  # components that are iterated for, K not formed
+        asked = min(problem.k or problem.n, most)
+        few = next((k for k in (asked, 30, 10, 3) if k <= asked and _iterates(problem, k)), 0)
+        if few and few == problem.k:  # LAPACK was asked for by name
+            ways.append("use {solver:'auto'}, which does not form K for so few components")
+        elif few:
+            ways.append(f"ask for at most {few} components, for which K is not formed")
     from mercer.approximations import RPCholesky  # only an error needs it
 
     low_rank = RPCholesky(max(1, min(100, problem.n // 4)))
@@ -370,30 +372,6 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     return f"{', '.join(ways[:-1])}, or {ways[-1]}."
 
 
-# ── can a GPU pay that nobody asked for? Arithmetic alone: a short fit never waits for torch ──
-# A process pays it once: importing torch takes some 3 s, the context of a device 1 s, compiling a pass 10 s.
-START_SECONDS = 15.0
-# What a core does in a second, from one of a full machine in float64 to one alone in float32: 2 to 10 · 10¹⁰.
-CORE_FLOPS = 5e10
-FORMULA_FLOPS = 30.0  # of an entry, once its product of rows is there: an exponential, say
-# A device is taken where its forecast is this part of the processor's: it leaves out what the host does.
-PAYING_SHARE = 0.5
-
-
-def work(plan: Plan, n: int, d: int, k: int) -> float:
-    """Floating-point operations of an exact fit that iterates over tiles; 0 for any other.
-
-    A product uses every entry, and makes those of one side of the diagonal of which no tile is held.
-    """
-    if not isinstance(plan.solver, BlockKrylov | Lanczos) or not isinstance(plan.recipe, Tiles):
-        return 0.0
-    products, columns = plan.solver.products(k, n), plan.solver.width(k, n)
-    made = 1.0 + (products - 1.0) * (1.0 - plan.recipe.share)
-    return float(n) ** 2 * (made * (d + 0.5 * FORMULA_FLOPS) + products * 2.0 * columns)
-
-
-def may_pay(plan: Plan, n: int, d: int, k: int) -> bool:
-    """Whether the processor would take longer for this fit than a device takes to start."""
-    if plan.approximation is not None or plan.engine not in HOST:
-        return False
-    return work(plan, n, d, k) > START_SECONDS * CORE_FLOPS * plan.n_threads
+def _iterates(problem: Problem, k: int) -> bool:
+    fewer = krylov_plan(replace(problem, n_components=k), BlockKrylov(), "")
+    return fewer.n_bytes <= problem.budget_bytes

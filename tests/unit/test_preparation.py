@@ -380,7 +380,7 @@ def test_a_full_temporary_folder_is_said(monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n1\n")))
     Full.name = "t"
-    monkeypatch.setattr("mercer.data.spool.tempfile.NamedTemporaryFile", lambda **_: Full())
+    monkeypatch.setattr("mercer.data.files.tempfile.NamedTemporaryFile", lambda **_: Full())
     with pytest.raises(OSError, match=r"read from the pipe.*No space left.*TMPDIR"):
         open_table("-")
 

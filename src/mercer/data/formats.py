@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer._core.errors import DataError, UnknownParameterError, nearest, refuse_data
 from mercer.data.columns import listed
-from mercer.data.spool import spooled
+from mercer.data.files import spooled
 from mercer.data.table import Reading
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mercer._core.errors import DataError, many, nearest
+from mercer._core.errors import DataError, many, nearest, refuse_data
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Run, plain, refuse
 from mercer.data.table import Reading
@@ -174,8 +174,7 @@ def read_training(
 def require_two_rows(path: str, n: int) -> None:
     """Raise where there are too few rows to have a variance."""
     if n < 2:
-        msg = f"{path} must have at least 2 rows, since one row has no variance; got {n}."
-        raise DataError(msg)
+        refuse_data(f"{path} must have at least 2 rows, since one row has no variance; got {n}.")
 
 
 def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | None:
@@ -200,8 +199,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
         raise DataError(msg)
     alone = table.named_columns([column])
     if alone.columns[0].kind != "number":
-        msg = f"{table.source}: column {column!r} has words, and weights are numbers."
-        raise DataError(msg)
+        refuse_data(f"{table.source}: column {column!r} has words, and weights are numbers.")
     numbers = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
     weights: Array | None = check_weights(numbers, len(numbers))
     features = tuple(c.name for c in table.columns if c.name != column)

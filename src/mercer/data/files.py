@@ -53,11 +53,10 @@ def explained(
 def require_promise(promised: float, there: int, *, source: str) -> None:
     """Raise where rows of so many bytes are promised by a file that has far fewer."""
     if promised > HARMLESS_BYTES and promised > RATIO * there:
-        msg = (
+        refuse_data(
             f"{source} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it is not "
             "read. Store the rows that there are."
         )
-        raise DataError(msg)
 
 
 @dataclass(frozen=True)

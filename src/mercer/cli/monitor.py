@@ -9,7 +9,7 @@ import click
 
 from mercer._core.table import Table
 from mercer.app.files import check_output
-from mercer.app.monitor import MonitorRequest, monitored, table_text
+from mercer.app.monitor import MonitorRequest, table_text
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.live import METRICS, RULE, is_live, live, name_by_time
 from mercer.cli.options import option
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer.app.monitor import Seen
-
-__all__ = ["draw_charts", "monitor", "monitored", "name_by_time"]
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv

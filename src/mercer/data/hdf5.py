@@ -337,9 +337,8 @@ def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
         msg = f"the parts of its sparse matrix do not fit together, or to its {d} columns"
         raise ValueError(msg)
     out = np.zeros((n, d), values.dtype)
-    np.add.at(
-        out, (np.repeat(np.arange(n), np.diff(ends)), columns), values
-    )  # repeated ones add up
+    rows = np.repeat(np.arange(n), np.diff(ends))
+    np.add.at(out, (rows, columns), values)  # repeated ones add up
     return out
 
 

@@ -147,12 +147,11 @@ class NpzTable(ArrayTable):
                 yield whole[i]
             return
         with self._opened() as archive, archive.open(f"{self._name}.npy") as file:
-            file.seek(
-                head.offset + start * d * head.dtype.itemsize
-            )  # what is packed is read for it
+            row_bytes = d * head.dtype.itemsize
+            file.seek(head.offset + start * row_bytes)  # what is packed is read for it
             for i in row_slices(n, height, start):
                 rows = i.stop - i.start
-                data = _exactly(file, rows * d * head.dtype.itemsize)
+                data = _exactly(file, rows * row_bytes)
                 yield np.ndarray((rows, d), head.dtype, data)
             file.read(1)  # at its end the archive's checksum is compared
 

@@ -219,9 +219,8 @@ class Npy(TableWriter):
 
     def close(self) -> None:
         self.file.seek(self._start)
-        self._header(
-            self.file
-        )  # as long as before: NumPy leaves room for the digits of a growing axis
+        # As long as before: NumPy leaves room for the digits of a growing axis.
+        self._header(self.file)
         self.file.seek(0, io.SEEK_END)
 
 

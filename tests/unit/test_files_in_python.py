@@ -147,7 +147,8 @@ def test_a_model_of_the_command_line_takes_files(tmp_path):
     mixed = FRAME.assign(town=["Ulm", "Rome"] * (N // 2), name=[f"r{i}" for i in range(N)])
     mixed.to_csv(tmp_path / "t.csv", index=False)
     table = mercer.open_table(tmp_path / "t.csv", id="name")
-    sheet, preparation, _ = learned_rows(table, memory_bytes=10**8, one_hot=True)
+    sheet, _ = learned_rows(table, memory_bytes=10**8, one_hot=True)
+    preparation = sheet.preparation
     model = mercer.Prepared(preparation, mercer.PCA(2).fit(sheet.rows))
     for x in (str(tmp_path / "t.csv"), mercer.open_table(tmp_path / "t.csv", id="name")):
         np.testing.assert_allclose(model.transform(x), model.transform(mixed), atol=1e-12)

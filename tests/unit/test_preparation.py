@@ -330,15 +330,13 @@ def test_a_file_that_fits_in_memory_is_read_once(options, measured, tmp_path, rn
         return real(self, height, start)
 
     monkeypatch.setattr(CsvTable, "_chunks", chunks)
-    sheet, preparation, notes = learned_rows(
-        open_table(path, reading), memory_bytes=PLENTY, **options
-    )
+    sheet, notes = learned_rows(open_table(path, reading), memory_bytes=PLENTY, **options)
     assert len(passes) == 1
     apart, said = Preparation.learn(open_table(path, reading), **options)
     again = prepared_rows(open_table(path, reading), apart, memory_bytes=PLENTY)
     np.testing.assert_array_equal(sheet.rows, again.rows)
     assert (sheet.digest, notes) == (again.digest, said)
-    assert list(preparation.features) == list(apart.features)
+    assert list(sheet.preparation.features) == list(apart.features)
     big = learned_rows(open_table(path, reading), memory_bytes=10_000, **options)[0]
     np.testing.assert_array_equal(big.rows[:], again.rows)
 
@@ -380,7 +378,7 @@ def test_a_full_temporary_folder_is_said(monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n1\n")))
     Full.name = "t"
-    monkeypatch.setattr("mercer.data.spool.tempfile.NamedTemporaryFile", lambda **_: Full())
+    monkeypatch.setattr("mercer.data.files.tempfile.NamedTemporaryFile", lambda **_: Full())
     with pytest.raises(OSError, match=r"read from the pipe.*No space left.*TMPDIR"):
         open_table("-")
 

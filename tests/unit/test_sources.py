@@ -403,14 +403,14 @@ def test_any_chunks_and_any_slice(tall, height, start, span):
 # ── no more is read, and no more is held, than has to be ────────────────────
 def test_positions_read_only_their_row_groups(tmp_path, monkeypatch):
     source = as_source(parquet(tmp_path, arrow_table(X), rows=10))
-    read, real = [], arrow.ParquetFiles._batches
+    read, real = [], arrow.ParquetTable._batches
 
     def batches(*asked):
         row, found = real(*asked)
         read.append((row, asked[-1]))
         return row, found
 
-    monkeypatch.setattr(arrow.ParquetFiles, "_batches", batches)
+    monkeypatch.setattr(arrow.ParquetTable, "_batches", batches)
     take_rows(source, np.array([49, 42, 48, 43]))
     assert read == [(40, 42)]
 

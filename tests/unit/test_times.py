@@ -48,6 +48,6 @@ def test_a_format_decides_and_is_held_to(tmp_path):
     with pytest.raises(InputError, match="no column of times is named"):
         mercer.open_table(tmp_path / "t.csv", columns=["a"], time_format="%d/%m/%Y")
     (tmp_path / "t.csv").write_text("t,a\n01/02/2024,1\n13/02/2024,2\n")
-    sheet, _, _ = learned_rows(mercer.open_table(tmp_path / "t.csv", id="t"), memory_bytes=10**8)
+    sheet, _ = learned_rows(mercer.open_table(tmp_path / "t.csv", id="t"), memory_bytes=10**8)
     assert list(sheet.ids) == ["01/02/2024", "13/02/2024"]
     assert str(sheet.times[1].astype("M8[D]")) == "2024-02-13"

@@ -15,7 +15,7 @@ from mercer._core.errors import ParameterError, close_to, quoted_value
 from mercer._core.params import is_finite
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*([KMGT]I?)?B?\s*$", re.IGNORECASE)
 
 # Where a container says what it may take, and what it has taken.
@@ -93,7 +93,7 @@ def _bytes(memory: Any, free: int | None, where: str = "") -> int:
         match = _SIZE.match(memory)
         if match is not None:
             number, unit = match.groups()
-            size = int(float(number) * (_UNITS | _BINARY)[(unit or "").upper()])
+            size = int(float(number) * _UNITS[(unit or "").upper()])
     elif is_finite(memory):
         size = int(memory)
     if size <= 0:

@@ -23,11 +23,12 @@ class Observer(Protocol):
         Return True to request a stop. A solver that has a result returns it with `Status.STOPPED`; one
         that has none continues.
         """
-        ...
+        del done, expected, what, residual
+        return False
 
     def resume(self) -> State | None:
         """The state in which an earlier run was cut off; None to start from the beginning."""
-        ...
+        return None
 
     def keep(self, state: Callable[[], State]) -> None:
         """Offer the state after a step.
@@ -35,23 +36,11 @@ class Observer(Protocol):
         `state` is called where it is to be written down, and only before `keep` returns: its
         arrays may be views of those the work goes on to change.
         """
-        ...
+        del state
 
 
-class NullObserver:
-    """Follows nothing: what a fit has where no observer was given."""
-
-    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Never requests a stop."""
-        del done, expected, what, residual
-        return False
-
-    def resume(self) -> State | None:
-        """Nothing to resume."""
-        return None
-
-    def keep(self, state: Callable[[], State]) -> None:
-        """Nothing is kept."""
+class NullObserver(Observer):
+    """Follows nothing, requests no stop and keeps nothing: what a fit has where no observer was given."""
 
 
 SILENT = NullObserver()

@@ -46,7 +46,7 @@ class Message(str):
         told = {
             name: part if isinstance(part, Message) else str(part) for name, part in parts.items()
         }
-        message = super().__new__(cls, _filled(template, told, _in_python, lambda part: part))
+        message = super().__new__(cls, _filled(template, told, lambda _name, _value: None))
         message.template, message.parts = template, told
         return message
 
@@ -58,15 +58,7 @@ class Message(str):
 
         What `mention` does not know, and answers None for, stays in Python's words.
         """
-
-        def asked(name: str, value: str | None, bare: bool) -> str:
-            told = mention(name, value)
-            return _in_python(name, value, bare) if told is None else told
-
-        def nested(part: str) -> str:
-            return part.written(mention) if isinstance(part, Message) else part
-
-        return _filled(self.template, self.parts, asked, nested)
+        return _filled(self.template, self.parts, mention)
 
 
 def written(text: str, mention: Mention) -> str:
@@ -82,26 +74,21 @@ def written(text: str, mention: Mention) -> str:
     return QUOTED.sub(lambda found: mention(found[1], found[2]) or found[0], text)
 
 
-def _filled(
-    template: str,
-    parts: dict[str, str],
-    mention: Callable[[str, str | None, bool], str],
-    nested: Callable[[str], str],
-) -> str:
+def _filled(template: str, parts: dict[str, str], mention: Mention) -> str:
+    """The text of a template; what `mention` does not know is written as in Python."""
     found = []
     for literal, field, spec, conversion in Formatter().parse(template):
         found.append(literal)
         if field is None:
             continue
         if field in parts:
-            found.append(nested(parts[field]))
-        else:
-            value = spec.format(**parts) if spec else None
-            found.append(mention(field, value, conversion == "s"))
+            part = parts[field]
+            found.append(part.written(mention) if isinstance(part, Message) else part)
+            continue
+        value = spec.format(**parts) if spec else None
+        told = mention(field, value)
+        if told is None:
+            bare = field if conversion == "s" else f"`{field}`"
+            told = bare if value is None else f"{field}={value}"
+        found.append(told)
     return "".join(found)
-
-
-def _in_python(name: str, value: str | None, bare: bool) -> str:
-    if value is not None:
-        return f"{name}={value}"
-    return name if bare else f"`{name}`"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 COPIES = 3
 # A matrix, its copy in float64, its symmetric part, what LAPACK works on, and the order of its entries.
 MATRICES = 8
+VERDICT = ("valid", "how", "reason", "smallest_eigenvalue", "n_points", "n_data_sets")
+WITNESS = ("kind", "points", "vector", "value", "matrix")
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,7 @@ class Points:
     scaled: bool
 
     @classmethod
-    def of(
-        cls, verdict: Verdict, rows: Array, positions: Indices, sheet: Sheet, *, scaled: bool
-    ) -> Points | None:
+    def of(cls, verdict: Verdict, rows: Array, positions: Indices, sheet: Sheet) -> Points | None:
         """Where the points of the witness stand; None without one."""
         if verdict.witness is None:
             return None
@@ -53,6 +53,7 @@ class Points:
             for point in verdict.witness.points
         ]
         ids = None if sheet.ids is None else [sheet.ids[i] for i in where]
+        scaled = sheet.preparation.center is not None
         return cls(where, ids, [str(name) for name in sheet.names], scaled)
 
     def place(self, i: int) -> str:
@@ -112,12 +113,11 @@ class CheckRequest(OfTraining, Request[Checked]):
             return check_kernel(*judged, random_state=self.seed)
 
     def _on_rows(self, run: Run, kernel: Kernel) -> Checked:
-        sheet, preparation = learn_rows(run, open_data(run, self.data), **self.preparing)
+        sheet = learn_rows(run, open_data(run, self.data), **self.preparing)
         n, d = sheet.rows.shape
         rows, positions = _some(run, sheet, self.seed)
         verdict = self._verdict(run, kernel, rows)
-        scaled = preparation.center is not None
-        points = Points.of(verdict, rows, positions, sheet, scaled=scaled)
+        points = Points.of(verdict, rows, positions, sheet)
         return Checked(verdict, {**facts(kernel, verdict, points), "n": n, "d": d}, points)
 
     def _matrix(self, run: Run) -> Checked:
@@ -150,16 +150,12 @@ def matrix_facts(K: Array, verdict: Verdict) -> dict[str, Any]:
 
 
 def _facts(verdict: Verdict) -> dict[str, Any]:
-    def told(value: Any, *names: str) -> dict[str, Any]:
-        return {name: getattr(value, name) for name in names}
-
-    found = told(
-        verdict, "valid", "how", "reason", "smallest_eigenvalue", "n_points", "n_data_sets"
-    )
-    found |= {"how": verdict.how.value, "witness": None}
-    if verdict.witness is not None:
-        found["witness"] = told(verdict.witness, "kind", "points", "vector", "value", "matrix")
-    return found
+    witness = verdict.witness
+    return {
+        **{name: getattr(verdict, name) for name in VERDICT},
+        "how": verdict.how.value,
+        "witness": witness and {name: getattr(witness, name) for name in WITNESS},
+    }
 
 
 def asymmetry(K: Array) -> float:

@@ -26,10 +26,8 @@ SENSORS = ("flow", "temperature", "pressure", "level", "power")
 BEGUN = np.datetime64("2026-01-05T06:00")
 MINUTES = 300  # rows of each process file
 FAULT_AT = 200  # the minute from which the flow sensor of the second file reads too high
-MORE, WARM_AT = (
-    60,
-    320,
-)  # minutes after its repair; the minute from which the cooling water gets warm
+MORE = 60  # minutes after its repair
+WARM_AT = 320  # the minute from which the cooling water gets warm
 
 
 def circles() -> tuple[Array, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer._core.errors import many
 from mercer.app.outcome import Run, refuse
+from mercer.app.rows import match_table
 from mercer.app.transform import OfRowsOut, Sent, send
 from mercer.engine.moments import ColumnMoments
 from mercer.estimators.input import as_generator
@@ -20,7 +20,6 @@ from mercer.preimage import PREIMAGES
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.app.rows import Opened
-    from mercer.preprocessing.preparation import Preparation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +30,15 @@ class ReconstructRequest(OfRowsOut):
         """By the pre-images that the model was fitted with, or by some learned from its points."""
         opened = self.opened()
         _require_preimage(run, opened)
-        loss = Loss()
+        loss, table = Loss(), match_table(run, self.data, opened)
 
-        def through(preparation: Preparation, rows: Array) -> Array:
+        def through(rows: Array) -> Array:
             back: Array = opened.model.inverse_transform(opened.model.transform(rows))
             loss.add(rows, back)
-            return preparation.unscaled(back)
+            return table.preparation.unscaled(back)
 
-        columns = attrgetter("features")  # of the preparation
-        sent = send(run, self, opened, columns, through)
+        columns = table.preparation.features
+        sent = send(run, table, self.output, columns, through, dtype=opened.dtype)
         errors = {"mean_squared_error": loss.error, "error_of_mean": loss.of_mean}
         run.say(str(loss), "loss", **errors)
         return replace(sent, facts={**sent.facts, **errors})

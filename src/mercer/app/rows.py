@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mercer._core.errors import DataError, many, nearest
+from mercer._core.errors import DataError, many, nearest, refuse_data
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Run, plain, refuse
 from mercer.data.table import Reading
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.data.table import Table
-    from mercer.preprocessing.align import Sheet
+    from mercer.preprocessing.align import MatchedTable, Sheet
     from mercer.preprocessing.preparation import Preparation
 
 HEIGHT = 2**16  # weights at a time
@@ -137,16 +137,14 @@ def open_data(run: Run, path: str) -> Table:
         return open_table(path, run.reading)
 
 
-def learn_rows(
-    run: Run, table: Table, notes: Sequence[str] = (), **preparing: Any
-) -> tuple[Sheet, Preparation]:
+def learn_rows(run: Run, table: Table, notes: Sequence[str] = (), **preparing: Any) -> Sheet:
     """The rows of a file, prepared by what is learned from them; notes say what was done to them."""
     from mercer.preprocessing.align import learned_rows
 
     with run.timed("read"):
-        sheet, preparation, learned = learned_rows(table, memory_bytes=run.budget, **preparing)
+        sheet, learned = learned_rows(table, memory_bytes=run.budget, **preparing)
     _say_read(run, table, sheet, (*learned, *notes, *sheet.notes))
-    return sheet, preparation
+    return sheet
 
 
 def read_training(
@@ -168,7 +166,7 @@ def read_training(
     elif scaled_later:
         how["scale"] = "none"
         notes.append("the model standardises every column itself")
-    sheet, _ = learn_rows(run, table or open_data(run, path), notes, weights=weights, **how)
+    sheet = learn_rows(run, table or open_data(run, path), notes, weights=weights, **how)
     require_two_rows(path, int(sheet.rows.shape[0]))
     return sheet
 
@@ -176,8 +174,7 @@ def read_training(
 def require_two_rows(path: str, n: int) -> None:
     """Raise where there are too few rows to have a variance."""
     if n < 2:
-        msg = f"{path} must have at least 2 rows, since one row has no variance; got {n}."
-        raise DataError(msg)
+        refuse_data(f"{path} must have at least 2 rows, since one row has no variance; got {n}.")
 
 
 def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | None:
@@ -202,8 +199,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
         raise DataError(msg)
     alone = table.named_columns([column])
     if alone.columns[0].kind != "number":
-        msg = f"{table.source}: column {column!r} has words, and weights are numbers."
-        raise DataError(msg)
+        refuse_data(f"{table.source}: column {column!r} has words, and weights are numbers.")
     numbers = np.concatenate([chunk.numbers[:, 0] for chunk in alone.chunks(HEIGHT)])
     weights: Array | None = check_weights(numbers, len(numbers))
     features = tuple(c.name for c in table.columns if c.name != column)
@@ -220,10 +216,8 @@ def _say_read(run: Run, table: Table, sheet: Sheet, notes: Sequence[str]) -> Non
 
 
 # ── rows for a model ────────────────────────────────────────────────────────
-def match_table(
-    run: Run, path: str, opened: Opened, *, gaps: bool = False
-) -> tuple[Table, Preparation]:
-    """A file of new rows opened for a model, and how its rows become the model's.
+def match_table(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> MatchedTable:
+    """A file of new rows opened for a model; its `preparation` makes the model's rows of them.
 
     Columns are found by name. The columns that name and label the rows are those of the training file,
     where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
@@ -239,7 +233,7 @@ def match_table(
     found = matched(table, preparation, gaps=gaps)
     for note in found.fresh_notes():
         run.note(note)
-    return found, preparation
+    return found
 
 
 def read_sheet(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
@@ -247,7 +241,7 @@ def read_sheet(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> Sh
     from mercer.preprocessing.align import prepared_rows
 
     with run.timed("read"):
-        table, preparation = match_table(run, path, opened, gaps=gaps)
-        sheet = prepared_rows(table, preparation, memory_bytes=run.budget)
+        table = match_table(run, path, opened, gaps=gaps)
+        sheet = prepared_rows(table, table.preparation, memory_bytes=run.budget)
     _say_read(run, table, sheet, sheet.notes)
     return sheet

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mercer._core.types import Array
-    from mercer.preprocessing.preparation import Preparation
+    from mercer.preprocessing.align import MatchedTable
 
 CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be faster
 SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way
@@ -77,32 +77,33 @@ class TransformRequest(OfRowsOut):
                 data=self.data,
             )
         names = component_names(len(opened.model.get_feature_names_out()))
-        through = opened.model.transform
-        return send(run, self, opened, lambda _: names, lambda _, rows: through(rows))
+        table = match_table(run, self.data, opened)
+        return send(run, table, self.output, names, opened.model.transform, dtype=opened.dtype)
 
 
 def send(
     run: Run,
-    request: OfRowsOut,
-    opened: Opened,
-    names: Callable[[Preparation], Sequence[str]],
-    through: Callable[[Preparation, Array], Array],
+    table: MatchedTable,
+    output: str | None,
+    names: Sequence[str],
+    through: Callable[[Array], Array],
+    *,
+    dtype: Any,
 ) -> Sent:
-    """Write ``through(preparation, rows)`` of every chunk of prepared rows; ids and labels come along."""
-    output = request.output
+    """Write ``through(rows)`` of every chunk of prepared rows; ids and labels come along."""
     path = None if output in (None, "-") else Path(output)
-    table, preparation = match_table(run, request.data, opened)
-    written, n = list(names(preparation)), 0
-    width = 8 * (len(table.columns) + len(preparation.features) + len(written))
+    prepare, written, n = table.preparation, list(names), 0
+    width = 8 * (len(table.columns) + len(prepare.features) + len(written))
     height = max(1, min(CHUNK_BYTES, run.budget // SHARE) // width)
     replaced = path is not None and path.exists()
-    beside: dict[str, Any] = {"id_name": table.id_name, "label_name": table.label_name}
-    beside["dtype"] = opened.dtype
-    file: Any = nullcontext() if output is None else open_writer(output, written, **beside)
+    beside = {"id_name": table.id_name, "label_name": table.label_name}
+    file: Any = nullcontext()
+    if output is not None:
+        file = open_writer(output, written, **beside, dtype=dtype)
     held: list[tuple[Array, Any, Any]] = []
     with run.timed("rows"), file as writer:
         for chunk in table.chunks(height):
-            rows = (through(preparation, preparation(chunk)), chunk.ids, chunk.labels)
+            rows = (through(prepare(chunk)), chunk.ids, chunk.labels)
             if writer is None:
                 held.append(rows)
             else:

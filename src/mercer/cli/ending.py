@@ -82,7 +82,7 @@ def ended(
     if isinstance(error, ClosedPipe) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
         close_stdout()
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
-    kind, code = _kind(error)
+    kind, code = next(ends for known, ends in KINDS.items() if isinstance(error, known))
     message = error.args[0] if error.args else ""
     if not isinstance(message, Message):
         message = _sentence(error, kind)
@@ -110,10 +110,6 @@ def _sentence(error: Exception, kind: str) -> str:
         detail = f" ({error})" if str(error) else ""
         return f"There is not enough memory{detail}. Give --memory, or an --approximation to `fit`."
     return str(error)
-
-
-def _kind(error: Exception) -> tuple[str, int]:
-    return next(ends for kind, ends in KINDS.items() if isinstance(error, kind))
 
 
 # The first that fits. An OSError without a file name says of an option that it can't be written.

@@ -8,6 +8,7 @@ import webbrowser
 import click
 
 from mercer.cli.ending import refuse
+from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
 EXAMPLE = """\
@@ -19,18 +20,18 @@ LOCAL = {"127.0.0.1", "localhost", "::1"}
 @verb("reading", example=EXAMPLE)
 @click.argument("data", required=False)
 @click.argument("rows", required=False)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 is any free one.")
-@click.option("--browser/--no-browser", default=True, help="Whether to open the page.")
-@click.option(
+@option("--port", "0 is any free one.", click.IntRange(0, 65535), default=0)
+@option("--browser/--no-browser", "Whether to open the page.", default=True)
+@option(
     "--host",
+    "Address to listen at; others than this machine's own need --allow-remote.",
     default="127.0.0.1",
     metavar="ADDRESS",
-    help="Address to listen at; others than this machine's own need --allow-remote.",
 )
-@click.option(
+@option(
     "--allow-remote",
-    is_flag=True,
-    help="Let other machines in that know the whole address, token included. It is not encrypted.",
+    "Let other machines in that know the whole address, token included. It is not encrypted.",
+    bool,
 )
 def explore(
     call: Call,

@@ -104,11 +104,8 @@ DETECTOR = (
         LAGS,
         metavar="NUMBER|auto",
     ),
-    click.option(
-        "--differences",
-        is_flag=True,
-        default=None,
-        help="Write earlier rows as differences from row to row.",
+    option(
+        "--differences", "Write earlier rows as differences from row to row.", bool, default=None
     ),
     option(
         "--smoothing",

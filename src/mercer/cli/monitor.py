@@ -9,9 +9,10 @@ import click
 
 from mercer._core.table import Table
 from mercer.app.files import check_output
-from mercer.app.monitor import MonitorRequest, monitored, table_text
+from mercer.app.monitor import MonitorRequest, table_text
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.live import METRICS, RULE, is_live, live, name_by_time
+from mercer.cli.options import option
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.views.process import axis_times
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mercer.app.monitor import Seen
-
-__all__ = ["draw_charts", "monitor", "monitored", "name_by_time"]
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
@@ -33,42 +32,30 @@ mercer monitor detector.mercer faulty.csv --state state.json --events events.jso
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("detector", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True), nargs=-1, required=True)
-@click.option(
-    "--time", metavar="COLUMN", help="Column that says when each row was taken; --id otherwise."
-)
-@click.option(
-    "-o", "--output", metavar="FILE", help="CSV or TSV file for the table; stdout otherwise."
-)
-@click.option(
-    "--chart", type=PicturePath(), help="Draw T² and Q over time: a .png, .svg or .pdf file."
-)
-@click.option(
+@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
+@option("-o --output", "CSV or TSV file for the table; stdout otherwise.", metavar="FILE")
+@option("--chart", "Draw T² and Q over time: a .png, .svg or .pdf file.", PicturePath())
+@option(
     "--top",
-    type=click.IntRange(0),
+    "Variables to name for an alarm; 0 names none, and is quicker.",
+    click.IntRange(0),
     default=3,
-    help="Variables to name for an alarm; 0 names none, and is quicker.",
 )
-@click.option(
-    "--follow", is_flag=True, help="Wait for rows that are written later; files may be replaced."
-)
-@click.option("--state", metavar="FILE", help="Go on from this file, and keep it up to date.")
-@click.option(
-    "--events", metavar="FILE", help="File for a JSON line when an event is raised, or over."
-)
-@click.option(
+@option("--follow", "Wait for rows that are written later; files may be replaced.", bool)
+@option("--state", "Go on from this file, and keep it up to date.", metavar="FILE")
+@option("--events", "File for a JSON line when an event is raised, or over.", metavar="FILE")
+@option(
     "--metrics",
-    type=METRICS,
+    "Metrics for Prometheus: a file, or a port of this machine.",
+    METRICS,
     metavar="FILE|:PORT",
-    help="Metrics for Prometheus: a file, or a port of this machine.",
 )
-@click.option(
-    "--marks", is_flag=True, help="Columns for the event of a row, and what is wrong with it."
-)
-@click.option(
+@option("--marks", "Columns for the event of a row, and what is wrong with it.", bool)
+@option(
     "--rule",
-    type=RULE,
+    "When alarms are an event: n/m rows, then delay=, clear=, deadband=, shelve=, with commas.",
+    RULE,
     default="3/5",
-    help="When alarms are an event: n/m rows, then delay=, clear=, deadband=, shelve=, with commas.",
 )
 def monitor(
     call: Call,

@@ -134,7 +134,7 @@ def plot(
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
-    from mercer.cli.monitor import name_by_time
+    from mercer.cli.live import name_by_time
     from mercer.cli.plot_kinds import DRAW, Asked
 
     found = open_model(model)

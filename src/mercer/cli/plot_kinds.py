@@ -12,9 +12,10 @@ import numpy as np
 
 from mercer import PCA, plots
 from mercer._core.errors import nearest
+from mercer.app.monitor import monitored
 from mercer.app.rows import Opened, read_sheet
 from mercer.cli.ending import refuse
-from mercer.cli.monitor import draw_charts, monitored
+from mercer.cli.monitor import draw_charts
 from mercer.cli.plot_file import new_figure, verbatim
 from mercer.data.frames import need
 
@@ -60,13 +61,8 @@ class Asked:
         return label_values(self.sheet.labels)
 
     @property
-    def features(self) -> list[str]:
-        """Names of the d columns that the model sees."""
-        return list(self.sheet.names)
-
-    @property
     def shown(self) -> list[str]:
-        """The same, as a picture shows them."""
+        """Names of the d columns that the model sees, as a picture shows them."""
         return [verbatim(name) for name in self.sheet.names]
 
     def unscaled(self, rows: Array) -> Array:
@@ -267,7 +263,7 @@ def _image_shape(asked: Asked, *, needed: bool = True) -> Any:
 # ── what was chosen ─────────────────────────────────────────────────────────
 def _pair(asked: Asked) -> tuple[int, int] | None:
     """Places of the two variables; None where there are no others."""
-    names, wanted = asked.features, asked.variables
+    names, wanted = list(asked.sheet.names), asked.variables
     if wanted is None:
         if len(names) == 2:
             return None

@@ -53,7 +53,7 @@ def report(
     than 20 000 rows are counted in cells, which the page says.
     """
     import mercer.report as page
-    from mercer.cli.monitor import name_by_time
+    from mercer.cli.live import name_by_time
     from mercer.report.build import ENDINGS
 
     if output == "-" and call.as_json:
@@ -75,7 +75,7 @@ def report(
         "source": data,
         "model_file": model,
         "missing": sheet.filled,
-        "notes": call.notes,
+        "notes": call.messages("note"),
         "title": title,
         "date": date,
     }

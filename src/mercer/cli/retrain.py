@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mercer.app.retrain import RetrainRequest
+from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
 EXAMPLE = """\
@@ -17,29 +18,22 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("model", metavar="DETECTOR")
 @click.argument("data")
-@click.option("-o", "--output", metavar="FILE", required=True, help="File of the new detector.")
-@click.option(
-    "--event", metavar="NAME", help="The rows are a fault, which will be known by this name."
-)
-@click.option(
-    "--recent",
-    type=click.IntRange(2),
-    default=2000,
-    help="Rows that count; older ones are forgotten.",
-)
-@click.option(
+@option("-o --output", "File of the new detector.", metavar="FILE", required=True)
+@option("--event", "The rows are a fault, which will be known by this name.", metavar="NAME")
+@option("--recent", "Rows that count; older ones are forgotten.", click.IntRange(2), default=2000)
+@option(
     "--guard",
-    type=click.FloatRange(1, min_open=True),
+    "Times the limit beyond which a row is a fault, and not learned.",
+    click.FloatRange(1, min_open=True),
     metavar="NUMBER",
     default=3.0,
-    help="Times the limit beyond which a row is a fault, and not learned.",
 )
-@click.option(
+@option(
     "--keep-faults",
-    is_flag=True,
-    help="Learn rows in events of the old detector too; they are left out otherwise.",
+    "Learn rows in events of the old detector too; they are left out otherwise.",
+    bool,
 )
-@click.option("--why", metavar="TEXT", default="", help="A remark for the lineage of the model.")
+@option("--why", "A remark for the lineage of the model.", metavar="TEXT", default="")
 def retrain(call: Call, **_options: object) -> None:
     """Teach a detector later rows, or a fault by its name.
 

@@ -77,11 +77,6 @@ class Call(Run):
         args = (click.get_current_context().find_root().obj or {}).get("args")
         return shlex.join(["mercer", *args]) if args else ""
 
-    @property
-    def notes(self) -> list[str]:
-        """What was done to the data."""
-        return self.messages("note")
-
     def request(self, kind: type[R], **given: Any) -> R:
         """A request of the options that it has fields for, and of what is given."""
         wanted = {each.name for each in fields(kind)}  # type: ignore[arg-type]  # they are dataclasses

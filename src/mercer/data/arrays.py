@@ -86,5 +86,4 @@ def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) ->
 def require_entries(shape: Sequence[int], n: int, *, what: str) -> None:
     """Raise unless there is one entry for each row."""
     if tuple(shape) != (n,):
-        msg = f"{what} must have one entry for each of the {n} rows; got the shape {shape}."
-        raise DataError(msg)
+        refuse_data(f"{what} must have one entry for each of the {n} rows; got the shape {shape}.")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from abc import abstractmethod
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import DataError, many, quoted, refuse_data
+from mercer._core.errors import many, quoted, refuse_data
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
 from mercer.data.frames import (
@@ -31,63 +31,33 @@ if TYPE_CHECKING:
 TABLE_ROWS = 65536  # of an Arrow table, made into rows at a time
 
 
-# ── files ───────────────────────────────────────────────────────────────────
-class ArrowFiles(ABC):
-    """Files that Arrow reads, each open only while it is read: their schemas, and their rows as tables."""
+# ── tables ──────────────────────────────────────────────────────────────────
+class ArrowTable(Table):
+    """What Arrow reads: columns by name, in one file or in several, each open only while it is read.
+
+    Texts are words; a null is a missing value.
+    """
 
     form: str
-    n_rows: int | None = None  # where the files say so
 
-    def __init__(self, files: Sequence[Any], *, name: str) -> None:
-        self.name, self._files = name, list(files)
+    def __init__(self, files: Sequence[Any], reading: Reading, source: str) -> None:
+        self.source, self._files = source, list(files)
         paths = [file for file in self._files if isinstance(file, Path)]
         self.stamp = Stamp.of(*paths) if paths else None
-        self.schemas: list[Any] = []
-        for f in range(len(self)):
-            with self.opened(f) as file:
-                schema = self._schema(file)
-                _ = schema.names  # which have to be UTF-8, and are not looked at before
-                self.schemas.append(schema)
+        self._schemas = [self._schema_of(f) for f in range(len(self._files))]
+        if self.n_rows == 0:
+            refuse_data(f"{source} has columns and no rows.", NO_ROWS)
+        roles, notes = _without_index(self._schemas[0], reading)
+        super().__init__(source, self._schemas[0].names, reading, roles=roles, notes=notes)
+        kinds = [kind for f in range(len(self._files)) for kind in self._kinds(f)]
+        numeric = [kind for kind in kinds if is_numeric(kind)]
+        if reading.dtype is None and numeric:
+            self.dtype = arrow_dtype(numeric)
 
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def called(self, f: int) -> str:
-        """The name of file f."""
-        return self.name if len(self) == 1 else f"{self.form} file {self._files[f].name!r}"
-
-    @contextmanager
-    def opened(self, f: int) -> Iterator[Any]:
-        """File f; what Arrow has to say against it becomes one sentence."""
-        broken = (OSError, UnicodeDecodeError, need("pyarrow", extra="parquet").ArrowException)
-        remedy = "Look at how it was written, or write it again."
-        with (
-            explained(self.called(f), broken, remedy=remedy, stamp=self.stamp),
-            self._reader(f) as file,
-        ):
-            yield file
-
-    def tables(self, names: Sequence[str], height: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Tables of these columns and of about `height` rows, each with the number of its first row.
-
-        They begin at `start` or before it.
-        """
-        pyarrow, row = need("pyarrow", extra="parquet"), 0
-        for f in range(len(self)):
-            with self.opened(f) as file:
-                row, batches = self._batches(file, list(names), height, row, start)
-                for batch in batches:
-                    table = pyarrow.Table.from_batches([batch]).select(names)
-                    yield row, validated(table, what=self.called(f))
-                    row += len(batch)
-
+    # ── files ───────────────────────────────────────────────────────────────
     @abstractmethod
     def _reader(self, f: int) -> Any:
         """File f, open, as a context."""
-
-    def _schema(self, file: Any) -> Any:
-        """The schema of an open file."""
-        return file.schema
 
     @abstractmethod
     def _batches(
@@ -98,34 +68,132 @@ class ArrowFiles(ABC):
         `row` is the first of the file; what is before `start` may be passed over.
         """
 
-    def resident_bytes(self) -> int:
-        """What is held while rows are read."""
-        return 0
+    def _schema(self, file: Any) -> Any:
+        """The schema of an open file."""
+        return file.schema
+
+    def _schema_of(self, f: int) -> Any:
+        with self._opened(f) as file:
+            schema = self._schema(file)
+            _ = schema.names  # which have to be UTF-8, and are not looked at before
+            return schema
+
+    def _called(self, f: int) -> str:
+        """The name of file f."""
+        one = len(self._files) == 1
+        return self.source if one else f"{self.form} file {self._files[f].name!r}"
+
+    @contextmanager
+    def _opened(self, f: int) -> Iterator[Any]:
+        """File f; what Arrow has to say against it becomes one sentence."""
+        broken = (OSError, UnicodeDecodeError, need("pyarrow", extra="parquet").ArrowException)
+        remedy = "Look at how it was written, or write it again."
+        explain = explained(self._called(f), broken, remedy=remedy, stamp=self.stamp)
+        with explain, self._reader(f) as file:
+            yield file
+
+    # ── columns ─────────────────────────────────────────────────────────────
+    def _kinds(self, f: int) -> list[Any]:
+        """The types of the features in file f, which has what the first file has, in whatever order."""
+        schema, first = self._schemas[f], self._schemas[0]
+        used = [column.name for column in self.columns] + [self.id_name, self.label_name]
+        names = set(filter(None, used)) if self.reading.columns is not None else set(first.names)
+        there = set(schema.names)
+        lacks = sorted(names - there) or (self.reading.columns is None and sorted(there - names))
+        unlike = lacks or [
+            name
+            for name in names
+            if is_numeric(schema.field(name).type) != is_numeric(first.field(name).type)
+        ]
+        if unlike:
+            refuse_data(
+                f"{self._called(f)} and {self._called(0)} have other columns, or other types of "
+                f"them: {listed(unlike)}.",
+                "Name those that they share with `columns`.",
+                parameter="columns",
+            )
+        return [schema.field(column.name).type for column in self.columns]
+
+    def _column(self, j: int) -> Column:
+        kind = self._schemas[0].field(j).type
+        if is_numeric(kind):
+            return Column(self.names[j])
+        return Column(self.names[j], "category", f"its type is {kind}")
+
+    # ── rows ────────────────────────────────────────────────────────────────
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        columns = self.columns
+        numbers = [c.name for c in columns if c.kind == "number"]
+        for name in numbers:
+            kind = self._schemas[0].field(name).type
+            if not is_numeric(kind):
+                refuse_data(
+                    f"{self.source}: column {quoted(name)} is of type {kind}; the model needs numbers."
+                )
+        used = [c.name for c in columns] + [n for n in (self.id_name, self.label_name) if n]
+        used = list(dict.fromkeys(used))
+        for first, table in self._tables(used, min(height, TABLE_ROWS), start):
+            for at in range(0, table.num_rows, height):
+                yield self._chunk(table.slice(at, height), columns, numbers, first + at)
+
+    def _tables(self, names: list[str], height: int, start: int) -> Iterator[tuple[int, Any]]:
+        """Tables of these columns and of about `height` rows, each with the number of its first row.
+
+        They begin at `start` or before it.
+        """
+        pyarrow, row = need("pyarrow", extra="parquet"), 0
+        for f in range(len(self._files)):
+            with self._opened(f) as file:
+                row, batches = self._batches(file, names, height, row, start)
+                for batch in batches:
+                    table = pyarrow.Table.from_batches([batch]).select(names)
+                    yield row, validated(table, what=self._called(f))
+                    row += len(batch)
+
+    def _chunk(
+        self, table: Any, columns: tuple[Column, ...], names: list[str], start: int
+    ) -> Chunk:
+        numbers = table.select(names)
+        self._warn_rounded(numbers, names, range(start, start + len(table)))
+        stored = arrow_rows(numbers, arrow_dtype(numbers.schema.types))
+        words = {c.name: texts(table[c.name]) for c in columns if c.kind == "category"}
+        ids, labels = (
+            None if name is None else objects(table[name].to_pylist())
+            for name in (self.id_name, self.label_name)
+        )
+        return Chunk(start, self._cast(stored, names, start), words, ids, labels)
 
 
-class ParquetFiles(ArrowFiles):
-    """Parquet files, by row groups; only the columns that are used are unpacked."""
+class ParquetTable(ArrowTable):
+    """A Parquet file, or all those of a folder in the order of their names, by row groups.
+
+    Only the columns that are used are unpacked.
+    """
 
     form = "Parquet"
 
-    def __init__(self, files: Sequence[Any], *, name: str) -> None:  # paths, or an open ParquetFile
+    def __init__(self, path: Any, reading: Reading, source: str) -> None:  # or an open ParquetFile
+        files = [path]
+        if isinstance(path, Path) and path.is_dir():
+            files = _parquet_files(path, source)
+            source = f"{source} of {many(len(files), 'Parquet file')}"
         # Of each file; without it, the whole footer would be read again with each row group.
-        self.metadata: list[Any] = []
-        super().__init__(files, name=name)
-        self.n_rows = sum(one.num_rows for one in self.metadata)
+        self._metadata: list[Any] = []
+        super().__init__(files, reading, source)
 
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
         if not isinstance(self._files[f], Path):
             yield self._files[f]
             return
-        known = self.metadata[f] if f < len(self.metadata) else None
+        known = self._metadata[f] if f < len(self._metadata) else None
         parquet = need("pyarrow.parquet", extra="parquet")
         with parquet.ParquetFile(self._files[f], metadata=known) as file:
             yield file
 
     def _schema(self, file: Any) -> Any:
-        self.metadata.append(file.metadata)
+        self._metadata.append(file.metadata)
+        self.n_rows = (self.n_rows or 0) + file.metadata.num_rows
         return file.schema_arrow
 
     def _batches(
@@ -141,14 +209,18 @@ class ParquetFiles(ArrowFiles):
 
     def resident_bytes(self) -> int:
         """The largest row group as pages and as values, twice where one ends and the next begins."""
-        groups = (one.row_group(g) for one in self.metadata for g in range(one.num_row_groups))
-        return max((4 * group.total_byte_size for group in groups), default=0)
+        groups = (one.row_group(g) for one in self._metadata for g in range(one.num_row_groups))
+        largest = max((4 * group.total_byte_size for group in groups), default=0)
+        return super().resident_bytes() + largest
 
 
-class IpcFiles(ArrowFiles):
-    """Arrow files, which are mapped, or streams in files: batches of rows as they were written."""
+class IpcTable(ArrowTable):
+    """An Arrow file, which is mapped, or a stream in a file; Feather files are such files."""
 
     form = "Arrow"
+
+    def __init__(self, path: Path, reading: Reading, source: str) -> None:
+        super().__init__([path], reading, source)
 
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
@@ -168,18 +240,18 @@ class IpcFiles(ArrowFiles):
         return row, iter(file)
 
 
-class HeldTable(ArrowFiles):
+class HeldTable(ArrowTable):
     """A table in memory, as if it were a file."""
 
     form = "Arrow"
+    random_access = True
 
-    def __init__(self, table: Any) -> None:
-        super().__init__([table], name="Arrow table")
+    def __init__(self, table: Any, reading: Reading) -> None:
         self.n_rows = table.num_rows
+        super().__init__([table], reading, "Arrow table")
 
-    @contextmanager
-    def _reader(self, f: int) -> Iterator[Any]:
-        yield self._files[f]
+    def _reader(self, f: int) -> Any:
+        return nullcontext(self._files[f])
 
     def _batches(
         self, file: Any, names: list[str], height: int, row: int, start: int
@@ -189,22 +261,29 @@ class HeldTable(ArrowFiles):
         return min(start, len(file)), iter(rest.to_batches(max_chunksize=height))
 
 
-def parquet_files(path: Path, source: str) -> ParquetFiles:
-    """A Parquet file, or all those in a folder, in the order of their names."""
-    if not path.is_dir():
-        return ParquetFiles([path], name=source)
-    files = sorted(path.glob("*.parquet"))
-    below = [file for file in path.rglob("*.parquet") if file not in files]
+def _parquet_files(folder: Path, source: str) -> list[Path]:
+    """All Parquet files of a folder, in the order of their names."""
+    files = sorted(folder.glob("*.parquet"))
+    below = [file for file in folder.rglob("*.parquet") if file not in files]
     if below or not files:
-        found = (
-            f"in folders below it, such as {below[0].parent.name!r}" if below else "nowhere in it"
+        inside = below and f"in folders below it, such as {below[0].parent.name!r}"
+        refuse_data(
+            f"{source}: its Parquet files are {inside or 'nowhere in it'}.",
+            "Give a folder whose files end in .parquet; in Python, a partitioned one is "
+            "pyarrow.dataset.dataset(folder, partitioning=...).",
         )
-        msg = (
-            f"{source}: its Parquet files are {found}. Give a folder whose files end in "
-            ".parquet; in Python, a partitioned one is pyarrow.dataset.dataset(folder, partitioning=...)."
-        )
-        raise DataError(msg)
-    return ParquetFiles(files, name=f"{source} of {many(len(files), 'Parquet file')}")
+    return files
+
+
+def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:
+    """What pandas stored beside a frame as its index is not a feature, unless it is asked for."""
+    index = index_columns(schema) - {reading.id, reading.label}
+    if reading.columns is not None or not index:
+        return reading, []
+    beside = {*index, reading.id, reading.label}
+    columns = tuple(name for name in schema.names if name not in beside)
+    note = f"the index of a data frame is not a feature: {listed(sorted(index))}"
+    return replace(reading, columns=columns), [note]
 
 
 # ── data sets ───────────────────────────────────────────────────────────────
@@ -230,105 +309,3 @@ def _scanned(dataset: Any, names: list[str] | None) -> Iterator[Any]:
         is_parquet = hasattr(fragment, "split_by_row_group")
         for part in fragment.split_by_row_group() if is_parquet else [fragment]:
             yield part.to_table(schema=dataset.schema, columns=names)
-
-
-# ── tables ──────────────────────────────────────────────────────────────────
-class ArrowTable(Table):
-    """Columns by name. Texts are words; a null is a missing value."""
-
-    def __init__(self, files: ArrowFiles, reading: Reading) -> None:
-        self._files, self.stamp, self.n_rows = files, files.stamp, files.n_rows
-        self._schema = schema = files.schemas[0]
-        if self.n_rows == 0:
-            refuse_data(f"{files.name} has columns and no rows.", NO_ROWS)
-        self.random_access = isinstance(files, HeldTable)
-        roles, notes = _without_index(schema, reading)
-        super().__init__(files.name, schema.names, reading, roles=roles, notes=notes)
-        kinds = [kind for f in range(len(files)) for kind in self._kinds(f) if is_numeric(kind)]
-        if reading.dtype is None and kinds:
-            self.dtype = arrow_dtype(kinds)
-
-    def _kinds(self, f: int) -> list[Any]:
-        """The types of the features in file f, which has what the first file has, in whatever order."""
-        schema, first = self._files.schemas[f], self._schema
-        used = [column.name for column in self.columns] + [self.id_name, self.label_name]
-        names = set(filter(None, used)) if self.reading.columns is not None else set(first.names)
-        there = set(schema.names)
-        lacks = sorted(names - there) or (self.reading.columns is None and sorted(there - names))
-        unlike = lacks or [
-            name
-            for name in names
-            if is_numeric(schema.field(name).type) != is_numeric(first.field(name).type)
-        ]
-        if unlike:
-            refuse_data(
-                f"{self._files.called(f)} and {self._files.called(0)} have other columns, or other types of "
-                f"them: {listed(unlike)}.",
-                "Name those that they share with `columns`.",
-                parameter="columns",
-            )
-        return [schema.field(column.name).type for column in self.columns]
-
-    def _column(self, j: int) -> Column:
-        kind = self._schema.field(j).type
-        if is_numeric(kind):
-            return Column(self.names[j])
-        return Column(self.names[j], "category", f"its type is {kind}")
-
-    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
-        columns = self.columns
-        numbers = [c.name for c in columns if c.kind == "number"]
-        self._require_numbers(numbers)
-        used = [c.name for c in columns] + [n for n in (self.id_name, self.label_name) if n]
-        used = list(dict.fromkeys(used))
-        for first, table in self._files.tables(used, min(height, TABLE_ROWS), start):
-            for at in range(0, table.num_rows, height):
-                yield self._chunk(table.slice(at, height), columns, numbers, first + at)
-
-    def resident_bytes(self) -> int:
-        return super().resident_bytes() + self._files.resident_bytes()
-
-    def _require_numbers(self, names: list[str]) -> None:
-        for name in names:
-            kind = self._schema.field(name).type
-            if not is_numeric(kind):
-                msg = f"{self.source}: column {quoted(name)} is of type {kind}; the model needs numbers."
-                raise DataError(msg)
-
-    def _chunk(
-        self, table: Any, columns: tuple[Column, ...], names: list[str], start: int
-    ) -> Chunk:
-        numbers = table.select(names)
-        self._warn_rounded(numbers, names, range(start, start + len(table)))
-        stored = arrow_rows(numbers, arrow_dtype(numbers.schema.types))
-        words = {c.name: texts(table[c.name]) for c in columns if c.kind == "category"}
-        ids, labels = (
-            None if name is None else objects(table[name].to_pylist())
-            for name in (self.id_name, self.label_name)
-        )
-        return Chunk(start, self._cast(stored, names, start), words, ids, labels)
-
-
-class ParquetTable(ArrowTable):
-    """A Parquet file, or all those of a folder in the order of their names."""
-
-    def __init__(self, path: Path, reading: Reading, source: str) -> None:
-        super().__init__(parquet_files(path, source), reading)
-
-
-class IpcTable(ArrowTable):
-    """An Arrow file or stream; Feather files are such files."""
-
-    def __init__(self, path: Path, reading: Reading, source: str) -> None:
-        super().__init__(IpcFiles([path], name=source), reading)
-
-
-def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:
-    """What pandas stored beside a frame as its index is not a feature, unless it is asked for."""
-    index = index_columns(schema) - {reading.id, reading.label}
-    if reading.columns is not None or not index:
-        return reading, []
-    beside = {*index, reading.id, reading.label}
-    columns = tuple(name for name in schema.names if name not in beside)
-    note = f"the index of a data frame is not a feature: {listed(sorted(index))}"
-    return replace(reading, columns=columns), [note]

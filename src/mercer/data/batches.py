@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Pieces(RowSource):
     """Rows in consecutive pieces of any height, of which one at a time is held.
 
-    Subclasses say how a piece is read and what of it is rows; blocks are cut from pieces here.
+    Subclasses say how a piece is read; blocks are cut from pieces here.
     """
 
     random_access = False
@@ -33,11 +33,6 @@ class Pieces(RowSource):
     @abstractmethod
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Any]]:
         """The pieces at these ascending positions, each with its position; none is kept here."""
-
-    def _cut(self, p: int, piece: Any, rows: slice | Indices) -> Rows:
-        """These rows of piece p."""
-        del p
-        return piece[rows]
 
     def __getitem__(self, key: slice | Indices) -> Rows:
         rows = ascending(key, self.shape[0])
@@ -50,9 +45,9 @@ class Pieces(RowSource):
             first, start, stop = self.starts[p], edges[p], edges[p + 1]
             if isinstance(rows, slice):
                 shift = rows.start - first
-                sheet.add(self._cut(p, piece, slice(start + shift, stop + shift)))
+                sheet.add(piece[start + shift : stop + shift])
             else:
-                sheet.add(self._cut(p, piece, rows[start:stop] - first))
+                sheet.add(piece[rows[start:stop] - first])
             del piece  # or it would still be held while the next one is read
         return sheet.rows()
 
@@ -64,7 +59,7 @@ class Pieces(RowSource):
             at, tall = 0, int(self.starts[p + 1] - self.starts[p])
             while at < tall:
                 part = slice(at, min(at + sheet.room, tall))
-                sheet.add(self._cut(p, piece, part))
+                sheet.add(piece[part])
                 at = part.stop
                 if sheet.room == 0:
                     end = done + sheet.height

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -191,7 +192,7 @@ class DaskRows(Pieces):
         )
 
     def _values(self, work: list[Any]) -> list[Any]:
-        """Of delayed objects."""
+        """Of delayed objects, and of futures."""
         import dask
 
         return list(dask.compute(*work)) if self._placed is None else self._placed[1](work)
@@ -199,7 +200,7 @@ class DaskRows(Pieces):
     # ── rows ────────────────────────────────────────────────────────────────
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
         for p in wanted:
-            (rows,) = self._asked(_itself, [self.pieces()[int(p)]])
+            (rows,) = self._values([self.pieces()[int(p)]])
             yield int(p), aligned(rows)  # it has travelled
 
     def __getitem__(self, key: slice | Indices) -> Rows:
@@ -210,7 +211,7 @@ class DaskRows(Pieces):
         wanted = np.flatnonzero(np.diff(edges)).tolist()
         pieces = self.pieces()
         positions = [rows[edges[p] : edges[p + 1]] - self.starts[p] for p in wanted]
-        found = self._asked(_picked, [pieces[p] for p in wanted], positions)
+        found = self._asked(getitem, [pieces[p] for p in wanted], positions)
         return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *found])
 
     def look(self, check: Callable[[Rows], object], height: int) -> None:
@@ -326,13 +327,5 @@ def counted(count: float) -> int | None:
     return None if np.isnan(count) else int(count)
 
 
-def _itself(rows: Rows) -> Rows:
-    return rows
-
-
 def _looked_at(check: Callable[[Rows], object], rows: Rows) -> None:
     check(rows)
-
-
-def _picked(rows: Rows, positions: Indices) -> Rows:
-    return rows[positions]

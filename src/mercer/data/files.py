@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+import shutil
+import sys
+import tempfile
+import weakref
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError, MercerError
+from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NO_INPUT = (
+    "The path is -, the standard input, but that is closed.",
+    "Pipe a file into it, or name one.",
+)
+ADVICE = "Make room there, or set TMPDIR to a folder on a larger disk."
 RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
 
 
@@ -44,11 +53,10 @@ def explained(
 def require_promise(promised: float, there: int, *, source: str) -> None:
     """Raise where rows of so many bytes are promised by a file that has far fewer."""
     if promised > HARMLESS_BYTES and promised > RATIO * there:
-        msg = (
+        refuse_data(
             f"{source} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it is not "
             "read. Store the rows that there are."
         )
-        raise DataError(msg)
 
 
 @dataclass(frozen=True)
@@ -93,3 +101,44 @@ def _told(stat: tuple[int, int] | None) -> str:
     if stat is None:
         return "not there"
     return f"{stat[0]} bytes, written at {np.datetime64(stat[1], 'ns')} UTC"
+
+
+# ── what comes through a pipe is kept in a file: rows are read more than once ───
+class TemporaryRoomError(MercerError, OSError):
+    """The disk for temporary files is full, or can't be written.
+
+    Make room there, or set TMPDIR to a folder on a larger disk.
+    """
+
+
+class Spool:
+    """A temporary file that lives as long as this object."""
+
+    def __init__(self, stream: Any, suffix: str) -> None:
+        file = tempfile.NamedTemporaryFile(prefix="mercer-", suffix=suffix)  # noqa: SIM115
+        # Closed, and with it gone, when this object is, also when the process ends: a file that is left to
+        # the garbage collector to close is warned of from Python 3.14 on.
+        weakref.finalize(self, file.close)
+        self.path = Path(file.name)
+        shutil.copyfileobj(stream, file, 2**20)
+        file.flush()
+
+
+def spooled(form: str, pipe: Path | None = None) -> Spool:
+    """All that comes through a pipe, or through the standard input, in a file."""
+    if pipe is None and sys.stdin is None:  # started without one
+        refuse_data(*NO_INPUT)
+    # A pipe that can't be opened is not a matter of room.
+    with nullcontext(sys.stdin.buffer) if pipe is None else pipe.open("rb") as stream:
+        try:
+            return Spool(stream, f".{form}")
+        except OSError as error:
+            raise no_room(error, "What was read from the pipe") from error
+
+
+def no_room(error: OSError, what: str) -> TemporaryRoomError:
+    """An error that says which temporary folder is full, and what to do."""
+    where = tempfile.gettempdir()
+    return TemporaryRoomError(
+        f"{what} could not be kept in the temporary folder {where!r}: {error.strerror or error}. {ADVICE}"
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer._core.errors import DataError, UnknownParameterError, nearest, refuse_data
 from mercer.data.columns import listed
-from mercer.data.spool import spooled
+from mercer.data.files import spooled
 from mercer.data.table import Reading
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def format_of(path: Path, asked: str | None) -> str:
         msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
         refuse_data(msg, parameter="X", value=shown)
     if not path.is_file() and not path.is_dir():  # a device has no end
-        msg = f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe."
-        raise DataError(msg)
+        refuse_data(f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe.")
     if asked is not None:
         form = asked
     elif path.is_dir():
@@ -66,8 +65,7 @@ def format_of(path: Path, asked: str | None) -> str:
     else:
         form = SUFFIXES.get(path.suffix.lower(), "")
     if path.is_dir() and form not in ("images", "parquet"):
-        msg = f"{shown!r} is a folder; a {form} file is needed. Name the file in it."
-        raise DataError(msg)
+        refuse_data(f"{shown!r} is a folder; a {form} file is needed. Name the file in it.")
     if not form:
         old = path.suffix.lower() in OLD_EXCEL
         refuse_data(

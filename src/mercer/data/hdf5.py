@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import DataError, quoted, refuse_data
 from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
@@ -71,11 +71,10 @@ class Inside:
 
     def _require_heaps_that_end(self) -> None:
         if not self._heaps_end and self._bytes.has_endless_heap():
-            msg = (
+            refuse_data(
                 f"{self._source}: a heap of its variable-length values has an object of no size, over which "
                 "HDF5 never ends. The file is damaged: write it again."
             )
-            raise DataError(msg)
         self._heaps_end = True
 
     def at(self, path: str, start: Any = None) -> Any:
@@ -157,11 +156,10 @@ class Inside:
         return found
 
     def _refuse(self, why: str) -> None:
-        msg = (
+        refuse_data(
             f"{self._source}: {why}. Only what is in the file itself is read: copy the rows into it "
             "(h5repack, or write the data set again)."
         )
-        raise DataError(msg)
 
 
 class Hdf5Table(ArrayTable):
@@ -204,8 +202,7 @@ class Hdf5Table(ArrayTable):
             name = reading.array.strip("/")
             if not isinstance(file.at(name), self._h5py.Dataset):
                 near = hint(name, list(file.shapes()), "data sets")
-                msg = f"{self.source} has no data set {reading.array!r}. {near}"
-                raise DataError(msg)
+                refuse_data(f"{self.source} has no data set {reading.array!r}. {near}")
             return name
         return only_table(file.shapes(), "data sets", source=self.source)
 
@@ -259,20 +256,18 @@ class H5adTable(Hdf5Table):
             return stored.shape, stored.dtype
         kind = _text(file.attribute(stored, "encoding-type", "h5sparse_format", default="?"))
         if not kind.startswith("csr"):
-            msg = (
+            refuse_data(
                 f"{self.source}: {self._array_name!r} is stored as {kind}, which can't be read by rows. "
                 "Write it dense or as CSR (adata.X = adata.X.tocsr())."
             )
-            raise DataError(msg)
         self._is_sparse = True
         n, d = (int(s) for s in file.attribute(stored, "shape", "h5sparse_shape"))
         rows = self._part(file, stored, "indptr").shape
         if rows != (n + 1,) or not 0 < d <= MAX_COLUMNS:
-            msg = (
+            refuse_data(
                 f"{self.source}: its sparse matrix {quoted(self._array_name)} promises {n} rows of {d} "
                 f"columns, but has an index of shape {rows}, or columns beyond {MAX_COLUMNS}. Write it again."
             )
-            raise DataError(msg)
         return (n, d), self._part(file, stored, "data").dtype
 
     def _part(self, file: Inside, stored: Any, name: str) -> Any:
@@ -296,8 +291,7 @@ class H5adTable(Hdf5Table):
         if stored is None:
             keys = obs if isinstance(obs, self._h5py.Group) else ()
             near = hint(name, [key for key in keys if not key.startswith("_")])
-            msg = f"{self.source} has no column {name!r} in obs. {near}"
-            raise DataError(msg)
+            refuse_data(f"{self.source} has no column {name!r} in obs. {near}")
         return stored
 
     def _index(self, file: Inside, frame: str, n: int) -> Any:
@@ -343,9 +337,8 @@ def _dense(ends: Any, columns: Any, values: Any, d: int) -> Array:
         msg = f"the parts of its sparse matrix do not fit together, or to its {d} columns"
         raise ValueError(msg)
     out = np.zeros((n, d), values.dtype)
-    np.add.at(
-        out, (np.repeat(np.arange(n), np.diff(ends)), columns), values
-    )  # repeated ones add up
+    rows = np.repeat(np.arange(n), np.diff(ends))
+    np.add.at(out, (rows, columns), values)  # repeated ones add up
     return out
 
 

@@ -3,61 +3,25 @@
 from __future__ import annotations
 
 import re
+from string import capwords
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Texts that stand for a reading that is not there, in any case of letters, as plant historians export them.
-NO_READING = frozenset(
-    {
-        "bad",
-        "bad input",
-        "no data",
-        "nodata",
-        "i/o timeout",
-        "io timeout",
-        "comm fail",
-        "pt created",
-    }
-    | {
-        "calc failed",
-        "scan off",
-        "scan timeout",
-        "intf shut",
-        "not connect",
-        "out of serv",
-        "no sample",
-    }
-    | {
-        "configure",
-        "arc off-line",
-        "data error",
-        "bad data",
-        "bad quality",
-        "bad total",
-        "no result",
-    }
-    | {
-        "shutdown",
-        "under range",
-        "over range",
-        "#value!",
-        "error",
-        "[-11059] no good data for calculation",
-    }
+_NO_READING = (
+    "bad, bad input, no data, nodata, i/o timeout, io timeout, comm fail, pt created, calc failed, "
+    "scan off, scan timeout, intf shut, not connect, out of serv, no sample, configure, arc off-line, "
+    "data error, bad data, bad quality, bad total, no result, shutdown, under range, over range, "
+    "#value!, error, [-11059] no good data for calculation"
 )
+NO_READING = frozenset(_NO_READING.split(", "))
 # The same as they are written in files: small, large, or with capitals at the beginning of words.
 WRITINGS = frozenset(
     writing
     for text in NO_READING
-    for writing in (
-        text,
-        text.upper(),
-        text.capitalize(),
-        text.title(),
-        " ".join(word.capitalize() for word in text.split()),
-    )
+    for writing in (text, text.upper(), text.capitalize(), text.title(), capwords(text))
 )
 GOOD = frozenset({"good", "ok", "g", "192", "0xc0", "true", "valid", "good, non-specific", ""})
 BAD = frozenset({"bad", "b", "uncertain", "u", "questionable", "false", "invalid", "stale"})

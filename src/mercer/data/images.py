@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, refuse_data
 from mercer.data.arrays import ArrayTable
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
@@ -46,11 +46,10 @@ class ImageTable(ArrayTable):
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
-            msg = (
+            refuse_data(
                 f"{source} has no image in it: files that end in {', '.join(FORMATS)} were looked for, also "
                 "in folders below."
             )
-            raise DataError(msg)
         sizes, colours = self._heads()
         height, width = self.image_shape = self._size(sizes, reading)
         if height * width > MAX_COLUMNS:

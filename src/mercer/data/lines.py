@@ -8,12 +8,10 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mercer._core.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from mercer._core.errors import DataError, refuse_data
+from mercer.data.files import NO_INPUT
 
 PIECE = 2**16  # bytes read at a time: what waits to be judged stays small
 PAUSE = 0.2  # seconds between looks at a file that does not grow, or a pipe that is silent
@@ -45,12 +43,10 @@ class Lines:
             self._fd = _standard_input()
             if at is not None:
                 self._rest, self._fresh = at["rest"].encode("latin-1"), False
-        elif at is None and (Path(path).exists() or not follow):
-            self._open(Path(path), 0)
-        elif at is None:
-            pass  # it may be written later
-        else:
+        elif at is not None:
             self._reopen(at)
+        elif Path(path).exists() or not follow:  # otherwise it may be written later
+            self._open(Path(path), 0)
 
     @property
     def place(self) -> dict[str, Any]:
@@ -88,22 +84,20 @@ class Lines:
         self._offset += len(piece)
         if piece:
             return piece
-        if self._next():
-            return b""
-        if not self.follow:
-            self.ended = True
-        else:
-            time.sleep(PAUSE)
+        if not self._next():
+            self.ended = not self.follow
+            if self.follow:
+                time.sleep(PAUSE)
         return b""
 
     def _of_pipe(self) -> bytes:
+        piece: bytes
         if self._fd is None:  # a program put another stream in its place
-            piece: bytes = sys.stdin.buffer.read(PIECE)
-            self.ended = not piece
-            return piece
-        if os.name == "posix" and not select.select([self._fd], [], [], PAUSE)[0]:
+            piece = sys.stdin.buffer.read(PIECE)
+        elif os.name == "posix" and not select.select([self._fd], [], [], PAUSE)[0]:
             return b""
-        piece = os.read(self._fd, PIECE)
+        else:
+            piece = os.read(self._fd, PIECE)
         self.ended = not piece
         return piece
 
@@ -112,7 +106,8 @@ class Lines:
         if self._queue and (self._queue[0][0].exists() or not self.follow):
             self._open(*self._queue.pop(0))
             return True
-        if not self.follow or self._rest_of_rotation():
+        grew = self._fd is not None and os.fstat(self._fd).st_size > self._offset  # in the meantime
+        if not self.follow or grew:
             return False
         path = Path(self.path)
         try:
@@ -128,30 +123,22 @@ class Lines:
         self._open(path, 0)
         return True
 
-    def _rest_of_rotation(self) -> bool:
-        """Whether the old file has grown while it was looked at."""
-        return self._fd is not None and os.fstat(self._fd).st_size > self._offset
-
     def _open(self, path: Path, offset: int) -> None:
         self.close()
         if path.is_dir():
-            msg = f"{str(path)!r} is a folder."
-            raise DataError.saying(msg, "Name a file of lines.")
+            refuse_data(f"{str(path)!r} is a folder.", "Name a file of lines.")
         if path.exists() and not path.is_file():
-            msg = f"{str(path)!r} is a pipe or a device, which has no place to go on from."
-            raise DataError.saying(
-                msg, "Give it as the standard input: mercer monitor MODEL - < PIPE."
+            refuse_data(
+                f"{str(path)!r} is a pipe or a device, which has no place to go on from.",
+                "Give it as the standard input: mercer monitor MODEL - < PIPE.",
             )
         try:
             self._fd = os.open(path, os.O_RDONLY)
         except OSError as error:
             msg = f"{str(path)!r} can't be read: {error.strerror}."
             raise DataError.saying(msg, "Name a file that is there.") from error
-        self._offset, self._rest, self._fresh = (
-            os.lseek(self._fd, offset, os.SEEK_SET),
-            b"",
-            not offset,
-        )
+        self._offset = os.lseek(self._fd, offset, os.SEEK_SET)
+        self._rest, self._fresh = b"", not offset
 
     def _reopen(self, at: dict[str, Any]) -> None:
         """Where an earlier reader stopped: in this file, or in the one that was put aside since."""
@@ -185,8 +172,7 @@ def _before(fd: int | None, offset: int) -> str:
 def _standard_input() -> int | None:
     """The number of the standard input; None where it is a stream of Python's without one."""
     if sys.stdin is None:
-        msg = "The path is -, the standard input, but that is closed."
-        raise DataError.saying(msg, "Pipe a file into it, or name one.")
+        refuse_data(*NO_INPUT)
     try:
         return sys.stdin.fileno()
     except (OSError, ValueError):
@@ -195,14 +181,11 @@ def _standard_input() -> int | None:
 
 def rotated(path: Path) -> list[Path]:
     """Files that a log rotation may have made of this one, the newest first: a.csv.1, a.csv-20260105, …"""
-    found = [
-        other for other in path.parent.glob(f"{path.name}[.-]*") if not other.name.endswith(".part")
-    ]
 
     def changed(other: Path) -> float:
         with suppress(OSError):
             return other.stat().st_mtime
         return 0.0
 
-    key: Callable[[Path], float] = changed
-    return sorted(found, key=key, reverse=True)
+    found = (other for other in path.parent.glob(f"{path.name}[.-]*") if other.suffix != ".part")
+    return sorted(found, key=changed, reverse=True)

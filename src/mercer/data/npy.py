@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError
+from mercer._core.errors import InputError, refuse_data
 from mercer.data.arrays import ArrayTable
 from mercer.data.files import Stamp, explained
 from mercer.data.rows import (
@@ -71,11 +71,10 @@ class Stored(NamedTuple):
         """Raise unless the file has as many bytes as its header promises."""
         promised = self.offset + self.n_bytes
         if n_bytes != promised and not self.dtype.hasobject:  # objects are refused by their type
-            msg = (
+            refuse_data(
                 f"{what} holds {n_bytes} bytes, but its header promises {promised}: {self.shape} of "
                 f"{self.dtype}. It is cut short, or something was appended to it. Write it again."
             )
-            raise DataError(msg)
 
     def array(self, buffer: Any) -> Array:
         """The array in the bytes of the file."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import quoted, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint, listed
@@ -86,20 +86,18 @@ class NpzTable(ArrayTable):
                 what = f"{self.source}: array {quoted(name)}"
                 found[name].require_bytes(info.file_size, what=what)
         if not found:
-            msg = f"{self.source} has no array in it. Write it with np.savez."
-            raise DataError(msg)
+            refuse_data(f"{self.source} has no array in it. Write it with np.savez.")
         return found
 
     def _require_harmless(self, infos: list[zipfile.ZipInfo]) -> None:
         unpacked = sum(info.file_size for info in infos)
         packed = max(1, self._path.stat().st_size)
         if unpacked > HARMLESS_BYTES and unpacked > RATIO * packed:
-            msg = (
+            refuse_data(
                 f"{self.source} has {format_bytes(packed)} and would unpack to {format_bytes(unpacked)}, "
                 f"{unpacked // packed} times as much: it is not opened. If you trust it, save the array with "
                 "np.save."
             )
-            raise DataError(msg)
 
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:
@@ -133,11 +131,10 @@ class NpzTable(ArrayTable):
             float_dtype(head.dtype, what=what)
         room = int(MEMORY_SHARE * available_bytes())
         if head.n_bytes > room:
-            msg = (
+            refuse_data(
                 f"{what} takes {format_bytes(head.n_bytes)}, and {format_bytes(room)} of memory are there "
                 "for it. Save it with np.save, in C order: such files are read in slices."
             )
-            raise DataError(msg)
         with self._opened() as archive, archive.open(f"{name}.npy") as file:
             return head.array(_exactly(file, head.offset + head.n_bytes))
 
@@ -150,12 +147,11 @@ class NpzTable(ArrayTable):
                 yield whole[i]
             return
         with self._opened() as archive, archive.open(f"{self._name}.npy") as file:
-            file.seek(
-                head.offset + start * d * head.dtype.itemsize
-            )  # what is packed is read for it
+            row_bytes = d * head.dtype.itemsize
+            file.seek(head.offset + start * row_bytes)  # what is packed is read for it
             for i in row_slices(n, height, start):
                 rows = i.stop - i.start
-                data = _exactly(file, rows * d * head.dtype.itemsize)
+                data = _exactly(file, rows * row_bytes)
                 yield np.ndarray((rows, d), head.dtype, data)
             file.read(1)  # at its end the archive's checksum is compared
 
@@ -173,14 +169,12 @@ def _chosen(arrays: dict[str, Stored], reading: Reading, source: str) -> str:
     if reading.array is not None:
         if reading.array not in arrays:
             near = hint(reading.array, list(arrays), "arrays")
-            msg = f"{source} has no array {reading.array!r}. {near}"
-            raise DataError(msg)
+            refuse_data(f"{source} has no array {reading.array!r}. {near}")
         return reading.array
     shapes = {name: layout.shape for name, layout in arrays.items()}
     if {"data", "format", "shape"} <= shapes.keys() and 2 not in map(len, shapes.values()):
-        msg = (
+        refuse_data(
             f"{source} holds a sparse matrix, which is not read from files. Pass scipy.sparse.load_npz(path) "
             "in Python, or save X.toarray() with np.save."
         )
-        raise DataError(msg)
     return only_table(shapes, "arrays", source=source)

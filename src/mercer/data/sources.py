@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, ReadingWarning, users_level
 from mercer._core.memory import available_bytes
-from mercer.data.arrow import ArrowTable, HeldTable, ParquetFiles, scan
+from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
 from mercer.data.batches import Batches
 from mercer.data.dask import FRAME, DaskRows, dask_kind
 from mercer.data.formats import open_table
@@ -108,13 +108,13 @@ def _arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
     if is_a(x, "pyarrow.dataset", "Dataset"):
         return Batches(partial(scan, x, columns), columns=columns, name="Arrow data set")
     if is_a(x, "pyarrow.parquet", "ParquetFile"):
-        return _rows(ArrowTable(ParquetFiles([x], name="Parquet file"), _reading(columns)))
+        return _rows(ParquetTable(x, _reading(columns), "Parquet file"))
     table = held(x)
     if frame_package(table) != "pyarrow":
         return None
     if is_a(table, "pyarrow", "RecordBatch"):
         table = need("pyarrow", extra="parquet").Table.from_batches([table])
-    return _rows(ArrowTable(HeldTable(table), _reading(columns)))
+    return _rows(HeldTable(table, _reading(columns)))
 
 
 def _reading(columns: Sequence[str] | None) -> Reading:

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mercer._core.types import Array
-    from mercer.data.files import Stamp
+    from mercer.data.files import Spool, Stamp
     from mercer.data.rows import RowSource
-    from mercer.data.spool import Spool
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing

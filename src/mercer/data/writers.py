@@ -19,10 +19,10 @@ import numpy as np
 from mercer._core.atomic import replacing
 from mercer._core.errors import InputError, refuse_data
 from mercer.data.columns import require_distinct
+from mercer.data.files import no_room
 from mercer.data.formats import SUFFIXES as READ
 from mercer.data.frames import MissingPackageError, need
 from mercer.data.rows import row_slices
-from mercer.data.spool import no_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -219,9 +219,8 @@ class Npy(TableWriter):
 
     def close(self) -> None:
         self.file.seek(self._start)
-        self._header(
-            self.file
-        )  # as long as before: NumPy leaves room for the digits of a growing axis
+        # As long as before: NumPy leaves room for the digits of a growing axis.
+        self._header(self.file)
         self.file.seek(0, io.SEEK_END)
 
 

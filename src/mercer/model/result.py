@@ -213,8 +213,8 @@ class Fit(Printed):
     def _rank(self) -> MercerWarning:
         k = len(self.eigenvalues)
         msg = Message(
-            "{asked} components were asked for, but only {k} {have} a variance above rounding: {k} {are} kept. "
-            "Ask for {n_components:{k}}, give more rows, or use a kernel with more dimensions.",
+            "{asked} components were asked for, but only {k} {have} a variance above rounding: {k} {are} "
+            "kept. Ask for {n_components:{k}}, give more rows, or use a kernel with more dimensions.",
             asked=self.asked,
             k=k,
             have="has" if k == 1 else "have",

@@ -105,26 +105,19 @@ def _is_seed(value: Any) -> bool:
     return value is None or whole or isinstance(value, (np.random.Generator, np.random.RandomState))
 
 
-def _is_dtype(value: Any) -> bool:
-    return isinstance(value, np.dtype) and value in FLOATS
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-_PLAIN: dict[str, Callable[[Any], Any]] = {
+# A class, several, or a predicate.
+_PLAIN: dict[str, Any] = {
     "Any": lambda value: True,  # noqa: ARG005
     "Array": lambda value: isinstance(value, np.ndarray) and value.dtype in FLOATS,
-    "Kind": _is_text,  # Literal[…] of its own module
+    "Kind": str,  # Literal[…] of its own module
     "Names": _is_names,  # of columns
     "None": lambda value: value is None,
-    "Route": _is_text,
+    "Route": str,
     "Seed": _is_seed,
-    "Sequence": lambda value: isinstance(value, (list, tuple, range, slice, np.ndarray)),
-    "bool": lambda value: isinstance(value, (bool, np.bool_)),
+    "Sequence": (list, tuple, range, slice, np.ndarray),
+    "bool": (bool, np.bool_),
     "float": lambda value: _is_int(value) or isinstance(value, (float, np.floating)),
     "int": _is_int,
-    "np.dtype": _is_dtype,
-    "str": _is_text,
+    "np.dtype": lambda value: isinstance(value, np.dtype) and value in FLOATS,
+    "str": str,
 }

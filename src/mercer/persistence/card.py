@@ -29,7 +29,6 @@ from mercer.persistence.schema import name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mercer._core.types import Array
     from mercer.model import Fit
 
 SHOWN = 100  # numbers of a list that people are shown
@@ -226,23 +225,19 @@ def _evidence(body: Anatomy) -> dict[str, Any]:
     if fit is None:  # the drop-in
         values = inner.eigenvalues_
         lines = str(inner.plan_).splitlines()
-        return {"summary": lines, "n_components": len(values), "eigenvalues": _first(values)}
+        return {"summary": lines, "n_components": len(values), "eigenvalues": plain(values[:SHOWN])}
     return {
         "summary": str(fit).splitlines(),
         "n_components": int(fit.projection.n_components),
-        "eigenvalues": _first(fit.eigenvalues),
-        "explained": _first(fit.explained),
-        "residuals": _first(fit.residuals),
+        "eigenvalues": plain(fit.eigenvalues[:SHOWN]),
+        "explained": plain(fit.explained[:SHOWN]),
+        "residuals": plain(fit.residuals[:SHOWN]),
         "trace_error": plain(float(fit.trace_error)),
         "certificate": None if fit.certificate is None else str(fit.certificate),
         "status": fit.pairs.status.name,
         "route": fit.plan.route,
         "weight": float(fit.weight),
     }
-
-
-def _first(values: Array) -> list[Any]:
-    return [plain(value) for value in values[:SHOWN]]
 
 
 def _plan(body: Anatomy) -> str | None:

@@ -229,9 +229,7 @@ class Sheet:
         return int(self.rows.shape[0])
 
 
-def learned_rows(
-    table: Table, *, memory_bytes: int, **how: Any
-) -> tuple[Sheet, Preparation, tuple[str, ...]]:
+def learned_rows(table: Table, *, memory_bytes: int, **how: Any) -> tuple[Sheet, tuple[str, ...]]:
     """All rows of a table, prepared by what is learned from them, and what there is to say about it.
 
     A file whose rows fit in half of the memory is read once. `how` is as in `Preparation.learn`.
@@ -240,7 +238,7 @@ def learned_rows(
     preparation, notes = Preparation.learn(table, memory_bytes=memory_bytes, **how)
     table.let_go()
     ours = MatchedTable(table, preparation)  # by whose columns it was learned
-    return prepared_rows(ours, preparation, memory_bytes=memory_bytes), preparation, notes
+    return prepared_rows(ours, preparation, memory_bytes=memory_bytes), notes
 
 
 def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) -> Sheet:

@@ -45,9 +45,8 @@ class Layout:
     words: tuple[int, ...]
     id: int | None
     label: int | None
-    quality: dict[int, int] = field(
-        default_factory=dict
-    )  # the column of readings to that of its quality
+    # The column of readings to that of its quality.
+    quality: dict[int, int] = field(default_factory=dict)
     lacks: str = ""  # why no line below these names is a row of the model
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import DataError, quoted, refuse_data
@@ -52,21 +54,33 @@ def strict_reader(lines: Any, delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=delimiter != " ")
 
 
-def csv_error(error: Exception, line: int, source: str) -> DataError:
-    """What the csv module says, in our words and with the line in which the record begins."""
-    text = str(error)
+def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) -> Iterator[Record]:
+    """Every record, with the line in which it begins; `cut`: the text may end inside of a quoted field."""
+    reader, read = strict_reader(feed, delimiter), 0
+    try:
+        for fields in reader:
+            yield feed.n_lines - (reader.line_num - read) + 1, fields
+            read = reader.line_num
+    except csv.Error as error:
+        if not cut or "end of data" not in str(error):
+            line = feed.n_lines - (reader.line_num - read) + 1
+            why = _why(str(error))
+            msg = f"{source}: the record that begins in line {line} can't be read: {why}."
+            raise DataError(msg) from error
+
+
+def _why(text: str) -> str:
+    """What the csv module says, in our words."""
     if "field limit" in text:
-        why = (
+        return (
             f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "
             "opened and never closed"
         )
-    elif "end of data" in text:
-        why = "a quote is opened and never closed"
-    elif "expected after" in text:
-        why = "text follows a closing quote (a quote inside a quoted field is doubled)"
-    else:
-        why = text
-    return DataError(f"{source}: the record that begins in line {line} can't be read: {why}.")
+    if "end of data" in text:
+        return "a quote is opened and never closed"
+    if "expected after" in text:
+        return "text follows a closing quote (a quote inside a quoted field is doubled)"
+    return text
 
 
 def sniff(
@@ -171,21 +185,10 @@ class _Head:
         """The first records that are not blank, nor comments."""
         begin = Mark(0, self.reading.skip_rows)
         feed = Feed(iter([(self.text, 0)]), begin, self.reading.comment)
-        reader = strict_reader(feed, delimiter)
-        found = read = 0
-        try:
-            for fields in reader:
-                if any(field.strip() for field in fields):
-                    yield feed.n_lines - (reader.line_num - read) + 1, fields
-                    found += 1
-                    if found == HEAD_ROWS:
-                        return
-                read = reader.line_num
-        except csv.Error as error:
-            # The head may end inside of a quoted field; the next pass reads the whole file.
-            if self.whole or "end of data" not in str(error):
-                line = feed.n_lines - (reader.line_num - read) + 1
-                raise csv_error(error, line, self.source) from error
+        # The head may end inside of a quoted field; the next pass reads the whole file.
+        every = records_of(feed, delimiter, self.source, cut=not self.whole)
+        filled = ((line, fields) for line, fields in every if any(f.strip() for f in fields))
+        return islice(filled, HEAD_ROWS)
 
 
 def _require_few(records: list[Record], source: str) -> None:
@@ -202,14 +205,11 @@ def _guess_delimiter(head: _Head) -> str:
     """That which gives all lines the same number of fields, most of them numbers, and many of them."""
 
     def merit(mark: str) -> tuple[bool, float, int]:
-        records = []
-        try:
-            for _, fields in replace(head, whole=False).records(mark):
+        records: list[list[str]] = []
+        with suppress(DataError):
+            some = islice(replace(head, whole=False).records(mark), TRIAL_ROWS)
+            for _, fields in some:  # one by one: those before an error count
                 records.append(fields)
-                if len(records) == TRIAL_ROWS:
-                    break
-        except DataError:
-            pass
         widths = {len(fields) for fields in records}
         if not records or max(widths) == 1:
             return False, 0.0, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import warnings
 from bisect import bisect_right
@@ -18,7 +17,7 @@ from mercer._core.errors import DataError, many, quoted, refuse_data
 from mercer.data.csv.arrow import NUMERIC, Parsed, parsed
 from mercer.data.csv.blocks import BLOCK_BYTES, Feed, Mark, after_lines, text_blocks
 from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
-from mercer.data.csv.sniff import csv_error, nameless, sniff, strict_reader
+from mercer.data.csv.sniff import nameless, records_of, sniff, strict_reader
 from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
@@ -171,28 +170,22 @@ class CsvTable(Table):
         return Chunk(start, numbers, words, ids, labels, places), blank
 
     def _records(self, feed: Feed) -> tuple[list[list[str]], list[int], int]:
-        width, read, blank = len(self.names), 0, 0
+        width, blank = len(self.names), 0
         records: list[list[str]] = []
         lines: list[int] = []
-        reader = strict_reader(feed, self._dialect.delimiter)
-        try:
-            for fields in reader:
-                begins, read = feed.n_lines - (reader.line_num - read) + 1, reader.line_num
-                if len(fields) == width:
-                    records.append(fields)
-                    lines.append(begins)
-                elif width == 1 and not fields:  # of one column, a blank line is an empty field
-                    records.append([""])
-                    lines.append(begins)
-                elif len(fields) <= 1 and not "".join(fields).strip():
-                    blank += 1
-                else:
-                    raise self._ragged(len(fields), begins)
-                if feed.at_end_of_block:
-                    break
-        except csv.Error as error:
-            line = feed.n_lines - (reader.line_num - read) + 1
-            raise csv_error(error, line, self.source) from error
+        for begins, fields in records_of(feed, self._dialect.delimiter, self.source):
+            if len(fields) == width:
+                records.append(fields)
+                lines.append(begins)
+            elif width == 1 and not fields:  # of one column, a blank line is an empty field
+                records.append([""])
+                lines.append(begins)
+            elif len(fields) <= 1 and not "".join(fields).strip():
+                blank += 1
+            else:
+                raise self._ragged(len(fields), begins)
+            if feed.at_end_of_block:
+                break
         return records, lines, blank
 
     def _ragged(self, n_fields: int, line: int) -> DataError:

@@ -15,21 +15,19 @@ from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import Court, within_one_error
+from mercer.diagnostics.selection_court import Court, Outcome, within_one_error
 from mercer.diagnostics.selection_report import figures, without_repeats
 from mercer.diagnostics.selection_trial import tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
-from mercer.kernels import as_kernel
+from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.diagnostics.selection_court import Outcome
-    from mercer.kernels import Kernel
     from mercer.model.result import Fit
 
 

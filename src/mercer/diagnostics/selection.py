@@ -15,13 +15,13 @@ from mercer._core.errors import (
     StoppedError,
 )
 from mercer._core.findings import silenced, warn
-from mercer._core.memory import parse_bytes
+from mercer._core.memory import Memory, parse_bytes
 from mercer._core.observer import SILENT, current_observer, observed_by
 from mercer._core.params import require
 from mercer._core.public import public
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import model_of
+from mercer.diagnostics.selection_court import Candidate, Court, Outcome, model_of
 from mercer.diagnostics.selection_grid import as_kernels
 from mercer.diagnostics.selection_report import (
     in_order,
@@ -40,9 +40,7 @@ from mercer.kernels.rows import column_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mercer._core.memory import Memory
     from mercer._core.table import Table
-    from mercer.diagnostics.selection_court import Candidate, Court, Outcome
     from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
 

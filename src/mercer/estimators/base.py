@@ -26,7 +26,7 @@ from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
 from mercer.estimators.scores import check_out, require_scores, score_spread, whitened
-from mercer.model.projection import holds
+from mercer.model.projection import Projection, holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
     from mercer.model import Fit
-    from mercer.model.projection import Projection
 
 
 class Saving(Documented, Public):

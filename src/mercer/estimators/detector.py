@@ -25,12 +25,12 @@ from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.blocks import with_confidence
 from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
-from mercer.monitoring.limits import Calibration, Rule, warn_blind
+from mercer.monitoring.limits import Calibration, LimitsFrom, Rule, Wild, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
-from mercer.monitoring.statistics import Gauge
+from mercer.monitoring.statistics import Gauge, Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
     from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
     from mercer.kernels import Kernel
-    from mercer.monitoring.limits import LimitsFrom, Wild
-    from mercer.monitoring.statistics import Statistic
 
 # Rows that are explained are read one by one, by a person.
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"

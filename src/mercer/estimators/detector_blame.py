@@ -8,13 +8,11 @@ import numpy as np
 
 from mercer._core.params import OneOf, require
 from mercer.estimators.detector_rows import Answers, spread_out
-from mercer.monitoring.contributions import need_slopes, warn_incomplete
-from mercer.monitoring.statistics import STATISTICS
+from mercer.monitoring.contributions import Baselines, need_slopes, warn_incomplete
+from mercer.monitoring.statistics import STATISTICS, Statistic
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
-    from mercer.monitoring.contributions import Baselines
-    from mercer.monitoring.statistics import Statistic
 
 
 class Blame(Answers):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mercer._core.memory import format_seconds
-from mercer._core.observer import SILENT, current_observer
+from mercer._core.observer import SILENT, Observer, State, current_observer
 from mercer._core.params import Whole, require
 from mercer.model.checkpoint import Checkpoint
 
@@ -20,9 +20,6 @@ except ImportError:  # scikit-learn before 1.9
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
-    from typing import TextIO
-
-    from mercer._core.observer import Observer, State
 
 # Seconds between two lines: enough to see that it moves.
 GAP = 1.0

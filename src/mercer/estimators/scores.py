@@ -11,14 +11,13 @@ import numpy as np
 from mercer._core.errors import InputError, refuse
 from mercer._core.quick import changed
 from mercer.data.rows import first_bad
-from mercer.model.projection import holds
+from mercer.model.projection import Projection, holds
 from mercer.monitoring.statistics import score_variances
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.kernels import Kernel
     from mercer.model import Fit
-    from mercer.model.projection import Projection
 
 
 def score_spread(fit: Fit) -> Array:  # (k,)

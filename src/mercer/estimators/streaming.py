@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
 from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
@@ -28,7 +28,7 @@ from mercer.estimators.input import (
     remember,
 )
 from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
-from mercer.kernels import RBF, as_kernel
+from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
 from mercer.stream.batch import ROUNDING, row_weights
@@ -37,9 +37,7 @@ from mercer.stream.incremental import Rules, Stream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.kernels import Kernel
 
 # Rules for a width that one point can't answer.
 SPREADS = ("median", "scale")

@@ -13,14 +13,13 @@ from mercer._core.public import public
 from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.kernels.text import kernel_text
-from mercer.onnx.fitted import fitted
+from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.kernels import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
-    from mercer.onnx.fitted import Fitted
     from mercer.preprocessing.preparation import Preparation
 
 DTYPES = ("float32", "float64")

@@ -16,7 +16,7 @@ from mercer.views import event_blame
 from mercer.views import monitoring as monitoring_view
 from mercer.views import spectrum as spectrum_view
 from mercer.views.classes import PALETTE
-from mercer.views.process import seen_by
+from mercer.views.process import Chart, seen_by
 from mercer.views.variance import MANY_BARS
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from mercer.plots._axes import AxesArray
     from mercer.views import ControlCharts, Spectrum
-    from mercer.views.process import Chart
 
 NORMAL, ALARM = PALETTE[0], PALETTE[1]
 

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer.plots import _axes, _labels
-from mercer.views import checks
+from mercer.views import Classes, Levels, checks
 from mercer.views import levels as levels_view
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from mercer._core.types import Array
-    from mercer.views import Classes, Levels
 
 BANDS = 20  # even, so that zero is an edge between two bands
 MOST_COLUMNS = 3

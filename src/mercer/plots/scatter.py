@@ -9,7 +9,7 @@ import numpy as np
 from mercer._core.public import public
 from mercer.estimators.anatomy import is_model
 from mercer.plots import _axes, _labels
-from mercer.views import biplot, checks
+from mercer.views import Scores, biplot, checks
 from mercer.views import scores as score_view
 from mercer.views.classes import Classes, classes
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
     from mercer._core.types import Array
-    from mercer.views import Scores
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 LINE = 0.06  # of the height of the picture: one line of text with some room

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
-from mercer.engine.native.bindings import Beside, LeftOut, Reduction, address, aligned
+from mercer.engine.native.bindings import Beside, LeftOut, Library, Reduction, address, aligned
 from mercer.preimage.regression import Regression, weighted
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
-    from mercer.engine.native.bindings import Library
 
 PANEL = 32  # columns that LAPACK works on at a time
 COMPILED_ROWS = (

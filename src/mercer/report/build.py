@@ -18,15 +18,13 @@ from mercer.report.markup import paragraph, static, tag, tiles
 from mercer.report.pictures import levels, reconstruction, spectrum
 from mercer.report.process import alarms, key_figures
 from mercer.report.scatter import scores
-from mercer.report.subject import subject
+from mercer.report.subject import Subject, subject
 from mercer.views.variance import how_sure
 from mercer.views.wording import count, counted, share
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
-
-    from mercer.report.subject import Subject
 
 # The title of each section, and what makes its parts; one without parts is left out.
 SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {

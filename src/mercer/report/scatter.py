@@ -12,7 +12,7 @@ from mercer.report.drawing import Frame, class_colour, points
 from mercer.report.markup import Html, data_block, figure, joined, packed, paragraph, tag
 from mercer.views import scores as score_view
 from mercer.views.base import span
-from mercer.views.scatter import BINS, LEVELS, cells
+from mercer.views.scatter import BINS, LEVELS, Cells, cells
 from mercer.views.wording import count, counted
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.report.subject import Subject
     from mercer.views import Classes, Scores
-    from mercer.views.scatter import Cells
 
 MOST_POINTS = 20_000  # above, points are counted in cells
 CELL_AXES = 4  # components whose pairs are counted: six pairs

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import collected, warn
 from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
 from mercer.monitoring.alarms import Gaps
-from mercer.monitoring.report import index_times
+from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.process import watched
@@ -22,9 +22,7 @@ from mercer.views.process import watched
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mercer._core.errors import MercerWarning
     from mercer._core.types import Array, Rows
-    from mercer.monitoring.report import Monitoring
 
 MOST_AXES = 10  # components that a picture can be asked for
 

@@ -9,14 +9,13 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
-from mercer.monitoring.events import severity
+from mercer.monitoring.events import Event, severity
 from mercer.views.base import Listing, listing
 from mercer.views.leaders import MOST_VARIABLES, ContributionsOverTime
 from mercer.views.process import axis_times
 from mercer.views.wording import number, share
 
 if TYPE_CHECKING:
-    from mercer.monitoring.events import Event
     from mercer.monitoring.report import Monitoring
 
 MOST_EVENTS = 12

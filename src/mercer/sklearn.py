@@ -274,9 +274,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         weights: Array | None,
     ) -> None:
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
-        if (
-            weights is not None
-        ):  # the eigenvectors carry √w; copies of a row have the entry without it
+        # The eigenvectors carry √w; copies of a row have the entry without it.
+        if weights is not None:
             there = (weights > 0)[:, None]
             vectors = np.divide(
                 vectors, np.sqrt(weights)[:, None], where=there, out=np.zeros_like(vectors)

@@ -161,9 +161,8 @@ def n_components(
         size = door.check_noise(noise)
         return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
     with silenced():  # the spectrum is what is asked for
-        fit = (
-            KernelPCA(None, kernel=resolved).fit(rows).fit_
-        )  # no digits are lost far from the origin
+        # By a fit, which loses no digits far from the origin.
+        fit = KernelPCA(None, kernel=resolved).fit(rows).fit_
     # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
     most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
     return _from_spectrum(fit, method, share=share, most=most, told=told)

@@ -261,9 +261,7 @@ def _all_tried(
 
 
 def _tries(entered: list[Candidate], court: Court, n_jobs: int | None) -> Iterator[Outcome]:
-    if (
-        effective_n_jobs(n_jobs) == 1
-    ):  # scikit-learn's `Parallel` would set warning filters of the process
+    if effective_n_jobs(n_jobs) == 1:  # `Parallel` would set warning filters of the process
         return (_quietly_tried(candidate, court) for candidate in entered)
     run = Parallel(n_jobs=n_jobs, return_as="generator")
     found: Iterator[Outcome] = run(delayed(_quietly_tried)(each, court) for each in entered)

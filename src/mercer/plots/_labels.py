@@ -64,9 +64,8 @@ def key(ax: Axes, labels: Classes, shaded: PathCollection | None) -> None:
     """Explain the colours: a legend for classes, a bar for a measurement, a note for too many."""
     if not labels.names:
         return
-    if (
-        labels.shade is None
-    ):  # where it covers no data: in a free corner, or right of the Axes if long
+    if labels.shade is None:
+        # Where it covers no data: in a free corner, or right of the Axes if long.
         style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
         columns = outside(labels)
         if columns == 0:

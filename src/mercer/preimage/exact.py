@@ -54,9 +54,8 @@ class Exact(Preimage):
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """A block of axes against all points, what became of all axes, and the rows to measure on."""
         block = _block(d)
-        against = block * (
-            3 * d + n + k + 1
-        )  # the axes, their features or their values with all points
+        # The axes, their features or their values with all points.
+        against = block * (3 * d + n + k + 1)
         return 8 * (n * (2 * d + k) + 3 * d * (k + 1) + against + min(n, self.max_rows) * (d + k))
 
     def cost(self, n: int, d: int, k: int) -> Cost:

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
 
 PANEL = 32  # columns that LAPACK works on at a time
-COMPILED_ROWS = (
-    240  # up to these the library is quicker than LAPACK, with vectors of four numbers or more
-)
+# Up to these the library is quicker than LAPACK, with vectors of four numbers or more.
+COMPILED_ROWS = 240
 LEAST_ROWS = 8  # of fewer the eigenvectors cost nothing
 
 

@@ -31,9 +31,8 @@ MOST_AXES = 10  # components that a picture can be asked for
 class Measured:
     """What one pass over the rows has found."""
 
-    columns: (
-        Array  # (4, d): least, mean, population standard deviation, largest, in the file's units
-    )
+    # (4, d): least, mean, population standard deviation, largest, in the file's units
+    columns: Array
     scores: Array  # (n, c): of the first c components; NaN where a kernel overflows
     errors: Array | None  # (n,): squared distance from the components, in feature space
     lengths: Array  # (n,): squared length of all scores of a row
@@ -49,9 +48,7 @@ class Subject:
     gaps: Gaps  # of all rows that were given, N ≥ n
     ids: Any  # (N,) or None
     labels: Any  # (n,) or None
-    missing: (
-        Any  # (d,) values that were missing of each column, or None where they were not counted
-    )
+    missing: Any  # (d,) values that were missing of each column, or None where not counted
     header: Mapping[str, Any]
     notes: tuple[str, ...]
     digest: str | None
@@ -168,9 +165,8 @@ def subject(
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
     fitted = Fitted.of(model, preparation)
-    assert (
-        fitted.k >= 0
-    )  # a pipeline of steps that can't be read says so before its rows are looked at
+    # A pipeline of steps that can't be read says so before its rows are looked at.
+    assert fitted.k >= 0
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
     said: list[MercerWarning] = []

@@ -48,9 +48,8 @@ class Fitted(Anatomy):
     """
 
     preparation: Preparation | None = None
-    prepared_model: Prepared | None = (
-        None  # what takes rows as a file has them, where one was given
-    )
+    # What takes rows as a file has them, where one was given.
+    prepared_model: Prepared | None = None
 
     @classmethod
     def of(cls, model: Any, preparation: Any = None) -> Fitted:

@@ -17,15 +17,21 @@ from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource
 from mercer.data.tensors import is_tensor
-from mercer.estimators.array_api import like
 from mercer.estimators.derived import Derivable
 from mercer.estimators.documented import Documented
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, is_whitened, new_rows, require_finite
-from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
-from mercer.estimators.scores import check_out, require_scores, score_spread, whitened
+from mercer.estimators.scores import (
+    as_collection,
+    check_out,
+    lazy_scores,
+    like,
+    require_scores,
+    score_spread,
+    whitened,
+)
 from mercer.model.projection import Projection, holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace

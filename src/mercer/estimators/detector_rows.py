@@ -19,7 +19,7 @@ from mercer.engine.resolve import resolve_engine
 from mercer.estimators.detector_fit import require_room
 from mercer.estimators.detector_lags import Memory
 from mercer.estimators.input import cast, check_kernel_rows, loaded, new_rows, training_rows
-from mercer.estimators.lazy import lazy_answers
+from mercer.estimators.scores import lazy_answers
 from mercer.monitoring.contributions import Baselines, need_slopes, warn_incomplete
 from mercer.monitoring.statistics import STATISTICS, Gauge, Statistic, Statistics
 

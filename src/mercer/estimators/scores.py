@@ -1,4 +1,4 @@
-"""Scores on their way out: whitened, finite, written where they may be; arrays of the kind of the rows, or lazy."""
+"""Scores on their way out: whitened, finite, written where they may be; in the rows' library, or lazy."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.report.drawing import Frame, Scale, date_ticks, line, points, strokes
 from mercer.report.markup import Html, figure, folded, listed, paragraph, tag
 from mercer.views import ContributionsOverTime, ControlCharts, contributions_over_time, monitoring
-from mercer.views.events import event_spans, events_table, leaders
+from mercer.views.leaders import event_spans, events_table, leaders
 from mercer.views.process import Chart, alarms_table, runs_table
 from mercer.views.wording import count, counted, number, short
 

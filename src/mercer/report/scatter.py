@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import views
 from mercer.report.drawing import Frame, class_colour, points
 from mercer.report.markup import Html, data_block, figure, joined, packed, paragraph, tag
-from mercer.views import scores as score_view
 from mercer.views.base import span
 from mercer.views.scatter import BINS, LEVELS, Cells, cells
 from mercer.views.wording import count, counted
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.report.subject import Subject
-    from mercer.views import Classes, Scores
 
 MOST_POINTS = 20_000  # above, points are counted in cells
 CELL_AXES = 4  # components whose pairs are counted: six pairs
@@ -58,7 +57,7 @@ def scores(subject: Subject) -> list[Any]:
     ]
 
 
-def _view(subject: Subject) -> Scores | None:
+def _view(subject: Subject) -> views.Scores | None:
     """All components that can be chosen; None where no row has scores."""
     columns = subject.measured.scores
     many = len(columns) > MOST_POINTS
@@ -67,7 +66,7 @@ def _view(subject: Subject) -> Scores | None:
         columns = columns[:, : CELL_AXES if many else None].astype(np.float32).astype(np.float64)
     if not np.isfinite(columns).all(axis=1).any():
         return None
-    view = score_view(
+    view = views.scores(
         columns,
         labels=subject.score_looks,
         components=range(columns.shape[1]),
@@ -85,7 +84,7 @@ def _view(subject: Subject) -> Scores | None:
 class Drawn:
     """The view, and what each of its axes spans."""
 
-    view: Scores
+    view: views.Scores
     ranges: list[tuple[float, float]]
 
     @property
@@ -135,7 +134,7 @@ def _radius(n: int) -> float:
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 
-def _mark(x: Array, y: Array, r: float, code: int, looks: Classes, **more: Any) -> Html:
+def _mark(x: Array, y: Array, r: float, code: int, looks: views.Classes, **more: Any) -> Html:
     return points(x, y, code, r, class_=f"mark {class_colour(looks, code)}", **more)
 
 
@@ -148,7 +147,7 @@ def _points_drawn(drawn: Drawn) -> Html:
     )
 
 
-def _cells_drawn(found: Cells, looks: Classes) -> Html:
+def _cells_drawn(found: Cells, looks: views.Classes) -> Html:
     paths = [
         tag("path", d=d, class_=f"cell {class_colour(looks, code)} l{level}", data_code=code)
         for code, level, d in cell_paths(found)
@@ -190,7 +189,7 @@ def _choice(names: tuple[str, ...]) -> Html:
     return tag("div", *inside, class_="controls", hidden=True)
 
 
-def _legend(looks: Classes) -> Html | None:
+def _legend(looks: views.Classes) -> Html | None:
     """Names with their looks; each is a switch."""
     if not looks.names:
         return None

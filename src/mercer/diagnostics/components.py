@@ -15,9 +15,9 @@ from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import Court, Outcome, within_one_error
+from mercer.diagnostics.selection_agreement import within_one_error
 from mercer.diagnostics.selection_report import figures, without_repeats
-from mercer.diagnostics.selection_trial import tried
+from mercer.diagnostics.selection_trial import Court, Outcome, tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator, check_kernel_rows

@@ -21,7 +21,6 @@ from mercer._core.params import require
 from mercer._core.public import public
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import Candidate, Court, Outcome, model_of
 from mercer.diagnostics.selection_grid import as_kernels
 from mercer.diagnostics.selection_report import (
     in_order,
@@ -30,7 +29,7 @@ from mercer.diagnostics.selection_report import (
     warn_of,
     without_repeats,
 )
-from mercer.diagnostics.selection_trial import tried
+from mercer.diagnostics.selection_trial import Candidate, Court, Outcome, model_of, tried
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.input import as_generator, check_weights
 from mercer.estimators.preimages import named_approximation

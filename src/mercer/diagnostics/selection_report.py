@@ -10,10 +10,15 @@ import numpy as np
 from mercer._core.errors import InputError, SelectionWarning
 from mercer._core.findings import warn
 from mercer._core.table import Table
-from mercer.diagnostics.selection_agreement import Contest, agreed_first, contests
-from mercer.diagnostics.selection_court import Court, Outcome, standard_error, within_one_error
+from mercer.diagnostics.selection_agreement import (
+    Contest,
+    agreed_first,
+    contests,
+    standard_error,
+    within_one_error,
+)
 from mercer.diagnostics.selection_grid import median_gamma, shown
-from mercer.diagnostics.selection_trial import BACK_ROWS
+from mercer.diagnostics.selection_trial import BACK_ROWS, Court, Outcome
 
 WHAT = {
     "agreement": (

@@ -279,7 +279,6 @@ class Projector(
             )
             raise InputError(msg)
         scores = self._scores(X)
-        scores = scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
         points, settled = back.found(scores)
         warn_if_unsettled(back, settled)
         warn_if_far(back, scores, points)
@@ -338,7 +337,7 @@ class Projector(
         return self.fit_.projection.n_components
 
     def _scores(self, X: Any) -> Array:
-        """Scores whose points are asked for, checked."""
+        """Scores whose points are asked for, checked, as they are before they are whitened."""
         check_is_fitted(self)
         X = admitted(X, what="The array of scores")
         scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
@@ -346,7 +345,7 @@ class Projector(
         m, k = scores.shape[1], self.n_components_
         if m != k:
             refuse("X", scores.shape, f"scores of the {k} components of this model", f"{m} columns")
-        return np.asarray(scores)
+        return scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
 
 
 # Scores of the training rows are read off eigenvectors that carry a factor √w. Below this share of the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -118,27 +119,20 @@ class Judge:
         return self.own(self.calibration(self.index(found)))
 
 
-@dataclass(frozen=True)
-class Verdict:
+def _verdict(judge: Judge, name: str, projection: Projection, rows: Rows, first: int) -> Array:
     """One answer of a judge to the rows of a chunk."""
-
-    judge: Judge
-    name: str
-
-    def __call__(self, projection: Projection, rows: Rows, first: int) -> Array:
-        judge, gauge = self.judge, self.judge.gauge
-        gauge = replace(gauge, space=replace(gauge.space, projection=projection))
-        scaled = judge.scaled(cast(rows, judge.dtype, clip=True, first=first))
-        found: Array = getattr(judge, self.name)(gauge(scaled))
-        return found
+    gauge = replace(judge.gauge, space=replace(judge.gauge.space, projection=projection))
+    scaled = judge.scaled(cast(rows, judge.dtype, clip=True, first=first))
+    found: Array = getattr(judge, name)(gauge(scaled))
+    return found
 
 
 def lazy_verdicts(detector: Any, X: Any, judge: Judge, name: str) -> Any:
     """What the detector says of a dask collection, as a dask array."""
     gauge, projection = judge.gauge, judge.gauge.space.projection
     space: Any = replace(gauge.space, projection=None)  # type: ignore[arg-type]  # travels by itself
-    bare = replace(gauge, space=space)
-    verdict = Verdict(replace(judge, gauge=bare), name)
+    bare = replace(judge, gauge=replace(gauge, space=space))
+    verdict = partial(_verdict, bare, name)
     width, dtype = 3 if name == "statistics" else None, judge.dtype
     dtype = np.dtype(int) if name == "predict" else dtype
     return lazy_answers(detector, X, projection, verdict, width=width, dtype=dtype, what=name)

@@ -19,7 +19,7 @@ from mercer.estimators.base import Projector, tell
 from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
-from mercer.estimators.scores import like, score_spread
+from mercer.estimators.scores import like
 from mercer.kernels import Linear
 from mercer.model import Fit, Plan, Problem, Task, fit_kernel_pca, plan_linear
 from mercer.model.space import FeatureSpace
@@ -159,9 +159,7 @@ class PCA(Projector):
         -------
         rows : ndarray of shape (b, d)
         """
-        scores = self._scores(X)
-        scores = scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
-        scores = scores.astype(self._dtype, copy=False)
+        scores = self._scores(X).astype(self._dtype, copy=False)
         return like(np.asarray(scores @ self.components_ + self.mean_), X)
 
     @property

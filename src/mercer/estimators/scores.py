@@ -6,7 +6,8 @@ import os
 import pickle
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -112,29 +113,27 @@ def like(found: Array, X: Any, estimator: Any = None) -> Any:
 
 
 # ── dask collections in, dask collections out: computed where the rows are, on demand ──
-@dataclass(frozen=True)
-class Scorer:
-    """Scores of one chunk, by the engine of the process that has it."""
-
-    kernel: Kernel | None
-    dtype: np.dtype[Any]  # of the rows
-    scores_dtype: np.dtype[Any]
-
-    def __call__(self, projection: Projection, rows: Rows, first: int) -> Array:
-        rows = cast(rows, self.dtype, first=first)
-        if self.kernel is not None:
-            self.kernel.check_rows(rows)
-        with np.errstate(over="ignore", invalid="ignore"):  # told in words
-            scores = projection(rows)
-        require_scores(scores, self.kernel)
-        return scores.astype(self.scores_dtype, copy=False)
+Dtypes: TypeAlias = "tuple[np.dtype[Any], np.dtype[Any]]"  # of the rows, and of their scores
 
 
-def lazy_scores(model: Any, X: Any, dtypes: tuple[np.dtype[Any], np.dtype[Any]]) -> Any:
+def lazy_scores(model: Any, X: Any, dtypes: Dtypes) -> Any:
     """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
     own = model._scoring
-    scorer = Scorer(getattr(model, "kernel_", None), *dtypes)
+    scorer = partial(_scored, getattr(model, "kernel_", None), dtypes)
     return lazy_answers(model, X, own, scorer, width=own.n_components, dtype=dtypes[1])
+
+
+def _scored(
+    kernel: Kernel | None, dtypes: Dtypes, projection: Projection, rows: Rows, first: int
+) -> Array:
+    """Scores of one chunk, by the engine of the process that has it."""
+    rows = cast(rows, dtypes[0], first=first)
+    if kernel is not None:
+        kernel.check_rows(rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # told in words
+        scores = projection(rows)
+    require_scores(scores, kernel)
+    return scores.astype(dtypes[1], copy=False)
 
 
 def lazy_answers(

@@ -5,6 +5,7 @@ from mercer.pyod import KernelPCADetector
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.params import Number, OneOf, require
-from mercer._core.public import Public
+from mercer._core.public import Public, public
 from mercer.estimators import KernelPCADetector as _Detector
 from mercer.estimators.documented import Documented
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["KernelPCADetector"]
 
 
+@public
+@dataclass(eq=False, repr=False)
 class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc]
     """`mercer.KernelPCADetector` as PyOD has its detectors.
 
@@ -58,25 +61,18 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
     (array([0, 1]), 10)
     """
 
-    def __init__(
-        self,
-        contamination: float = 0.1,
-        *,
-        n_components: int | float | None = 0.99,
-        kernel: KernelLike = "auto",
-        approximation: ApproximationLike = None,
-        model: Any = None,
-        scale: bool = True,
-        statistic: Statistic = "combined",
-        wild: Wild = "aside",
-        memory: Memory = "auto",
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.contamination, self.n_components, self.kernel = contamination, n_components, kernel
-        self.approximation, self.model, self.scale = approximation, model, scale
-        self.statistic, self.wild = statistic, wild
-        self.memory, self.engine, self.random_state = memory, engine, random_state
+    contamination: float = 0.1
+    _: KW_ONLY
+    n_components: int | float | None = 0.99
+    kernel: KernelLike = "auto"
+    approximation: ApproximationLike = None
+    model: Any = None
+    scale: bool = True
+    statistic: Statistic = "combined"
+    wild: Wild = "aside"
+    memory: Memory = "auto"
+    engine: EngineLike = "auto"
+    random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what is normal from rows of which a few are not.

@@ -34,14 +34,14 @@ from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
 from mercer.estimators.drop_in import Evidence, average, centred, completed, evidence, symmetric
 from mercer.estimators.input import as_generator, check_weights
-from mercer.kernels import RBF, Cosine, Custom, Linear, Polynomial, Precomputed, Sigmoid
+from mercer.kernels import RBF, Cosine, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.rows import as_given, as_rows
-from mercer.model import Plan, Problem, fit_kernel_pca, gram_operator
+from mercer.model import Fit, Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.model.result import Task
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
-from mercer.solvers import BlockKrylov, Lanczos, Lapack
+from mercer.solvers import BlockKrylov, EigenPairs, Lanczos, Lapack
 from mercer.solvers.refine import negative_part
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Rows
     from mercer.engine.base import Facts
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
     from mercer.operators import Centred
-    from mercer.solvers import EigenPairs
 
 __all__ = ["KernelPCA"]
 
@@ -277,9 +274,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         weights: Array | None,
     ) -> None:
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
-        if (
-            weights is not None
-        ):  # the eigenvectors carry √w; copies of a row have the entry without it
+        # The eigenvectors carry √w; copies of a row have the entry without it.
+        if weights is not None:
             there = (weights > 0)[:, None]
             vectors = np.divide(
                 vectors, np.sqrt(weights)[:, None], where=there, out=np.zeros_like(vectors)

@@ -15,8 +15,8 @@ import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA
 from mercer.diagnostics import n_components, select, symptoms, widths
-from mercer.diagnostics.selection_court import Candidate, Court, overlaps
-from mercer.diagnostics.selection_trial import tried
+from mercer.diagnostics.selection_agreement import overlaps
+from mercer.diagnostics.selection_trial import Candidate, Court, tried
 from mercer.errors import SelectionWarning
 from mercer.kernels import RBF, Chi2, Linear, Matern, Polynomial
 

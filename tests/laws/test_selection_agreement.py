@@ -12,8 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from conftest import frozen
 from mercer import select
-from mercer.diagnostics.selection_agreement import CERTAIN
-from mercer.diagnostics.selection_court import overlaps, standard_error
+from mercer.diagnostics.selection_agreement import CERTAIN, overlaps, standard_error
 from mercer.diagnostics.selection_door import merged
 from mercer.kernels import RBF, Laplacian, Linear, Polynomial
 
@@ -58,7 +57,7 @@ def test_rows_share_out_the_squared_cosines_of_the_principal_angles(rng):
 def test_a_matrix_that_is_held_changes_nothing(monkeypatch):
     held, plain = {}, {}
     for table, most in ((held, 4000), (plain, 0)):
-        monkeypatch.setattr("mercer.diagnostics.selection_court.HELD_ROWS", most)
+        monkeypatch.setattr("mercer.diagnostics.selection_trial.HELD_ROWS", most)
         found = select(factors(120, d=4), ["rbf", "laplacian"], n_components=3, refit=False)
         table.update({name: found.table_[name] for name in ("shared", "stability")})
     for name, values in held.items():

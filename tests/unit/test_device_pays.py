@@ -67,7 +67,7 @@ class Fake(NumpyEngine):
 @pytest.fixture
 def long_fits(monkeypatch):
     """As if these rows took longer than a device takes to start; on one thread, in one order."""
-    monkeypatch.setattr("mercer.planning.plan.START_SECONDS", 0.0)
+    monkeypatch.setattr("mercer.planning.forecast.START_SECONDS", 0.0)
     with threadpool_limits(1):
         yield
 

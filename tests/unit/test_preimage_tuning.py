@@ -9,9 +9,8 @@ import mercer
 from mercer.engine.native import compiled
 from mercer.kernels import RBF, Polynomial
 from mercer.preimage import Ridge, regression
-from mercer.preimage.regression import Spectrum, solved
+from mercer.preimage.regression import Spectrum, Tridiagonal, solved
 from mercer.preimage.ridge import tuning_sizes
-from mercer.preimage.tridiagonal import Tridiagonal
 from mercer.preimage.tuning import (
     NARROWEST,
     PENALTIES,

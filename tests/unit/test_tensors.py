@@ -11,7 +11,7 @@ from mercer._core.errors import InputError
 from mercer.data import tensors
 from mercer.data.intake import admitted
 from mercer.data.tensors import is_tensor
-from mercer.estimators.array_api import like
+from mercer.estimators.scores import like
 from mercer.kernels import RBF
 
 X = np.random.default_rng(0).standard_normal((120, 3))

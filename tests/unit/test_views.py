@@ -24,7 +24,7 @@ from mercer.errors import InputError
 from mercer.kernels import RBF
 from mercer.preprocessing.preparation import Preparation
 from mercer.report import build
-from mercer.views.events import events_table
+from mercer.views.leaders import events_table
 from mercer.views.process import axis_times
 
 X = frozen(load_iris().data[::2])

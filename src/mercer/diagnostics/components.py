@@ -15,21 +15,19 @@ from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import Court, within_one_error
+from mercer.diagnostics.selection_agreement import within_one_error
 from mercer.diagnostics.selection_report import figures, without_repeats
-from mercer.diagnostics.selection_trial import tried
+from mercer.diagnostics.selection_trial import Court, Outcome, tried
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
-from mercer.kernels import as_kernel
+from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.diagnostics.selection_court import Outcome
-    from mercer.kernels import Kernel
     from mercer.model.result import Fit
 
 
@@ -163,9 +161,8 @@ def n_components(
         size = door.check_noise(noise)
         return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
     with silenced():  # the spectrum is what is asked for
-        fit = (
-            KernelPCA(None, kernel=resolved).fit(rows).fit_
-        )  # no digits are lost far from the origin
+        # By a fit, which loses no digits far from the origin.
+        fit = KernelPCA(None, kernel=resolved).fit(rows).fit_
     # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
     most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
     return _from_spectrum(fit, method, share=share, most=most, told=told)

@@ -20,7 +20,7 @@ from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_lags import Remembered, check_past
 from mercer.estimators.detector_rows import learnt_rows
 from mercer.estimators.input import as_generator
-from mercer.kernels import RBF, Linear, as_kernel
+from mercer.kernels import RBF, Kernel, Linear, as_kernel
 from mercer.monitoring.deviations import deviations
 from mercer.monitoring.report import index_times
 from mercer.monitoring.set_aside import without_wild
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mercer._core.types import Flags, Indices
-    from mercer.kernels import Kernel
 
 # σ in median distances. At sixteen, the default of a detector, a Gaussian is as good as linear.
 WIDTHS = (8.0, 4.0, 2.0, 1.0)

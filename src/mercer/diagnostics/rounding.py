@@ -12,14 +12,13 @@ import numpy as np
 
 from mercer.engine import formula as f
 from mercer.engine.pairwise import NEAR, dense, lengths, squared_norms
-from mercer.kernels import GaussianProcess
+from mercer.kernels import GaussianProcess, Kernel
 from mercer.kernels.evaluate import values
 from mercer.kernels.matern import LARGE_NU, matern_slope
 from mercer.kernels.rows import picked
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.kernels import Kernel
 
 EPS = float(np.finfo(np.float64).eps)
 UNITS = 8.0  # rounding units of a function that nothing is known about, and of each exp and power

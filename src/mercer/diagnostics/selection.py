@@ -15,13 +15,12 @@ from mercer._core.errors import (
     StoppedError,
 )
 from mercer._core.findings import silenced, warn
-from mercer._core.memory import parse_bytes
+from mercer._core.memory import Memory, parse_bytes
 from mercer._core.observer import SILENT, current_observer, observed_by
 from mercer._core.params import require
 from mercer._core.public import public
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_court import model_of
 from mercer.diagnostics.selection_grid import as_kernels
 from mercer.diagnostics.selection_report import (
     in_order,
@@ -30,7 +29,7 @@ from mercer.diagnostics.selection_report import (
     warn_of,
     without_repeats,
 )
-from mercer.diagnostics.selection_trial import tried
+from mercer.diagnostics.selection_trial import Candidate, Court, Outcome, model_of, tried
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.input import as_generator, check_weights
 from mercer.estimators.preimages import named_approximation
@@ -40,9 +39,7 @@ from mercer.kernels.rows import column_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mercer._core.memory import Memory
     from mercer._core.table import Table
-    from mercer.diagnostics.selection_court import Candidate, Court, Outcome
     from mercer.estimators.kernel_pca import KernelPCA
     from mercer.kernels import Kernel
 
@@ -263,9 +260,7 @@ def _all_tried(
 
 
 def _tries(entered: list[Candidate], court: Court, n_jobs: int | None) -> Iterator[Outcome]:
-    if (
-        effective_n_jobs(n_jobs) == 1
-    ):  # scikit-learn's `Parallel` would set warning filters of the process
+    if effective_n_jobs(n_jobs) == 1:  # `Parallel` would set warning filters of the process
         return (_quietly_tried(candidate, court) for candidate in entered)
     run = Parallel(n_jobs=n_jobs, return_as="generator")
     found: Iterator[Outcome] = run(delayed(_quietly_tried)(each, court) for each in entered)

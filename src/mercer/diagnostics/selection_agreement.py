@@ -19,12 +19,12 @@ from sklearn.neighbors import NearestNeighbors
 from mercer._core.errors import InputError
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
-from mercer.diagnostics.selection_court import standard_error, within_one_error
+from mercer.engine.pairwise import squared_norms
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.diagnostics.selection_court import Court, Fits, Folds, Outcome
+    from mercer._core.types import Array, Flags, Indices, Rows
+    from mercer.diagnostics.selection_trial import Candidate, Court, Fits, Folds, Outcome
     from mercer.estimators.kernel_pca import KernelPCA
 
 # Held-out rows next to a held-out row, in input space.
@@ -34,6 +34,35 @@ NEIGHBOURS = 5
 CERTAIN = 4.0
 # A Gaussian kernel within this factor of the median rule's gamma can stand for it.
 NEAR = 4.0
+
+
+# ── how sure a mean is ──────────────────────────────────────────────────────
+def standard_error(values: Array, weights: Array | None = None) -> float:
+    """The standard error of the mean by weight; 0 where one value is all there is.
+
+    Kish's effective number of rows, (Σw)²/Σw², takes the place of n: a row that counts a hundred times is
+    one observation, and giving every row twice makes nothing more certain.
+    """
+    n, unit = len(values), float(np.max(np.abs(values), initial=0.0))
+    if n < 2 or not 0.0 < unit < np.inf:
+        return 0.0
+    own = np.ones(n) if weights is None else weights / np.max(weights)
+    share = own / own.sum()
+    scaled = values / unit  # squares of squares overflow
+    variance = float(np.sum(share * (scaled - np.sum(share * scaled)) ** 2))
+    effective = 1.0 / float(np.sum(share**2))
+    return unit * float(np.sqrt(variance / (effective - 1.0))) if effective > 1.0 else 0.0
+
+
+def within_one_error(outcomes: list[Outcome]) -> Flags:
+    """Whose mean loss is within one standard error of the first one's.
+
+    The error is that of the difference, row by row: two candidates see the same rows and the same noise,
+    and rows that are hard for one are hard for the other.
+    """
+    best = outcomes[0]
+    gaps = [outcome.losses - best.losses for outcome in outcomes]
+    return np.array([best.mean(g) <= standard_error(g, best.weights) for g in gaps])
 
 
 # ── what neighbours share ───────────────────────────────────────────────────
@@ -74,6 +103,53 @@ def shared_by_neighbours(fits: Fits, court: Court) -> tuple[list[KernelPCA], lis
         models.append(model)
         losses.append(-np.einsum("ij,ij->i", z, z[near].mean(axis=1)))
     return models, losses
+
+
+# ── what halves have in common ──────────────────────────────────────────────
+def stability_rows(fits: Fits, candidate: Candidate, court: Court) -> Array:
+    """How alike the components of two halves of the training rows are, seen by rows in neither.
+
+    One number a row that was held out, whose mean is the affinity. None where there are too few to tell.
+    """
+    rng = np.random.default_rng(court.seed)
+    found = []
+    for train, test in court.folds:
+        mixed = rng.permutation(train)
+        half = len(mixed) // 2
+        if candidate.k > half or candidate.k >= len(test) - 1:
+            return np.empty(0)
+        a, b = (fits.scores(part, test)[1] for part in (mixed[:half], mixed[half : 2 * half]))
+        found.append(overlaps(a, b, court.weights_of(test)))
+    return np.concatenate(found)
+
+
+def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (n,)
+    """What each row adds to the affinity of two score spaces; the mean, by weight, is the affinity.
+
+    That is the mean squared cosine of their principal angles, less what chance gives. 1: the same space.
+    0: as two random spaces of k dimensions among n centred rows, whose mean squared cosine is k/(n - 1).
+
+    With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
+    is a sum over rows, and has a standard error; for one and the same space it is 0 in every row, which
+    ‖PᵀQ‖² as a sum of leverages is not.
+    """
+    share = np.full(len(a), 1.0 / len(a)) if weights is None else weights / weights.sum()
+    p, q = _basis(a, share), _basis(b, share)
+    k = max(p.shape[1], q.shape[1])
+    chance = k / (len(a) - 1)
+    if k == 0 or chance >= 1.0:
+        return np.full(len(a), np.nan if k else 0.0)
+    missed = squared_norms(p - q @ (q.T @ p)) + squared_norms(q - p @ (p.T @ q))
+    of_row = 0.5 * ((p.shape[1] + q.shape[1]) / k - missed / (share * k))
+    return np.asarray((of_row - chance) / (1.0 - chance))
+
+
+def _basis(scores: Array, share: Array) -> Array:
+    """An orthonormal basis of the centred scores, each row scaled by the root of its share."""
+    exact = scores.astype(np.float64)
+    centred = np.sqrt(share)[:, None] * (exact - share @ exact)
+    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    return u[:, s > len(scores) * np.finfo(scores.dtype).eps * max(float(s[0]), 1e-300)]
 
 
 # ── who beats the reference ─────────────────────────────────────────────────

@@ -23,13 +23,13 @@ from mercer._core.wording import Message
 from mercer.data.intake import admitted
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import neighbours_of
-from mercer.diagnostics.selection_court import Candidate, Court
+from mercer.diagnostics.selection_trial import Candidate, Court
 from mercer.engine.equal_rows import distinct
 from mercer.model.rounding import require_different
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.diagnostics.selection_court import Folds
+    from mercer.diagnostics.selection_trial import Folds
     from mercer.kernels import Kernel
 
 Criterion: TypeAlias = Literal["agreement", "denoising", "reconstruction", "variance"]

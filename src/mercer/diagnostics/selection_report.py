@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, SelectionWarning
 from mercer._core.findings import warn
 from mercer._core.table import Table
-from mercer.diagnostics.selection_agreement import Contest, agreed_first, contests
-from mercer.diagnostics.selection_court import standard_error, within_one_error
+from mercer.diagnostics.selection_agreement import (
+    Contest,
+    agreed_first,
+    contests,
+    standard_error,
+    within_one_error,
+)
 from mercer.diagnostics.selection_grid import median_gamma, shown
-from mercer.diagnostics.selection_trial import BACK_ROWS
-
-if TYPE_CHECKING:
-    from mercer.diagnostics.selection_court import Court, Outcome
+from mercer.diagnostics.selection_trial import BACK_ROWS, Court, Outcome
 
 WHAT = {
     "agreement": (

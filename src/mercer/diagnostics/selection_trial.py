@@ -1,9 +1,9 @@
-"""One candidate on trial: fitted to folds, judged on the rows that were held out."""
+"""One candidate on trial: what all are judged on, fits to parts of the rows, and what is found of each."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -15,27 +15,120 @@ from threadpoolctl import threadpool_limits
 from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
-from mercer.diagnostics.selection_agreement import shared_by_neighbours
-from mercer.diagnostics.selection_court import (
-    Candidate,
-    Court,
-    Fits,
-    Outcome,
-    model_of,
-    stability_rows,
-)
+from mercer.diagnostics.selection_agreement import shared_by_neighbours, stability_rows
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
+from mercer.estimators.kernel_pca import KernelPCA
 from mercer.preimage import Exact, Ridge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mercer._core.types import Array
-    from mercer.diagnostics.selection_court import Folds
-    from mercer.estimators.kernel_pca import KernelPCA
+    from mercer._core.types import Array, Indices, Rows
     from mercer.kernels import Kernel
 
+    Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
+
+# Up to so many rows their kernel matrix is held, 128 MB.
+HELD_ROWS = 4000
+
+
+@dataclass(frozen=True, repr=False)
+class Candidate:
+    """A kernel with a number of components, and its place among the kernels that were entered."""
+
+    kernel: Kernel
+    k: int
+    place: int = 0  # `is` would not survive the way to another process
+
+
+@dataclass(frozen=True, repr=False)
+class Court:
+    """What all candidates are judged on: the same rows, folds and perturbations."""
+
+    rows: Rows  # (n, d)
+    folds: Folds
+    criterion: Any
+    seed: int
+    noise: float | None = None  # standard deviation of what is added to an entry that is held out
+    y: Any = None
+    judge: Any = None
+    weights: Array | None = None  # (n,), how often each row counts
+    neighbours: list[Indices] | None = None  # of the rows held out, fold by fold
+
+    def weights_of(self, part: Indices) -> Array | None:
+        """Weights of some of the rows; None where all count alike."""
+        return None if self.weights is None else self.weights[part]
+
+    @property
+    def held_out(self) -> Array | None:
+        """Weights of the rows that are held out, fold after fold."""
+        return self.weights_of(np.concatenate([test for _, test in self.folds]))
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome:
+    """What was found. Losses are to be made small: one a held-out row, or one a fold."""
+
+    candidate: Candidate
+    losses: Array = field(default_factory=lambda: np.empty(0))
+    plain: Array = field(default_factory=lambda: np.empty(0))  # squared errors of rows as they are
+    of_mean: Array = field(default_factory=lambda: np.empty(0))  # squared distances from the mean
+    steady: Array = field(default_factory=lambda: np.empty(0))  # what each row adds to stability
+    weights: Array | None = None  # of the losses; those of folds count alike
+    stability: float = np.nan
+    kept: float = np.nan
+    full: bool = False  # it has all components that there are
+    resolved: Kernel | None = None
+    symptoms: tuple[str, ...] = ()
+    failure: str = ""
+
+    @property
+    def loss(self) -> float:
+        """The mean loss; infinite where the candidate failed."""
+        return self.mean(self.losses) if not self.failure else np.inf
+
+    def mean(self, values: Array) -> float:
+        """The mean over the rows held out, by weight, or over folds."""
+        return float(np.average(values, weights=self.weights))
+
+
+def model_of(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
+    """The candidate's model, before it is fitted."""
+    return KernelPCA(candidate.k, kernel=candidate.kernel, random_state=court.seed, **more)
+
+
+class Fits:
+    """One candidate, fitted to parts of the rows.
+
+    With a resolved kernel all parts have the same width, and the kernel matrix of all rows is computed once,
+    where only differences of rows enter: every fit takes its part of it. Other kernels may need the rows:
+    far from the origin their matrix has no digits left.
+    """
+
+    def __init__(self, candidate: Candidate, court: Court, resolved: Kernel | None = None) -> None:
+        self._candidate, self._court = candidate, court
+        self._kernel = candidate.kernel if resolved is None else resolved
+        self._matrix: Array | None = None
+        few = court.rows.shape[0] <= HELD_ROWS
+        if resolved is not None and resolved.shift_invariant and few:
+            self._matrix = resolved(court.rows.astype(np.float64))  # (n, n)
+
+    def scores(self, train: Indices, test: Indices) -> tuple[KernelPCA, Array]:
+        """The model of some rows, and the scores of others in it, as float64."""
+        weights = self._court.weights_of(train)
+        model = model_of(self._candidate, self._court)
+        if self._matrix is None:
+            model.set_params(kernel=self._kernel)
+            known, new = (take_rows(self._court.rows, part) for part in (train, test))
+        else:
+            model.set_params(kernel="precomputed")
+            known, new = (self._matrix[np.ix_(part, train)] for part in (train, test))
+        model.fit(known, sample_weight=weights)
+        return model, model.transform(new).astype(np.float64)
+
+
+# ── a judge ─────────────────────────────────────────────────────────────────
 # Up to so many rows whole weights are written out: any judge and any scoring can count rows.
 WRITTEN_OUT = 20_000
 
@@ -67,6 +160,7 @@ def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, An
     return found
 
 
+# ── the trial ───────────────────────────────────────────────────────────────
 # Rows that a ridge pre-image learns from, the same for all kernels: the cost grows with their third power.
 # Learnt from more, the order of close candidates may change; `reasons_` tells.
 BACK_ROWS = 400

@@ -12,13 +12,12 @@ from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer.data.rows import take_rows
 from mercer.estimators.input import as_generator, check_kernel_rows, check_weights, training_rows
-from mercer.kernels import as_kernel
+from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels import Kernel
 
 # Half of the points are less alike than this to their own nearest neighbour: nothing is shared.
 ALONE = 0.05

@@ -135,7 +135,6 @@ class Anatomy:
         """Names of the columns that the model takes, where they are known."""
         if isinstance(self.model, Prepared):
             return tuple(self.model.preparation.features)
-        names = getattr(
-            self.model, "feature_names_in_", None
-        )  # a pipeline has those of its first step
+        # A pipeline has those of its first step.
+        names = getattr(self.model, "feature_names_in_", None)
         return None if names is None else tuple(map(str, names))

@@ -17,16 +17,22 @@ from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource
 from mercer.data.tensors import is_tensor
-from mercer.estimators.array_api import like
 from mercer.estimators.derived import Derivable
 from mercer.estimators.documented import Documented
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, is_whitened, new_rows, require_finite
-from mercer.estimators.lazy import as_collection, lazy_scores
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
-from mercer.estimators.scores import check_out, require_scores, score_spread, whitened
-from mercer.model.projection import holds
+from mercer.estimators.scores import (
+    as_collection,
+    check_out,
+    lazy_scores,
+    like,
+    require_scores,
+    score_spread,
+    whitened,
+)
+from mercer.model.projection import Projection, holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
     from mercer.kernels import Kernel
     from mercer.model import Fit
-    from mercer.model.projection import Projection
 
 
 class Saving(Documented, Public):
@@ -274,7 +279,6 @@ class Projector(
             )
             raise InputError(msg)
         scores = self._scores(X)
-        scores = scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
         points, settled = back.found(scores)
         warn_if_unsettled(back, settled)
         warn_if_far(back, scores, points)
@@ -333,7 +337,7 @@ class Projector(
         return self.fit_.projection.n_components
 
     def _scores(self, X: Any) -> Array:
-        """Scores whose points are asked for, checked."""
+        """Scores whose points are asked for, checked, as they are before they are whitened."""
         check_is_fitted(self)
         X = admitted(X, what="The array of scores")
         scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
@@ -341,7 +345,7 @@ class Projector(
         m, k = scores.shape[1], self.n_components_
         if m != k:
             refuse("X", scores.shape, f"scores of the {k} components of this model", f"{m} columns")
-        return np.asarray(scores)
+        return scores * score_spread(self._current()) if is_whitened(self.whiten) else scores
 
 
 # Scores of the training rows are read off eigenvectors that carry a factor √w. Below this share of the

@@ -27,14 +27,13 @@ from mercer.estimators.preimages import (
 )
 from mercer.model.result import first_reaching
 from mercer.operators.sections import KernelSections
-from mercer.preimage import Ridge
+from mercer.preimage import FittedPreimage, Preimage, Ridge
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.estimators.parameters import PreimageLike
     from mercer.kernels import Kernel
     from mercer.model import Fit
-    from mercer.preimage import FittedPreimage, Preimage
 
 LOOKED_AT = 16  # rows of X that are compared with those a model keeps
 

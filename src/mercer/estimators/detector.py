@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.data.dask import refuse_dask
-from mercer.data.rows import RowSource
-from mercer.data.sources import in_memory
+from mercer._core.public import public
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
-from mercer.estimators.detector_blame import Blame
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.detector_lags import Remembered, check_past
 from mercer.estimators.detector_live import Watching
-from mercer.estimators.detector_rows import Fitted, learnt_rows, refuse_sparse
+from mercer.estimators.detector_rows import Answers, learnt_rows
 from mercer.estimators.form import DETECTOR, Form
-from mercer.estimators.input import new_rows, remember
+from mercer.estimators.input import remember
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.blocks import with_confidence
 from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
-from mercer.monitoring.limits import Calibration, Rule, warn_blind
+from mercer.monitoring.limits import Calibration, LimitsFrom, Rule, Wild, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
 from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
-from mercer.monitoring.statistics import Gauge
+from mercer.monitoring.statistics import Gauge, Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.memory import Memory
-    from mercer._core.types import Array, Indices, Rows
+    from mercer._core.types import Array, Indices
     from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
-    from mercer.kernels import Kernel
-    from mercer.monitoring.limits import LimitsFrom, Wild
-    from mercer.monitoring.statistics import Statistic
-
-# Rows that are explained are read one by one, by a person.
-LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
-class KernelPCADetector(Fitted, Form, Saving, Blame, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+@public
+@dataclass(eq=False, repr=False)
+class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
@@ -147,44 +140,27 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Watching, OutlierMixin, Bas
     array(['b 100 %'], dtype=object)
     """
 
-    def __init__(
-        self,
-        n_components: int | float | None = 0.99,
-        *,
-        kernel: KernelLike = "auto",
-        approximation: ApproximationLike = None,
-        model: Any = None,
-        scale: bool = True,
-        statistic: Statistic = "combined",
-        limits: LimitsFrom = "cross-validation",
-        false_alarm: float | None = None,
-        contamination: float | None = None,
-        confidence: float | None = None,
-        folds: Any = 5,
-        wild: Wild = "aside",
-        lags: int | Literal["auto"] = 0,
-        differences: bool = False,
-        smoothing: float | None = None,
-        memory: Memory = "auto",
-        engine: EngineLike = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.approximation = approximation
-        self.model = model
-        self.scale = scale
-        self.statistic = statistic
-        self.limits = limits
-        self.false_alarm = false_alarm
-        self.contamination = contamination
-        self.confidence, self.folds = confidence, folds
-        self.wild = wild
-        self.lags, self.differences, self.smoothing = lags, differences, smoothing
-        self.memory, self.engine = memory, engine
-        self.random_state = random_state
-
     _advice = DETECTOR
+
+    n_components: int | float | None = 0.99
+    _: KW_ONLY
+    kernel: KernelLike = "auto"
+    approximation: ApproximationLike = None
+    model: Any = None
+    scale: bool = True
+    statistic: Statistic = "combined"
+    limits: LimitsFrom = "cross-validation"
+    false_alarm: float | None = None
+    contamination: float | None = None
+    confidence: float | None = None
+    folds: Any = 5
+    wild: Wild = "aside"
+    lags: int | Literal["auto"] = 0
+    differences: bool = False
+    smoothing: float | None = None
+    memory: Memory = "auto"
+    engine: EngineLike = "auto"
+    random_state: Seed = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -323,27 +299,6 @@ class KernelPCADetector(Fitted, Form, Saving, Blame, Watching, OutlierMixin, Bas
         return self._with_onsets(told, lambda at: rows[place[at]]) if wanted else told
 
     # ── how ─────────────────────────────────────────────────────────────────
-    def _rows(self, X: Any) -> Array:
-        """New rows: checked, in memory and scaled."""
-        return self._judge.scaled(self._with_past(self._read(X))[0])
-
-    def _read(self, X: Any, *, gaps: bool = False) -> Array:
-        """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""
-        check_is_fitted(self)
-        refuse_dask(X, LOOK)
-        if gaps and isinstance(X, np.memmap):
-            X = np.asarray(X)  # a source would be read block by block, and refused at the first NaN
-        # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
-        rows: Rows = new_rows(self, X, self._dtype, clip=True, gaps=gaps)
-        if isinstance(rows, RowSource):
-            rows = in_memory(rows).astype(self._dtype, copy=False)
-        refuse_sparse(rows)
-        return rows
-
-    @property
-    def _kernel(self) -> Kernel | None:
-        return getattr(self.model_, "kernel_", None)
-
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         index = self._judge.index
         ways = self._past.ways(self._scale.unit)

@@ -28,7 +28,7 @@ from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
-from mercer.kernels import RBF, Linear, as_kernel
+from mercer.kernels import RBF, Kernel, Linear, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
 from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.engine.base import Engine
     from mercer.engine.moments import Scale
-    from mercer.kernels import Kernel
     from mercer.monitoring.limits import Rule
 
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer._core.params import OneOf, require
 from mercer._core.public import Public
 from mercer._core.table import Table
 from mercer.data.dask import DaskRows, dask_kind, refuse_dask
+from mercer.data.rows import RowSource
+from mercer.data.sources import in_memory
 from mercer.engine.resolve import resolve_engine
 from mercer.estimators.detector_fit import require_room
 from mercer.estimators.detector_lags import Memory
-from mercer.estimators.input import cast, check_kernel_rows, loaded, training_rows
-from mercer.estimators.lazy import lazy_answers
+from mercer.estimators.input import cast, check_kernel_rows, loaded, new_rows, training_rows
+from mercer.estimators.scores import lazy_answers
+from mercer.monitoring.contributions import Baselines, need_slopes, warn_incomplete
+from mercer.monitoring.statistics import STATISTICS, Gauge, Statistic, Statistics
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Rows
@@ -26,36 +32,11 @@ if TYPE_CHECKING:
     from mercer.estimators.base import Projector
     from mercer.kernels import Kernel
     from mercer.model.projection import Projection
-    from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.lags import Dynamics
     from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.limits import Calibration, Limits, Rule
     from mercer.monitoring.lineage import Generation
     from mercer.monitoring.sensors import Sensors
-    from mercer.monitoring.statistics import Gauge, Statistics
-
-
-class Fitted:
-    """What a detector has after its fit: the schema of the model file is read off these lines."""
-
-    model_: Projector
-    limits_: Limits
-    offset_: float
-    center_: Annotated[Array, "d"]
-    spread_: Annotated[Array, "d"]
-    baselines_: Annotated[Array, "m d"]
-    set_aside_: Annotated[Array, "c 3"]
-    dynamics_: Dynamics
-    n_features_in_: int
-    _scale: Scale
-    _rule: Rule
-    _gauge: Gauge
-    _baselines: Baselines
-    _calibration: Calibration | None
-    _sensors: Sensors | None
-    _known: KnownEvents | None
-    _lineage: tuple[Generation, ...]
-    _dtype: np.dtype[Any]
 
 
 def learnt_rows(
@@ -138,27 +119,20 @@ class Judge:
         return self.own(self.calibration(self.index(found)))
 
 
-@dataclass(frozen=True)
-class Verdict:
+def _verdict(judge: Judge, name: str, projection: Projection, rows: Rows, first: int) -> Array:
     """One answer of a judge to the rows of a chunk."""
-
-    judge: Judge
-    name: str
-
-    def __call__(self, projection: Projection, rows: Rows, first: int) -> Array:
-        judge, gauge = self.judge, self.judge.gauge
-        gauge = replace(gauge, space=replace(gauge.space, projection=projection))
-        scaled = judge.scaled(cast(rows, judge.dtype, clip=True, first=first))
-        found: Array = getattr(judge, self.name)(gauge(scaled))
-        return found
+    gauge = replace(judge.gauge, space=replace(judge.gauge.space, projection=projection))
+    scaled = judge.scaled(cast(rows, judge.dtype, clip=True, first=first))
+    found: Array = getattr(judge, name)(gauge(scaled))
+    return found
 
 
 def lazy_verdicts(detector: Any, X: Any, judge: Judge, name: str) -> Any:
     """What the detector says of a dask collection, as a dask array."""
     gauge, projection = judge.gauge, judge.gauge.space.projection
     space: Any = replace(gauge.space, projection=None)  # type: ignore[arg-type]  # travels by itself
-    bare = replace(gauge, space=space)
-    verdict = Verdict(replace(judge, gauge=bare), name)
+    bare = replace(judge, gauge=replace(gauge, space=space))
+    verdict = partial(_verdict, bare, name)
     width, dtype = 3 if name == "statistics" else None, judge.dtype
     dtype = np.dtype(int) if name == "predict" else dtype
     return lazy_answers(detector, X, projection, verdict, width=width, dtype=dtype, what=name)
@@ -171,10 +145,13 @@ NOT_HELD_OUT = (
     "limits='cross-validation' and without `contamination`."
 )
 
-
 LAGGED = (
     "detector.predict(X.compute()), since this detector looks back and rows on workers have no past"
 )
+
+
+# Rows that are explained are read one by one, by a person.
+LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
 def spread_out(found: Array, whole: Flags, fill: float) -> Array:  # (m, …), (b,) -> (b, …)
@@ -185,13 +162,26 @@ def spread_out(found: Array, whole: Flags, fill: float) -> Array:  # (m, …), (
 
 
 class Answers(Memory, Public):
-    """scikit-learn's questions to a fitted detector, and T², Q and p-values of rows."""
+    """What a fitted detector is asked about rows: scikit-learn's questions, T², Q, p-values and blame."""
 
+    # What it has after its fit: the schema of the model file is read off these lines.
+    model_: Projector
     limits_: Limits
     offset_: float
-    _gauge: Gauge
+    center_: Annotated[Array, "d"]
+    spread_: Annotated[Array, "d"]
+    baselines_: Annotated[Array, "m d"]
+    set_aside_: Annotated[Array, "c 3"]
+    dynamics_: Dynamics
+    n_features_in_: int
     _scale: Scale
     _rule: Rule
+    _gauge: Gauge
+    _baselines: Baselines
+    _calibration: Calibration | None
+    _sensors: Sensors | None
+    _known: KnownEvents | None
+    _lineage: tuple[Generation, ...]
     _dtype: np.dtype[Any]
 
     def predict(self, X: Any) -> Array:
@@ -288,6 +278,48 @@ class Answers(Memory, Public):
             raise InputError(NOT_HELD_OUT)
         return self._asked("p_values", X)
 
+    # ── which variables a row differs in ────────────────────────────────────
+    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
+        """What each variable adds to a statistic: integrated gradients from a normal row to the row.
+
+        That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
+        statistic of the row less that of its baseline, and don't depend on the units of the variables. For
+        linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be negative; those of
+        a row with infinite statistics are NaN.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+        statistic : "T2", "Q" or "combined", optional
+            ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
+            these units. By default the one that the detector goes by.
+
+        Returns
+        -------
+        contributions : ndarray of shape (b, d)
+        """
+        found, whole = self._contributions(X, statistic)
+        return spread_out(self._past.folded(found).sum(axis=1), whole, np.nan)
+
+    def lag_contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
+        """What each variable adds to a statistic now, and did a row before, and so on.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, d), or a source of rows
+            In the order of time.
+        statistic : "T2", "Q" or "combined", optional
+            As in `contributions`.
+
+        Returns
+        -------
+        contributions : ndarray of shape (b, l + 1, d)
+            By row, lag and variable; their sum over lags is `contributions`. Rows that have too few before
+            them have NaN.
+        """
+        found, whole = self._contributions(X, statistic)
+        return spread_out(self._past.folded(found), whole, np.nan)
+
     # ── how ─────────────────────────────────────────────────────────────────
     def _asked(self, name: str, X: Any) -> Array:
         """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
@@ -308,9 +340,34 @@ class Answers(Memory, Public):
         told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
         return Judge(self._gauge, self._scale, *told, vars(self).get("_calibration"))
 
-    def _read(self, X: Any) -> Array:
-        raise NotImplementedError
+    def _contributions(self, X: Any, statistic: Statistic | None) -> tuple[Array, Flags]:
+        """Contributions of the columns of lagged rows, and which rows have them."""
+        rows, whole = self._with_past(self._read(X))
+        rows = self._judge.scaled(rows)
+        which = self._rule.statistic if statistic is None else statistic
+        require("statistic", which, OneOf(STATISTICS))
+        need_slopes(self._kernel)
+        found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
+        warn_incomplete(gap)
+        return self._judge.own(found), whole
+
+    def _rows(self, X: Any) -> Array:
+        """New rows: checked, in memory and scaled."""
+        return self._judge.scaled(self._with_past(self._read(X))[0])
+
+    def _read(self, X: Any, *, gaps: bool = False) -> Array:
+        """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""
+        check_is_fitted(self)
+        refuse_dask(X, LOOK)
+        if gaps and isinstance(X, np.memmap):
+            X = np.asarray(X)  # a source would be read block by block, and refused at the first NaN
+        # A reading that float32 can't hold is an alarm like others, and no reason to judge no row.
+        rows: Rows = new_rows(self, X, self._dtype, clip=True, gaps=gaps)
+        if isinstance(rows, RowSource):
+            rows = in_memory(rows).astype(self._dtype, copy=False)
+        refuse_sparse(rows)
+        return rows
 
     @property
     def _kernel(self) -> Kernel | None:
-        raise NotImplementedError
+        return getattr(self.model_, "kernel_", None)

@@ -16,7 +16,7 @@ from mercer._core.memory import format_seconds
 from mercer._core.params import is_whole
 from mercer._core.quick import changed
 from mercer._core.wording import Message
-from mercer.approximations import APPROXIMATIONS
+from mercer.approximations import APPROXIMATIONS, Approximation
 from mercer.data.rows import take_rows
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
 from mercer.estimators.input import (
@@ -34,10 +34,10 @@ from mercer.estimators.preimages import (
     preimage_seconds,
 )
 from mercer.estimators.progress import observing
-from mercer.kernels import as_kernel
+from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
-from mercer.model import Plan, Problem, Task, plan_approximation, plan_linear
+from mercer.model import Fit, Plan, Problem, Task, plan_approximation, plan_linear
 from mercer.model.checkpoint import digest, fingerprint
 from mercer.planning.forecast import PAYING_SHARE, forecast, may_pay
 from mercer.planning.krylov import SHARE_COMPONENTS
@@ -51,11 +51,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from mercer._core.observer import Observer
-    from mercer.approximations import Approximation
     from mercer.data.training import TrainingData
     from mercer.engine.base import Engine, Facts
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
     from mercer.preimage import Preimage
 
 # A fit of fewer rows is over in seconds; of more, its time is worth a second's forecast.

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 Values: TypeAlias = dict[str, Any]
 Sentences: TypeAlias = "Iterable[tuple[set[str], str]]"  # each with the names that it answers
-Rule: TypeAlias = (
-    "Callable[[Values, Values], Sentences]"  # of those unknown and of all that was given
-)
+Rule: TypeAlias = "Callable[[Values, Values], Sentences]"  # of those unknown, and of all given
 
 # What scikit-learn's estimators take; those of the same meaning have the same name here.
 SKLEARN_KERNEL_PCA = (
@@ -153,9 +151,8 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
     values = {**own, **{n: v for n, v in unknown.items() if n in usual}}
     changed = {n: v for n, v in values.items() if n in unknown or v != usual[n].default}
     why = ""
-    if (
-        kind is Polynomial and "gamma" not in changed
-    ):  # degree=2 alone is scikit-learn's way of writing
+    # degree=2 alone is scikit-learn's way of writing.
+    if kind is Polynomial and "gamma" not in changed:
         changed["gamma"], why = "1/d", " (scikit-learn's gamma; 1.0 is the default here)"
     listed, name = _listed(changed), next(n for n, k in KERNELS.items() if k is kind)
     if kind is RBF:
@@ -352,9 +349,8 @@ class Form:
                 if part not in parts:
                     parts[part] = self._part(part, values[part], name)
                 _require_key(part, parts[part], knob)
-                parts[part].set_params(
-                    **{knob: value}
-                )  # before anything of the estimator has changed
+                # Before anything of the estimator has changed.
+                parts[part].set_params(**{knob: value})
             elif knob and not hasattr(values[part], "set_params"):
                 self._refuse_knob(part, values[part], name)
             elif knob:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mercer._core.memory import format_seconds
-from mercer._core.observer import SILENT, current_observer
+from mercer._core.observer import SILENT, Observer, State, current_observer
 from mercer._core.params import Whole, require
 from mercer.model.checkpoint import Checkpoint
 
@@ -20,9 +20,6 @@ except ImportError:  # scikit-learn before 1.9
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
-    from typing import TextIO
-
-    from mercer._core.observer import Observer, State
 
 # Seconds between two lines: enough to see that it moves.
 GAP = 1.0
@@ -77,9 +74,8 @@ class ForwardingObserver:
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """Look, and pass it on; True when an observer asks to stop."""
         asked = self._inner.step(done, expected, what, residual)
-        if (
-            what != self._what or done < self._done
-        ):  # another pass over the rows counts from 0 again
+        # Another pass over the rows counts from 0 again.
+        if what != self._what or done < self._done:
             self._begin(done, expected, what)
             self._resumed = False  # of the first kind of work
         self._what, self._done = what, done
@@ -150,9 +146,8 @@ class ConsoleObserver(ForwardingObserver):
         super().__init__(inner)
         self._name, self._stream, self._clock = name, stream, clock
         self._started = self._now = clock()
-        self._base: tuple[float, int] | None = (
-            None  # since when, and from which step on, the pace is taken
-        )
+        # Since when, and from which step on, the pace is taken.
+        self._base: tuple[float, int] | None = None
         self._told_at: float | None = None
         self._untold: str | None = None  # a line that came too soon after the last
 

@@ -1,24 +1,39 @@
-"""Scores on their way out: whitened where that is asked for, finite, and written where they may be."""
+"""Scores on their way out: whitened, finite, written where they may be; in the rows' library, or lazy."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from sklearn import get_config
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.quick import changed
-from mercer.data.rows import first_bad
-from mercer.model.projection import holds
+from mercer._core.types import Array, Rows
+from mercer.data.dask import FRAME, DaskRows, chunks_of, counted, dask_kind
+from mercer.data.frames import need
+from mercer.data.rows import aligned, first_bad
+from mercer.data.tensors import is_tensor
+from mercer.engine.dask.work import Parcel
+from mercer.estimators.input import cast
+from mercer.model.projection import Projection, holds
 from mercer.monitoring.statistics import score_variances
+from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
     from mercer.kernels import Kernel
     from mercer.model import Fit
-    from mercer.model.projection import Projection
+
+# What is asked of the rows of a chunk, something that pickles: one result a row, by the projection of the
+# model and the number of the first row.
+Answer: TypeAlias = Callable[[Projection, Rows, int], Array]
 
 
 def score_spread(fit: Fit) -> Array:  # (k,)
@@ -75,3 +90,128 @@ def _overlaps(out: Any, X: Any) -> bool:
         mine = str(getattr(out, "filename", ""))
         return Path(X).expanduser().resolve() == Path(mine).resolve()
     return False
+
+
+# ── arrays out as they are handed in, where scikit-learn has it: array_api_dispatch ──
+def like(found: Array, X: Any, estimator: Any = None) -> Any:
+    """What was found in the library and on the device of X; NumPy's array where that was not asked for.
+
+    An estimator whose `set_output` asks for a frame gets NumPy's array, of which scikit-learn makes one.
+    """
+    config = get_config()
+    if not config["array_api_dispatch"] or not is_tensor(X):
+        return found
+    wanted = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    if (wanted or config["transform_output"]) != "default":
+        return found
+    from sklearn.utils._array_api import get_namespace_and_device
+
+    xp, _, device = get_namespace_and_device(X)
+    if str(device).startswith("mps") and found.dtype == np.float64:  # which Metal has not
+        found = found.astype(np.float32)
+    return xp.asarray(np.ascontiguousarray(found), device=device)
+
+
+# ── dask collections in, dask collections out: computed where the rows are, on demand ──
+Dtypes: TypeAlias = "tuple[np.dtype[Any], np.dtype[Any]]"  # of the rows, and of their scores
+
+
+def lazy_scores(model: Any, X: Any, dtypes: Dtypes) -> Any:
+    """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
+    own = model._scoring
+    scorer = partial(_scored, getattr(model, "kernel_", None), dtypes)
+    return lazy_answers(model, X, own, scorer, width=own.n_components, dtype=dtypes[1])
+
+
+def _scored(
+    kernel: Kernel | None, dtypes: Dtypes, projection: Projection, rows: Rows, first: int
+) -> Array:
+    """Scores of one chunk, by the engine of the process that has it."""
+    rows = cast(rows, dtypes[0], first=first)
+    if kernel is not None:
+        kernel.check_rows(rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # told in words
+        scores = projection(rows)
+    require_scores(scores, kernel)
+    return scores.astype(dtypes[1], copy=False)
+
+
+def lazy_answers(
+    model: Any,
+    X: Any,
+    projection: Projection,
+    answer: Answer,
+    *,
+    width: int | None,  # numbers a row; None: one, of an array with one axis
+    dtype: Any,
+    what: str = "scores",
+) -> Any:
+    """What a fitted estimator answers to each chunk, as a dask array; nothing is computed yet."""
+    dask, da = need("dask", extra="dask"), need("dask.array", extra="dask")
+    names = getattr(model, "feature_names_in_", None) if dask_kind(X) == FRAME else None
+    chunks, heights, promise = chunks_of(X, None if names is None else list(names))
+    if promise.d != model.n_features_in_:
+        wanted = f"rows of {model.n_features_in_} columns, as {type(model).__name__} was fitted on"
+        remedy = "Give the same features in the same order."
+        refuse("X", promise.d, wanted, f"a {promise.name} of {promise.d}", remedy)
+    # On the engine that its own becomes in another process.
+    travelled = projection.on(pickle.loads(pickle.dumps(projection.sections.engine)))
+    light, points = _without_points(travelled)
+    # One task of the graph: computed again where it is lost, and by any scheduler.
+    asked = dask.delayed(
+        Parcel((answer, light, promise)),
+        name=f"mercer-model-{uuid.uuid4().hex}",
+        pure=False,
+        traverse=False,
+    )
+    starts = np.cumsum([0.0, *heights])
+    name = f"mercer-{what}-{uuid.uuid4().hex}"  # what it names is never another model's
+    each = dask.delayed(_answered)
+    answers = [
+        da.from_delayed(
+            each(
+                asked,
+                points,
+                chunk,
+                p,
+                counted(starts[p]),
+                counted(tall),
+                dask_key_name=f"{name}-{p}",
+            ),
+            shape=(tall,) if width is None else (tall, width),
+            dtype=dtype,
+        )
+        for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True))
+    ]
+    return da.concatenate(answers)
+
+
+def as_collection(scores: Array, X: Any) -> Any:
+    """Scores that are here, in the chunks of the rows."""
+    da = need("dask.array", extra="dask")
+    _, heights, _ = chunks_of(X, None)
+    known = not np.isnan(np.sum(heights))
+    return da.from_array(scores, chunks=(tuple(heights) if known else "auto", -1))
+
+
+def _answered(asked: Parcel, points: Rows | None, *chunk: Any) -> Array:
+    """What a model says of one chunk (it, its place, where it starts, how tall it is), where that is."""
+    answer, projection, promise = asked.thing
+    rows, points, start = promise.kept(*chunk), aligned(points), chunk[2]
+    if points is not None:  # those of the model are on workers, too
+        projection = replace(projection, sections=replace(projection.sections, points=points))
+    found: Array = answer(projection, rows, start or 0)
+    return found
+
+
+def _without_points(projection: Projection) -> tuple[Projection, Any]:
+    """The projection, and its points as something of dask's where they are chunks."""
+    import dask
+
+    sections = projection.sections
+    if not isinstance(sections, KernelSections) or not isinstance(sections.points, DaskRows):
+        return projection, None
+    points, none = sections.points, np.empty((0, sections.points.shape[1]))
+    # Not the futures of the client that the model was fitted with: another one may compute the scores.
+    joined = dask.delayed(np.concatenate)(points.anew())
+    return replace(projection, sections=replace(sections, points=none)), joined

@@ -8,11 +8,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
 from mercer._core.params import Number, Whole, require
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
@@ -28,18 +27,17 @@ from mercer.estimators.input import (
     remember,
 )
 from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
-from mercer.kernels import RBF, as_kernel
+from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
 from mercer.stream.batch import ROUNDING, row_weights
+from mercer.stream.dictionary import stacked
 from mercer.stream.incremental import Rules, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mercer._core.observer import Observer
     from mercer._core.types import Array, Rows
-    from mercer.kernels import Kernel
 
 # Rules for a width that one point can't answer.
 SPREADS = ("median", "scale")
@@ -213,8 +211,7 @@ def _restarted(
     of all these rows would have told.
     """
     point, past = stream.dictionary.points, stream.moments.weight
-    rows = rows.astype(stream.dtype, copy=False)
-    pool = _stack(point, rows)
+    pool = stacked(point, rows)
     counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
     began = _start(model, pool, counts, like, stream.seed).on(stream.dictionary.engine)
     if pool.shape[0] == 2 and repr(began.dictionary.kernel) != repr(stream.dictionary.kernel):
@@ -243,7 +240,7 @@ def _warn_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
     if not stream.n_rows or not kernel.parallel or not _reads_spread(kernel):
         return
     few = int(rows.shape[0]) < FEW_ROWS
-    wider = _growth(model, stream, _stack(points, rows.astype(stream.dtype)) if few else rows)
+    wider = _growth(model, stream, stacked(points, rows) if few else rows)
     if wider > OUTGROWN >= _growth(model, stream, points):
         msg = (
             f"These rows lie about {wider:.2g} times as far apart as the first ones, which the width in "
@@ -275,12 +272,6 @@ def _widths(has: Kernel, told: Kernel) -> Iterator[float]:
             yield wide**0.5 if isinstance(has, RBF) else wide
     for part, other in zip(has.children, told.children, strict=True):
         yield from _widths(part, other)
-
-
-def _stack(point: Rows, rows: Rows) -> Rows:
-    if sparse.issparse(point) or sparse.issparse(rows):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(point), sparse.csr_array(rows)]))
-    return np.concatenate([point, rows])
 
 
 def _reads_spread(kernel: Kernel) -> bool:

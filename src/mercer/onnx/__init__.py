@@ -10,8 +10,7 @@ Examples
 ['scores']
 """
 
-from mercer.onnx.export import to_onnx
-from mercer.onnx.registration import register
+from mercer.onnx.export import register, to_onnx
 from mercer.onnx.verify import Agreement, verify
 
 __all__ = ["Agreement", "register", "to_onnx", "verify"]

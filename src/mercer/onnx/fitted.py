@@ -17,7 +17,7 @@ from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.input import is_whitened
 from mercer.estimators.prepared import Prepared
 from mercer.estimators.scores import score_spread
-from mercer.kernels import Linear
+from mercer.kernels import Kernel, Linear
 from mercer.kernels.feature_map import IdentityMap
 from mercer.onnx.kernels import require_exportable
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
@@ -27,7 +27,6 @@ from mercer.sklearn import KernelPCA as DropIn
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Rows
-    from mercer.kernels import Kernel
     from mercer.model.projection import Projection
     from mercer.preprocessing.preparation import Preparation
 

@@ -9,7 +9,7 @@ import numpy as np
 from mercer._core.errors import KernelError
 from mercer.engine import formula as f
 from mercer.engine.pairwise import ROUNDING
-from mercer.kernels import Custom, GaussianProcess
+from mercer.kernels import Custom, GaussianProcess, Kernel
 from mercer.kernels.evaluate import DOT, inverse_lengths, values
 from mercer.kernels.matern import LARGE_NU, debye_sum
 from mercer.kernels.rows import positions
@@ -17,7 +17,6 @@ from mercer.kernels.scaled import unit_rows as stored_unit_rows
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.kernels import Kernel
     from mercer.onnx.graph import Value
 
 

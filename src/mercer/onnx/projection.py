@@ -11,13 +11,12 @@ from mercer._core.errors import KernelError
 from mercer.approximations.random_features import FourierSections
 from mercer.engine.moments import Scale
 from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
-from mercer.kernels.map_base import ComposedMap, ProductMap, ScaledMap, SumMap, UnitMap
+from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.monitoring.statistics import score_variances
 from mercer.onnx.kernels import diag, extents, nan_where_lost, tile, unit_rows
 from mercer.operators.sections import FeatureSections, GivenSections
 
 if TYPE_CHECKING:
-    from mercer.kernels.map_base import FeatureMap
     from mercer.onnx.fitted import Fitted
     from mercer.onnx.graph import Value
 

@@ -14,15 +14,13 @@ from mercer.data.frames import need
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
-from mercer.onnx.fitted import fitted
+from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.projection import MOST_PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mercer._core.types import Array
-    from mercer.onnx.fitted import Fitted
-
 
 # How many times as far from the centre as the rows at hand: a wrong unit, a stuck sensor, a filler.
 SPREADS = (1e3, 1e7, 1e20)

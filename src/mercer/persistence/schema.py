@@ -63,8 +63,7 @@ from mercer.planning.recipe import (
 )
 from mercer.preimage import PREIMAGES
 from mercer.preimage.base import FittedPreimage, Preimage, Quality
-from mercer.preimage.distances import DistancesBack
-from mercer.preimage.exact import ExactBack
+from mercer.preimage.exact import DistancesBack, ExactBack
 from mercer.preimage.ridge import RidgeBack
 from mercer.preimage.search import Neighbours, Search, SearchBack
 from mercer.preprocessing.preparation import Preparation

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.plots import _axes
-from mercer.views.classes import PALETTE, SHAPES
+from mercer.views.classes import PALETTE, SHAPES, Classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.plots._axes import AxesArray
-    from mercer.views.classes import Classes
 
 MARKERS = dict(zip(SHAPES, "os^DP", strict=True))
 FEW_CLASSES = 5  # a legend this short may stand inside, where the data leave room
@@ -65,9 +64,8 @@ def key(ax: Axes, labels: Classes, shaded: PathCollection | None) -> None:
     """Explain the colours: a legend for classes, a bar for a measurement, a note for too many."""
     if not labels.names:
         return
-    if (
-        labels.shade is None
-    ):  # where it covers no data: in a free corner, or right of the Axes if long
+    if labels.shade is None:
+        # Where it covers no data: in a free corner, or right of the Axes if long.
         style: dict[str, Any] = {"fontsize": 9, "handletextpad": 0.3, "borderpad": 0.4}
         columns = outside(labels)
         if columns == 0:

@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import views
 from mercer._core.public import public
 from mercer.monitoring.events import Event
 from mercer.plots import _axes
-from mercer.views import contributions as contributions_view
-from mercer.views import contributions_over_time as over_time_view
-from mercer.views import control_charts as charts_view
-from mercer.views import event_blame
-from mercer.views import monitoring as monitoring_view
-from mercer.views import spectrum as spectrum_view
 from mercer.views.classes import PALETTE
-from mercer.views.process import seen_by
+from mercer.views.process import Chart, seen_by
 from mercer.views.variance import MANY_BARS
 
 if TYPE_CHECKING:
@@ -24,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
     from mercer.plots._axes import AxesArray
-    from mercer.views import ControlCharts, Spectrum
-    from mercer.views.process import Chart
 
 NORMAL, ALARM = PALETTE[0], PALETTE[1]
 
@@ -57,7 +50,7 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     >>> ax.get_lines()[0].get_ydata()
     array([60., 90.])
     """
-    view = spectrum_view(eigenvalues, total=total)
+    view = views.spectrum(eigenvalues, total=total)
     share, running = 100 * view.shares, 100 * view.running
     position = np.arange(1, len(share) + 1)
     ax = _axes.one(ax, width=5.2, height=3.8)
@@ -82,7 +75,7 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     return ax
 
 
-def _mark(ax: Axes, view: Spectrum) -> None:
+def _mark(ax: Axes, view: views.Spectrum) -> None:
     """The 95 % line, and how many components it takes where those given come so far."""
     enough, k = 100 * view.enough, view.reached
     style: dict[str, Any] = {"color": _axes.INK, "linewidth": 1}
@@ -142,7 +135,7 @@ def control_charts(
     ['T²', 'Q']
     """
     knobs: dict[str, Any] = {"t2_limit": t2_limit, "q_limit": q_limit}
-    view = charts_view(t2, q, alarms=alarms, judged=judged, time=time, **knobs)
+    view = views.control_charts(t2, q, alarms=alarms, judged=judged, time=time, **knobs)
     return drawn(view, fault_at=fault_at, fig=fig)
 
 
@@ -191,11 +184,11 @@ def monitoring(
     >>> [ax.get_ylabel() for ax in axes]
     ['T²', 'Q']
     """
-    view = monitoring_view(detector, X, time=time, names=names, axis=axis)
+    view = views.monitoring(detector, X, time=time, names=names, axis=axis)
     return drawn(view, fault_at=fault_at, fig=fig)
 
 
-def drawn(view: ControlCharts, *, fault_at: Any = None, fig: Any = None) -> AxesArray:
+def drawn(view: views.ControlCharts, *, fault_at: Any = None, fig: Any = None) -> AxesArray:
     """Charts one above the other, over the same times."""
     m = len(view.charts)
     axes = _axes.grid(fig, m, 1, width=8.0, height=0.6 + 2.3 * m)[:, 0]
@@ -224,7 +217,7 @@ def _along_time(ax: Axes, name: str, time: Any) -> None:
         ax.xaxis.set_major_formatter(made(ax.xaxis.get_major_locator()))
 
 
-def _chart(ax: Axes, view: ControlCharts, own: Chart) -> None:
+def _chart(ax: Axes, view: views.ControlCharts, own: Chart) -> None:
     _axes.tidy(ax)
     when, values, known = view.time, own.drawn, view.judged
     beyond = np.isinf(own.values)
@@ -289,7 +282,7 @@ def contribution_bars(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['b', 'a', 'c']
     """
-    view = contributions_view(contributions, names, X=X, top=top)
+    view = views.contributions(contributions, names, X=X, top=top)
     ax = _axes.one(ax, width=5.2, height=1.0 + 0.28 * len(view.names))
     _axes.tidy(ax)
     places = range(len(view.names))
@@ -334,9 +327,9 @@ def contributions_over_time(
     'flow'
     """
     if isinstance(detector, Event):
-        view = event_blame(detector)
+        view = views.event_blame(detector)
     else:
-        view = over_time_view(seen_by(detector, X, time=time, names=names))
+        view = views.contributions_over_time(seen_by(detector, X, time=time, names=names))
     ax = _axes.one(ax, width=8.0, height=1.2 + 0.3 * len(view.names))
     edges = np.arange(len(view.names) + 1) - 0.5
     mesh = ax.pcolormesh(view.time, edges, view.shares, cmap="Oranges", vmin=0.0)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import views
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer.plots import _axes, _labels
 from mercer.views import checks
-from mercer.views import levels as levels_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from mercer._core.types import Array
-    from mercer.views import Classes, Levels
 
 BANDS = 20  # even, so that zero is an edge between two bands
 MOST_COLUMNS = 3
@@ -126,7 +125,7 @@ def contours(
     >>> ax.get_title()
     'component 2 (17.4 %)'
     """
-    view = levels_view(
+    view = views.levels(
         model,
         X,
         component=component,
@@ -153,7 +152,7 @@ def contours(
     return axes if view.several else axes[0]
 
 
-def _places(ax: Any, view: Levels) -> Any:
+def _places(ax: Any, view: views.Levels) -> Any:
     """Axes for each component: those that were given, or new ones in rows of at most three."""
     count = len(view.titles)
     if ax is not None:
@@ -173,7 +172,7 @@ def _places(ax: Any, view: Levels) -> Any:
     return made[:count]
 
 
-def _fill(ax: Axes, view: Levels, i: int) -> None:
+def _fill(ax: Axes, view: views.Levels, i: int) -> None:
     from matplotlib.collections import LineCollection
 
     end = view.reach[i]
@@ -197,7 +196,7 @@ def _fill(ax: Axes, view: Levels, i: int) -> None:
         ax.set_aspect("equal")
 
 
-def _describe(axes: Any, view: Levels, *, own: bool) -> None:
+def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
     """What the two axes are, and where the other variables are held."""
     across, up = view.axes
     if not view.several:  # in a grid the names would repeat in every cell
@@ -213,7 +212,7 @@ def _describe(axes: Any, view: Levels, *, own: bool) -> None:
             axes[0].figure.suptitle(f"over {across} and {up}, {view.where}", fontsize=10)
 
 
-def _on_top(labels: Classes, *, pale: bool) -> dict[str, Any]:
+def _on_top(labels: views.Classes, *, pale: bool) -> dict[str, Any]:
     """Points must be seen on dark as well as on pale: a white rim, and black without labels."""
     seen = 0.7 if pale else 1.0
     rim: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "alpha": seen, "size": 12.0}

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import views
 from mercer._core.public import public
 from mercer.plots import _axes, _labels
 from mercer.plots.scatter import returned
-from mercer.views import components as components_view
-from mercer.views import images as images_view
-from mercer.views import ladder as ladder_view
-from mercer.views import reconstruction as reconstruction_view
 from mercer.views.classes import PALETTE
 
 if TYPE_CHECKING:
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure, SubFigure
 
-    from mercer.views import Images, Reconstruction
 
 CELL = 1.15  # inches across one picture
 TEXT = 0.24  # inches for one line under or above it
@@ -70,7 +66,7 @@ def faces(
            [10., 11.]])
     """
     knobs: dict[str, Any] = {"shape": shape, "n_columns": n_columns, "titles": titles}
-    return drawn(images_view(images, symmetric=symmetric, **knobs), fig).ravel()[: len(images)]
+    return drawn(views.images(images, symmetric=symmetric, **knobs), fig).ravel()[: len(images)]
 
 
 @public
@@ -117,7 +113,7 @@ def components(
     ['mean', '1: 75.0 %', '2: 25.0 %']
     """
     knobs: dict[str, Any] = {"components": components, "preparation": preparation}
-    view = components_view(model, shape, n_columns=n_columns, **knobs)
+    view = views.components(model, shape, n_columns=n_columns, **knobs)
     return drawn(view, fig).ravel()[: len(view.images)]
 
 
@@ -167,10 +163,10 @@ def ladder(
     ['error 50.0 %', '10.0 %', '']
     """
     knobs: dict[str, Any] = {"shape": shape, "steps": steps, "row_titles": row_titles}
-    return drawn(ladder_view(original, reconstructions, errors=errors, **knobs), fig)
+    return drawn(views.ladder(original, reconstructions, errors=errors, **knobs), fig)
 
 
-def drawn(view: Images, fig: Figure | SubFigure | None = None) -> _axes.AxesArray:
+def drawn(view: views.Images, fig: Figure | SubFigure | None = None) -> _axes.AxesArray:
     """The sheet: (rows, columns) Axes, those without a picture removed."""
     m, height, width = view.images.shape
     across = view.columns
@@ -245,7 +241,7 @@ def reconstruction(
     ['a', 'b', 'c']
     """
     knobs: dict[str, Any] = {"names": names, "shape": shape, "preparation": preparation}
-    view = reconstruction_view(model, X, _labels.read(labels), **knobs)
+    view = views.reconstruction(model, X, _labels.read(labels), **knobs)
     if view.shape is not None:
         return _pairs(view, fig)
     tall = 5.0 if len(view.rows) else 1.0 + 0.28 * len(view.drawn)
@@ -267,10 +263,10 @@ def reconstruction(
     return axes
 
 
-def _pairs(view: Reconstruction, fig: Figure | SubFigure | None) -> _axes.AxesArray:
+def _pairs(view: views.Reconstruction, fig: Figure | SubFigure | None) -> _axes.AxesArray:
     """The rows above what their scores say of them, on one scale."""
     rows = np.concatenate([view.original, view.back])
     assert view.shape is not None
     names = [f"row {i + 1}" for i in view.rows]
     titles = [*names, *("from its scores",) * len(names)]
-    return drawn(images_view(rows, shape=view.shape, n_columns=len(names), titles=titles), fig)
+    return drawn(views.images(rows, shape=view.shape, n_columns=len(names), titles=titles), fig)

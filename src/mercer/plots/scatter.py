@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import views
 from mercer._core.public import public
 from mercer.estimators.anatomy import is_model
 from mercer.plots import _axes, _labels
-from mercer.views import biplot, checks
-from mercer.views import scores as score_view
+from mercer.views import checks
 from mercer.views.classes import Classes, classes
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
     from mercer._core.types import Array
-    from mercer.views import Scores
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 LINE = 0.06  # of the height of the picture: one line of text with some room
@@ -76,7 +75,7 @@ def scores(
     >>> ax.get_xlabel()
     'component 1 (57.1 %)'
     """
-    view = score_view(
+    view = views.scores(
         scores,
         X if is_model(scores) else _labels.read(X),
         _labels.read(labels),
@@ -92,7 +91,7 @@ def _titled(ax: Axes, title: str | None) -> Axes:
     return ax
 
 
-def _scattered(ax: Axes | None, view: Scores, *, width: float, height: float) -> Axes:
+def _scattered(ax: Axes | None, view: views.Scores, *, width: float, height: float) -> Axes:
     """Points with names on the axes and a key."""
     looks = view.classes
     ax = _axes.one(ax, width=width + 0.7 * _labels.outside(looks), height=height)
@@ -196,7 +195,9 @@ def arrows(
     """
     ratio = explained_variance_ratio
     knobs: dict[str, Any] = {"names": names, "components": components, "top": top}
-    view = biplot(scores, slopes, _labels.read(labels), explained_variance_ratio=ratio, **knobs)
+    view = views.biplot(
+        scores, slopes, _labels.read(labels), explained_variance_ratio=ratio, **knobs
+    )
     ax = _titled(_scattered(ax, view, width=6.0, height=4.6), title)
     for backdrop in ax.collections:
         backdrop.set_alpha(0.4)  # the arrows are what this picture is about

@@ -3,8 +3,7 @@
 from typing import Literal, TypeAlias
 
 from mercer.preimage.base import Examples, FittedPreimage, Preimage, Quality
-from mercer.preimage.distances import Distances
-from mercer.preimage.exact import Exact
+from mercer.preimage.exact import Distances, Exact
 from mercer.preimage.ridge import Ridge
 from mercer.preimage.search import FixedPoint, Gradient
 

@@ -12,7 +12,7 @@ from mercer._core.public import public
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
 from mercer.preimage.base import FEW, Cost, Preimage, quality_of
-from mercer.preimage.regression import Spectrum, solved
+from mercer.preimage.regression import Decomposition, Spectrum, solved
 from mercer.preimage.tuning import (
     LINEAR,
     MOVED_ROWS,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Indices
     from mercer.kernels import Kernel
     from mercer.preimage.base import Examples, Learned
-    from mercer.preimage.regression import Decomposition
 
 # The width and the penalty are chosen with ROWS[0] n**ROWS[1] k**ROWS[2] of n rows, but with all of so many
 # and no more than so many; a first look at a few widths takes a third of them, or FIRST_ROWS. The map itself

@@ -16,14 +16,18 @@ import numpy as np
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import scaled_squared_distances, squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
-from mercer.preimage.regression import Spectrum
-from mercer.preimage.tridiagonal import LEAST_ROWS, Tridiagonal
+from mercer.preimage.regression import (
+    LEAST_ROWS,
+    Decomposition,
+    Regression,
+    Spectrum,
+    Tridiagonal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mercer._core.types import Array, Indices
-    from mercer.preimage.regression import Decomposition, Regression
 
 # Columns in which candidates are compared: more are mixed down to so many, the same for all of them.
 SKETCH = 16

@@ -12,21 +12,18 @@ from mercer._core.atomic import written_whole
 from mercer._core.errors import ParameterError, UnknownParameterError
 from mercer._core.public import public, unknown_words
 from mercer._core.version import VERSION
-from mercer.report.evidence import evidence, in_short, reproduce
-from mercer.report.inputs import data, kernel, kernel_text
 from mercer.report.markup import paragraph, static, tag, tiles
 from mercer.report.pictures import levels, reconstruction, spectrum
 from mercer.report.process import alarms, key_figures
+from mercer.report.prose import data, evidence, in_short, kernel, kernel_text, reproduce
 from mercer.report.scatter import scores
-from mercer.report.subject import subject
+from mercer.report.subject import Subject, subject
 from mercer.views.variance import how_sure
 from mercer.views.wording import count, counted, share
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
-
-    from mercer.report.subject import Subject
 
 # The title of each section, and what makes its parts; one without parts is left out.
 SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import views
 from mercer._core.errors import MercerError
 from mercer.report.drawing import Frame, address, bars, class_colour, greys, line, points, strokes
 from mercer.report.markup import Html, figure, joined, paragraph, tag
-from mercer.views import distances as distances_view
-from mercer.views import images as images_view
-from mercer.views import levels as levels_view
-from mercer.views import reconstruction as reconstruction_view
-from mercer.views import spectrum as spectrum_view
 from mercer.views.sheets import changes
 from mercer.views.variance import MANY_BARS
 from mercer.views.wording import count, few, number, share, short
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.report.drawing import Scale
     from mercer.report.subject import Subject
-    from mercer.views import Distances, Images, Levels, Reconstruction, Spectrum
 
 SPECTRUM, LEVELS, MISSED, COLUMNS = (
     f"{name}-figure" for name in ("spectrum", "levels", "missed", "columns")
@@ -40,7 +35,7 @@ ABOVE, BELOW = (27, 120, 55), (118, 42, 131)  # no colour of a class
 def spectrum(subject: Subject) -> list[Any]:
     """Bars of the shares, and the eigenvalues in a table."""
     fitted = subject.fitted
-    view = spectrum_view(fitted.model if fitted.detector is None else fitted.projector)
+    view = views.spectrum(fitted.model if fitted.detector is None else fitted.projector)
     space = "of the columns" if fitted.kernel is None else "in the feature space of the kernel"
     whole = "the total variance, including that of the components left out"
     if not view.whole:
@@ -52,7 +47,7 @@ def spectrum(subject: Subject) -> list[Any]:
     return [paragraph(text), figure(_spectrum(view), view, id_=SPECTRUM)]
 
 
-def _spectrum(view: Spectrum) -> Html:
+def _spectrum(view: views.Spectrum) -> Html:
     k, frame, shares = len(view.shares), Frame(height=280), view.shares
     x, y = frame.across(0.5, k + 0.5), frame.up(0.0, 1.0)
     places = np.arange(1, k + 1)
@@ -97,7 +92,7 @@ def levels(subject: Subject) -> list[Any]:
     rows = subject.rows[0 : subject.n]  # (n, 2)
     shown = range(min(fitted.k, 6))
     knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
-    view = levels_view(fitted.model, rows, component=shown, **knobs)
+    view = views.levels(fitted.model, rows, component=shown, **knobs)
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
     x, y = _scales(view, frame)
     # What lies over the colours of every panel: the rows and the numbers along the sides.
@@ -113,12 +108,12 @@ def levels(subject: Subject) -> list[Any]:
     return [figure(body, replace(view, caption=caption), id_=LEVELS)]
 
 
-def _scales(view: Levels, frame: Frame) -> tuple[Scale, Scale]:
+def _scales(view: views.Levels, frame: Frame) -> tuple[Scale, Scale]:
     x, y = ((float(side[0]), float(side[-1])) for side in (view.across, view.up))
     return frame.across(*x), frame.up(*y)
 
 
-def _panel(view: Levels, i: int, frame: Frame, over: Html) -> Html:
+def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
     x, y = _scales(view, frame)
     values, side = view.values[i], view.values.shape[1]
     image = tag("image", href=address(_colours(values, view.reach[i])), width=side, height=side)
@@ -160,7 +155,7 @@ def _ticks(frame: Frame, x: Scale, y: Scale) -> Html:
     return tag("g", *parts)
 
 
-def _dots(view: Levels, subject: Subject, x: Scale, y: Scale) -> Html:
+def _dots(view: views.Levels, subject: Subject, x: Scale, y: Scale) -> Html:
     parts, looks, raw = [], subject.looks, view.points
     for code, mine in looks.each():
         if mine.any():
@@ -197,7 +192,7 @@ def reconstruction(subject: Subject) -> list[Any]:
 def _missed(subject: Subject, errors: Array) -> list[Any]:
     space = "the space of the columns" if subject.fitted.kernel is None else "feature space"
     try:
-        view = distances_view(errors, subject.measured.lengths, space=space)
+        view = views.distances(errors, subject.measured.lengths, space=space)
     except MercerError as cause:
         return [paragraph(str(cause))]
     kept = share(1 - view.missed)
@@ -213,7 +208,7 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
     return [paragraph(f"{text}."), figure(_histogram(view), view, id_=MISSED)]
 
 
-def _histogram(view: Distances) -> Html:
+def _histogram(view: views.Distances) -> Html:
     frame = Frame(height=200)
     x = frame.across(0.0, float(view.edges[-1]))
     y = frame.up(0.0, float(view.counts.max()) * 1.05)
@@ -232,7 +227,7 @@ def _returned(subject: Subject) -> list[Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            view = reconstruction_view(model, subject.rows, **knobs)
+            view = views.reconstruction(model, subject.rows, **knobs)
         except MercerError as cause:
             return [paragraph(f"There is no picture in the columns: {cause}")]
     parts: list[Any] = [paragraph(view.caption)]
@@ -247,7 +242,7 @@ def _returned(subject: Subject) -> list[Any]:
     return parts
 
 
-def _per_column(view: Reconstruction) -> Html:
+def _per_column(view: views.Reconstruction) -> Html:
     """A bar for each column, in units of its spread; the worst where there are many."""
     words = "Error of each column on the way there and back; the dashed line is that of the mean."
     if len(view.drawn) < len(view.names):
@@ -282,12 +277,12 @@ def _faces(subject: Subject) -> list[Html]:
     return [figure(_sheet(view), replace(view, caption=words), id_="faces-figure")]
 
 
-def _pairs(subject: Subject, view: Reconstruction) -> Html:
+def _pairs(subject: Subject, view: views.Reconstruction) -> Html:
     assert view.shape is not None
     rows = np.concatenate([view.original, view.back])
     m, called = len(view.rows), subject.called_rows
     titles = [str(called[i]) for i in view.rows] + ["from its scores"] * m
-    sheet = images_view(rows, shape=view.shape, titles=titles)
+    sheet = views.images(rows, shape=view.shape, titles=titles)
     pairs = [_sheet(sheet, (i, m + i)) for i in range(m)]
     words = f"{count(m)} pictures, each beside what its scores say of it."
     return figure(
@@ -295,7 +290,7 @@ def _pairs(subject: Subject, view: Reconstruction) -> Html:
     )
 
 
-def _sheet(view: Images, which: Any = None) -> Html:
+def _sheet(view: views.Images, which: Any = None) -> Html:
     f = _factor(view.images.shape[1:])
     cells, (height, width) = [], (side // f for side in view.images.shape[1:])
     for i in range(len(view.images)) if which is None else which:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from mercer import views
 from mercer.report.drawing import Frame, class_colour, points
 from mercer.report.markup import Html, data_block, figure, joined, packed, paragraph, tag
-from mercer.views import scores as score_view
 from mercer.views.base import span
-from mercer.views.scatter import BINS, LEVELS, cells
+from mercer.views.scatter import BINS, LEVELS, Cells, cells
 from mercer.views.wording import count, counted
 
 if TYPE_CHECKING:
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array
     from mercer.report.subject import Subject
-    from mercer.views import Classes, Scores
-    from mercer.views.scatter import Cells
 
 MOST_POINTS = 20_000  # above, points are counted in cells
 CELL_AXES = 4  # components whose pairs are counted: six pairs
 FRAME = Frame(width=720, height=520, left=68, right=16, top=14, bottom=48)
 MARGIN = 0.04
 ID = "scores-figure"
+Ranges: TypeAlias = list[tuple[float, float]]
 
 
 def scores(subject: Subject) -> list[Any]:
@@ -38,12 +37,12 @@ def scores(subject: Subject) -> list[Any]:
             "All rows lie so far out that their scores can't be computed: there is nothing to draw."
         )
         return [paragraph(text)]
-    drawn = Drawn(view, [span(column, MARGIN) for column in view.points.T])
-    found = drawn.cells() if drawn.many else {}
-    inside = _cells_drawn(found[0, 1], view.classes) if found else _points_drawn(drawn)
+    ranges = [span(column, MARGIN) for column in view.points.T]  # what each axis spans
+    found = _counted(view, ranges) if len(view.points) > MOST_POINTS else {}
+    inside = _cells_drawn(found[0, 1], view.classes) if found else _points_drawn(view, ranges)
     # Where the script writes what is under the pointer; a screen reader says it.
     tip = tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
-    plot = tag("div", _picture(inside, drawn), tip, class_="plot")
+    plot = tag("div", _picture(inside, view, ranges), tip, class_="plot")
     text = "The scores of a row are its coordinates along the components."
     if subject.fitted.detector is not None:
         text += " Alarms have a colour and a shape of their own."
@@ -51,15 +50,15 @@ def scores(subject: Subject) -> list[Any]:
     if len(view.axes) < k:
         text += f" The first {len(view.axes)} of {k} components can be chosen here."
     body = joined([_choice(view.axes), plot, _legend(view.classes)])
-    whole = replace(view, caption=drawn.caption())
+    whole = replace(view, caption=_caption(view, many=bool(found)))
     return [
         paragraph(text),
         figure(body, whole, id_=ID, class_="scores"),
-        data_block(_data(subject, drawn, found), id_="scores-data"),
+        data_block(_data(subject, view, found), id_="scores-data"),
     ]
 
 
-def _view(subject: Subject) -> Scores | None:
+def _view(subject: Subject) -> views.Scores | None:
     """All components that can be chosen; None where no row has scores."""
     columns = subject.measured.scores
     many = len(columns) > MOST_POINTS
@@ -68,7 +67,7 @@ def _view(subject: Subject) -> Scores | None:
         columns = columns[:, : CELL_AXES if many else None].astype(np.float32).astype(np.float64)
     if not np.isfinite(columns).all(axis=1).any():
         return None
-    view = score_view(
+    view = views.scores(
         columns,
         labels=subject.score_looks,
         components=range(columns.shape[1]),
@@ -82,44 +81,35 @@ def _view(subject: Subject) -> Scores | None:
     return view
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """The view, and what each of its axes spans."""
+def _counted(view: views.Scores, ranges: Ranges) -> dict[tuple[int, int], Cells]:
+    """Cells of each pair of axes, the first across."""
+    columns = view.points.T
+    return {
+        (i, j): cells(columns[i], columns[j], ranges[i], ranges[j], view.classes)
+        for i, j in combinations(range(len(columns)), 2)
+    }
 
-    view: Scores
-    ranges: list[tuple[float, float]]
 
-    @property
-    def many(self) -> bool:
-        """Whether points are counted in cells."""
-        return len(self.view.points) > MOST_POINTS
-
-    def cells(self) -> dict[tuple[int, int], Cells]:
-        """Cells of each pair of axes, the first across."""
-        columns, ranges = self.view.points.T, self.ranges
-        return {
-            (i, j): cells(columns[i], columns[j], ranges[i], ranges[j], self.view.classes)
-            for i, j in combinations(range(len(columns)), 2)
-        }
-
-    def caption(self) -> str:
-        """What the picture shows."""
-        view, how = self.view, " Point at one, or use the arrow keys, to see what it is."
-        if not self.many:
-            return view.caption + how
-        looks, n = view.classes, len(view.points)
-        text = f"Showing {count(n)} points as {BINS} × {BINS} cells, each the stronger the more it holds"
-        text += ", in the colour of its most frequent label." if looks.names else "."
-        left = " None was left out."
-        if view.left_out:
-            left = f" {counted(view.left_out, 'row')} too far out to be computed are not drawn."
-        return f"{text}{left}{how} {looks.remark}".rstrip()
+def _caption(view: views.Scores, *, many: bool) -> str:
+    """What the picture shows: points, or cells where there are too many."""
+    how = " Point at one, or use the arrow keys, to see what it is."
+    if not many:
+        return view.caption + how
+    looks, n = view.classes, len(view.points)
+    text = (
+        f"Showing {count(n)} points as {BINS} × {BINS} cells, each the stronger the more it holds"
+    )
+    text += ", in the colour of its most frequent label." if looks.names else "."
+    left = " None was left out."
+    if view.left_out:
+        left = f" {counted(view.left_out, 'row')} too far out to be computed are not drawn."
+    return f"{text}{left}{how} {looks.remark}".rstrip()
 
 
 # ── the picture ─────────────────────────────────────────────────────────────
-def _picture(inside: Html, drawn: Drawn) -> Html:
-    across, up = drawn.view.axes[:2]
-    x, y = FRAME.across(*drawn.ranges[0]), FRAME.up(*drawn.ranges[1])
+def _picture(inside: Html, view: views.Scores, ranges: Ranges) -> Html:
+    across, up = view.axes[:2]
+    x, y = FRAME.across(*ranges[0]), FRAME.up(*ranges[1])
     return FRAME.drawing(
         FRAME.axes(x, y, x_label=across, y_label=up),
         tag("g", inside, class_="marks"),
@@ -136,20 +126,20 @@ def _radius(n: int) -> float:
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 
-def _mark(x: Array, y: Array, r: float, code: int, looks: Classes, **more: Any) -> Html:
+def _mark(x: Array, y: Array, r: float, code: int, looks: views.Classes, **more: Any) -> Html:
     return points(x, y, code, r, class_=f"mark {class_colour(looks, code)}", **more)
 
 
-def _points_drawn(drawn: Drawn) -> Html:
-    x = FRAME.across(*drawn.ranges[0])(drawn.view.points[:, 0])
-    y = FRAME.up(*drawn.ranges[1])(drawn.view.points[:, 1])
-    r, looks = _radius(len(x)), drawn.view.classes
+def _points_drawn(view: views.Scores, ranges: Ranges) -> Html:
+    x = FRAME.across(*ranges[0])(view.points[:, 0])
+    y = FRAME.up(*ranges[1])(view.points[:, 1])
+    r, looks = _radius(len(x)), view.classes
     return joined(
         _mark(x[mine], y[mine], r, code, looks, data_code=code) for code, mine in looks.each()
     )
 
 
-def _cells_drawn(found: Cells, looks: Classes) -> Html:
+def _cells_drawn(found: Cells, looks: views.Classes) -> Html:
     paths = [
         tag("path", d=d, class_=f"cell {class_colour(looks, code)} l{level}", data_code=code)
         for code, level, d in cell_paths(found)
@@ -191,7 +181,7 @@ def _choice(names: tuple[str, ...]) -> Html:
     return tag("div", *inside, class_="controls", hidden=True)
 
 
-def _legend(looks: Classes) -> Html | None:
+def _legend(looks: views.Classes) -> Html | None:
     """Names with their looks; each is a switch."""
     if not looks.names:
         return None
@@ -207,8 +197,10 @@ def _legend(looks: Classes) -> Html | None:
 
 
 # ── for the script ──────────────────────────────────────────────────────────
-def _data(subject: Subject, drawn: Drawn, found: dict[tuple[int, int], Cells]) -> dict[str, Any]:
-    view, looks = drawn.view, drawn.view.classes
+def _data(
+    subject: Subject, view: views.Scores, found: dict[tuple[int, int], Cells]
+) -> dict[str, Any]:
+    looks = view.classes
     shared: dict[str, Any] = {
         "n": len(view.points),
         "axes": list(view.axes),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import collected, warn
 from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
 from mercer.monitoring.alarms import Gaps
-from mercer.monitoring.report import index_times
+from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.process import watched
@@ -22,9 +22,7 @@ from mercer.views.process import watched
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mercer._core.errors import MercerWarning
     from mercer._core.types import Array, Rows
-    from mercer.monitoring.report import Monitoring
 
 MOST_AXES = 10  # components that a picture can be asked for
 
@@ -33,9 +31,8 @@ MOST_AXES = 10  # components that a picture can be asked for
 class Measured:
     """What one pass over the rows has found."""
 
-    columns: (
-        Array  # (4, d): least, mean, population standard deviation, largest, in the file's units
-    )
+    # (4, d): least, mean, population standard deviation, largest, in the file's units
+    columns: Array
     scores: Array  # (n, c): of the first c components; NaN where a kernel overflows
     errors: Array | None  # (n,): squared distance from the components, in feature space
     lengths: Array  # (n,): squared length of all scores of a row
@@ -51,9 +48,7 @@ class Subject:
     gaps: Gaps  # of all rows that were given, N ≥ n
     ids: Any  # (N,) or None
     labels: Any  # (n,) or None
-    missing: (
-        Any  # (d,) values that were missing of each column, or None where they were not counted
-    )
+    missing: Any  # (d,) values that were missing of each column, or None where not counted
     header: Mapping[str, Any]
     notes: tuple[str, ...]
     digest: str | None
@@ -170,9 +165,8 @@ def subject(
 ) -> Subject:
     """Model and rows, checked: one name a column, one id and one label a row."""
     fitted = Fitted.of(model, preparation)
-    assert (
-        fitted.k >= 0
-    )  # a pipeline of steps that can't be read says so before its rows are looked at
+    # A pipeline of steps that can't be read says so before its rows are looked at.
+    assert fitted.k >= 0
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
     said: list[MercerWarning] = []

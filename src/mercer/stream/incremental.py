@@ -88,9 +88,8 @@ class Stream:
     # ── a batch ─────────────────────────────────────────────────────────────
     def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
         """After these rows, in this order: a new value, the old one stays what it is."""
-        with blas_between_passes(
-            rules.max_landmarks
-        ):  # many small problems, and a few short passes
+        # Many small problems, and a few short passes.
+        with blas_between_passes(rules.max_landmarks):
             return self._absorbed(x, weights, rules)
 
     def _absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:

@@ -13,12 +13,12 @@ Examples
 
 from mercer.views.base import Listing, View
 from mercer.views.classes import Classes
-from mercer.views.events import event_blame
 from mercer.views.leaders import (
     Contributions,
     ContributionsOverTime,
     contributions,
     contributions_over_time,
+    event_blame,
 )
 from mercer.views.process import ControlCharts, control_charts, monitoring
 from mercer.views.rebuilt import Distances, Reconstruction, distances, reconstruction

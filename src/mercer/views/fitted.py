@@ -17,7 +17,7 @@ from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
-from mercer.monitoring.lags import STATIC
+from mercer.monitoring.lags import STATIC, Dynamics
 from mercer.operators.sections import KernelSections
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Indices, Rows
     from mercer.estimators import KernelPCADetector
-    from mercer.monitoring.lags import Dynamics
     from mercer.monitoring.report import Monitoring
     from mercer.preprocessing.preparation import Preparation
 
@@ -49,9 +48,8 @@ class Fitted(Anatomy):
     """
 
     preparation: Preparation | None = None
-    prepared_model: Prepared | None = (
-        None  # what takes rows as a file has them, where one was given
-    )
+    # What takes rows as a file has them, where one was given.
+    prepared_model: Prepared | None = None
 
     @classmethod
     def of(cls, model: Any, preparation: Any = None) -> Fitted:

@@ -14,7 +14,7 @@ from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer.data.rows import take_rows
 from mercer.data.times import as_times
-from mercer.monitoring.alarms import beginning
+from mercer.monitoring.alarms import Gaps, beginning
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing, spaced
@@ -23,7 +23,6 @@ from mercer.views.wording import count, counted, number
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.monitoring.alarms import Gaps
 
 # Columns of the table of a `Monitoring`, and what people call them.
 STATISTICS = {"T2": "T²", "Q": "Q", "index": "index"}

@@ -251,24 +251,20 @@ def zero_line(across: Array, up: Array, values: Array) -> Array:  # (r, r) -> (s
 
     The corners of a square are numbered 0 to 3 around it, edge e goes from corner e to the next.
     """
-    v = np.stack(
-        [values[:-1, :-1], values[:-1, 1:], values[1:, 1:], values[1:, :-1]]
-    )  # (4, r-1, r-1)
+    corners = values[:-1, :-1], values[:-1, 1:], values[1:, 1:], values[1:, :-1]
+    v = np.stack(corners)  # (4, r-1, r-1)
     above = v > 0
     row, column = np.nonzero(above.any(axis=0) & ~above.all(axis=0))
-    v, above = (
-        v[:, row, column],
-        above[:, row, column],
-    )  # (4, m): the squares that the line runs through
+    # (4, m): the squares that the line runs through.
+    v, above = v[:, row, column], above[:, row, column]
     x = np.stack([across[column], across[column + 1], across[column + 1], across[column]])
     y = np.stack([up[row], up[row], up[row + 1], up[row + 1]])
     crossed = above != np.roll(above, -1, axis=0)  # (4, m)
     t = np.divide(v, v - np.roll(v, -1, axis=0), out=np.zeros_like(v), where=crossed)
     ends = np.stack([side + t * (np.roll(side, -1, axis=0) - side) for side in (x, y)], axis=-1)
     saddle = crossed.all(axis=0)
-    plain = np.argsort(~crossed, axis=0, kind="stable")[
-        :2
-    ]  # (2, m): the two edges that are crossed
+    # (2, m): the two edges that are crossed.
+    plain = np.argsort(~crossed, axis=0, kind="stable")[:2]
     every = np.arange(v.shape[1])
     pieces = [np.stack([ends[plain[0], every], ends[plain[1], every]], 1)[~saddle]]
     # Two corners of a saddle are cut off: the second and the fourth where the middle is like the first.

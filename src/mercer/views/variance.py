@@ -38,9 +38,8 @@ class Spectrum(View):
     running: Array  # (k,): their sums
     whole: bool  # whether shares are of the whole variance
     bounds: Array | None = None  # (k, 2): shares that the true ones lie between
-    evidence: str = (
-        ""  # how far the eigenvalues can be trusted, in words; empty where nothing is known
-    )
+    # How far the eigenvalues can be trusted, in words; empty where nothing is known.
+    evidence: str = ""
     enough: float = ENOUGH
     reached: int | None = None  # the first number of components whose shares add up to that
 

@@ -424,11 +424,11 @@ def test_functions_of_points_and_of_matrices_are_told_apart(cloud, rng):
 
 
 def test_wrong_answers_of_a_function_are_refused(cloud):
-    with pytest.raises(KernelError, match="one number was needed"):
+    with pytest.raises(KernelError, match="must return one number"):
         Custom(lambda x, y: x + y)(cloud)
     with pytest.raises(KernelError, match="finite value"):
         Custom(lambda x, y: np.nan)(cloud)  # noqa: ARG005
-    with pytest.raises(KernelError, match="was needed"):
+    with pytest.raises(KernelError, match="must return one of shape"):
         Custom(lambda x, y: np.zeros(3), "matrices")(cloud)  # noqa: ARG005
 
 
@@ -571,7 +571,7 @@ RETURNS = {
     "complex": (lambda *_: 1.0 + 2.0j, "complex numbers.*real"),
     "an object": (lambda *_: {}, "returned {}, of type dict"),
     "an array of objects": (lambda *_: np.array([None]), "returned None, of type NoneType"),
-    "a vector": (lambda *_: np.ones(7), r"shape \(7,\).*one number was needed"),
+    "a vector": (lambda *_: np.ones(7), r"shape \(7,\).*must return one number"),
     "ragged lists": (lambda *_: [[1.0], [1.0, 2.0]], "not an array of numbers"),
     "NaN": (lambda *_: np.nan, "returned nan"),
 }

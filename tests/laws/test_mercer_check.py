@@ -335,7 +335,7 @@ def test_a_failed_search_is_no_proof(function):
     assert verdict.valid is None
     assert verdict.how is How.SEARCH
     assert verdict.n_data_sets > 300
-    assert "no proof" in verdict.reason
+    assert "not a proof" in verdict.reason
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=1.0), Matern(2.5), Polynomial(3)])

@@ -74,7 +74,7 @@ FITS = {
     "memory word": (None, {"memory": "lots"}, "'4GB'"),
     "memory sign": (None, {"memory": -5}, "positive size"),
     "seed": (None, {"random_state": -1}, "random_state"),
-    "function shape": (None, {"kernel": lambda x, y: x + y}, "one number was needed"),
+    "function shape": (None, {"kernel": lambda x, y: x + y}, "must return one number"),
     "function nan": (None, {"kernel": lambda x, y: np.nan}, "finite value"),  # noqa: ARG005
     "function asymmetric": (
         None,

@@ -64,7 +64,7 @@ class ImageTable(ArrayTable):
         done = {
             f"{resized} of {len(sizes)} images brought to {height}x{width} pixels": resized,
             f"{colours} of {len(sizes)} images are coloured: their grey values are used": colours,
-            f"files that are no images, left out: {listed(others)}": others,
+            f"files that are not images, left out: {listed(others)}": others,
         }
         super().__init__(
             source,

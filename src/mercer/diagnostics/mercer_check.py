@@ -368,7 +368,7 @@ def _search(kernel: Kernel, *, rng: np.random.Generator) -> Verdict:
     if why is not None:
         return Verdict(True, how, f"{kernel!r} is a kernel: {why}.", None, kernel, None, *counts)
     reason = (
-        f"{kernel!r}: no counterexample found in {search.n_data_sets} data sets. This is no proof: "
+        f"{kernel!r}: no counterexample found in {search.n_data_sets} data sets. This is not a proof: "
         "others may hold one."
     )
     return Verdict(None, How.SEARCH, reason, None, kernel, None, *counts)

@@ -222,7 +222,7 @@ def _agreement(order: Order, table: Table) -> list[str]:
         return [f"{first.resolved!r} is the only kernel: there is nothing to tell"]
     return [
         f"no criterion can tell: nothing beats the reference, {first.resolved!r}, by more than four standard "
-        f"errors on both, and it is kept ({told}). This is no evidence for it: labels can tell "
+        f"errors on both, and it is kept ({told}). This is not evidence for it: labels can tell "
         "(pass y, or --supervised at the command line)"
     ]
 

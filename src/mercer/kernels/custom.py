@@ -87,7 +87,8 @@ class Custom(Kernel):
     def _wrong_shape(self, found: tuple[int, ...], needed: tuple[int, ...]) -> str:
         return (
             f"The kernel function {_name(self.function)} returned an array of shape {found} for "
-            f"{needed[0]} and {needed[1]} points; {needed} was needed: one value for each pair."
+            f"{needed[0]} and {needed[1]} points, but must return one of shape {needed}: one value for "
+            "each pair."
         )
 
     def _on_matrices(self, x: Rows, y: Rows) -> Any:
@@ -124,7 +125,7 @@ class Custom(Kernel):
         if value.size != 1:
             msg = (
                 f"The kernel function {_name(self.function)} returned an array of shape {value.shape} "
-                "for two points; one number was needed. A function of two matrices must return "
+                "for two points, but must return one number. A function of two matrices must return "
                 "an (n, m) array for n and m points."
             )
             raise KernelError(msg)

@@ -75,7 +75,7 @@ def require_turns(counts: dict[str, int], n: int) -> None:
     if late + repeated > MOST_OUT_OF_TURN * n:
         msg = Message(
             "Times must go forwards from row to row; got {late} of {n} rows older than one before, and "
-            "{repeated} of the same time. Sort the rows by time, the oldest first; if these are no times, "
+            "{repeated} of the same time. Sort the rows by time, the oldest first; if these are not times, "
             "name the rows by another column, or leave {time} out.",
             late=late,
             repeated=repeated,

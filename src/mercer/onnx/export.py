@@ -82,7 +82,7 @@ def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
     except TypeError:
         found = None
     if found is None or found.name not in DTYPES:
-        msg = f"dtype={dtype!r} came. Use 'float32' or 'float64'."
+        msg = f"dtype must be 'float32', 'float64' or None; got {dtype!r}."
         raise InputError(msg)
     return found
 
@@ -246,7 +246,9 @@ def _tensor_type(operator: Any) -> Any:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < OPSET:
-        msg = f"target_opset={opset} came, but mercer's graphs need {OPSET} or more."
+        msg = (
+            f"target_opset must be at least {OPSET} for mercer's graphs; got target_opset={opset}."
+        )
         raise InputError(msg)
     types = need("skl2onnx.common.data_types", extra="onnx")
     double = _tensor_type(operator) is types.DoubleTensorType

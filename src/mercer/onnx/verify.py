@@ -203,8 +203,8 @@ def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
     given = np.asarray(rows, dtype=np.float64)
     if given.ndim != 2 or len(given) == 0 or given.shape[1] != d:
         msg = (
-            f"Rows of {d} numbers were needed, a 2-D array with at least one, but an array of shape "
-            f"{given.shape} came."
+            f"The rows must be a 2-D array of at least one row and {d} columns; got an array of shape "
+            f"{given.shape}."
         )
         raise InputError(msg)
     with np.errstate(over="ignore"):  # told below, in words

@@ -34,7 +34,7 @@ def why_not_fused(program: Program, *, precise: bool = False) -> str | None:
     """Why a pass of this kernel is made of torch tiles, in words; None where it is fused."""
     kinds = {leaf.kind for leaf in program.leaves}
     if not kinds or not kinds <= set(FUSED):
-        return "it is no function of products or squared distances of rows"
+        return "it is not a function of products or squared distances of rows"
     if len({(leaf.columns, leaf.unit_rows) for leaf in program.leaves}) > 1:
         return "its parts look at different columns"
     pairs = [i for i, step in enumerate(program.steps) if step.code == op.PAIR]

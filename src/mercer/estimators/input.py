@@ -238,10 +238,8 @@ def _refuse_text(X: Any) -> None:
         if getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", bool)():
             remedy = "Drop that column, make it the index, or count the seconds from a start."
             refuse("X", dtype, "numbers", f"times, in column {_column(j, names)}", remedy)
-    if array.dtype.kind == "c":
-        # It begins as scikit-learn's sentence does, which goes on with all the numbers.
-        must = f"Complex data not supported: X must be real numbers; got {array.dtype}."
-        msg = f"{must} Pass X.real and X.imag as columns."
+    if array.dtype.kind == "c":  # scikit-learn's sentence goes on with all the numbers
+        msg = f"Complex data not supported: X must be real; got {array.dtype}. Pass X.real and X.imag."
         raise InputError(msg)
     if array.dtype.kind not in "OUS" or array.ndim != 2:
         return

@@ -10,6 +10,7 @@ import click
 from mercer._core.errors import MercerError
 from mercer.app.live import LiveRequest
 from mercer.app.monitor import named_by_time
+from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
 from mercer.monitoring.alarm_rule import AlarmRule
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from mercer.app.live import Watched
     from mercer.cli.verb import Call
 
-LIVE = ("follow", "state", "events", "metrics", "marks")
-TEXTS = (None, "csv", "tsv")  # formats that are lines
+LIVE = ("follow", "state", "events", "metrics", "marks", "shadow_events", "precision")
+TEXTS = (None, "csv", "tsv", "influx")  # formats that are lines
+INFLUX = (".lp", ".influx", ".line")  # endings of files of line protocol
 
 
 def _rule(value: Any) -> AlarmRule | None:
@@ -60,7 +62,10 @@ METRICS = Read("where", "a file, or a port such as :9108", _metrics)
 def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict[str, Any]) -> bool:
     """Whether rows are judged as they arrive. A document and a chart need all of them."""
     whole = chart is not None or call.as_json
-    asked = [f"--{name}" for name in LIVE if options.get(name)]
+    if call.reading.format is None and all(path.endswith(INFLUX) for path in data):
+        call.reading = replace(call.reading, format="influx")
+    asked = [f"--{name.replace('_', '-')}" for name in LIVE if options.get(name)]
+    asked += ["InfluxDB line protocol"] if call.reading.format == "influx" else []
     asked += ["--rule"] if flagged("rule") else []
     if whole and (asked or len(data) > 1):
         why = "--chart" if chart is not None else "--json"
@@ -114,6 +119,9 @@ def summary(found: Watched) -> list[str]:
         names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
         parts += [f"{seen[name]} {WORDS[name]}" for name in names if seen[name]]
         lines.append(where + "; ".join(parts) + ".")
+        lines += (
+            [f"{where}{line}" for line in shadow_lines(seen["shadow"])] if "shadow" in seen else []
+        )
         drift = DriftReport(**seen["drift"])
         if drift.drifted:
             lines.append(f"{where}{drift} {drift.remedy}")

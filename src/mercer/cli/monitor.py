@@ -10,8 +10,10 @@ import click
 from mercer._core.table import Table
 from mercer.app.files import check_output
 from mercer.app.monitor import MonitorRequest, monitored, table_text
+from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.live import METRICS, RULE, is_live, live, name_by_time
+from mercer.cli.options import FORMATS
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.views.process import axis_times
@@ -27,7 +29,9 @@ EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
 mercer fit normal.csv --id time --model detector -o detector.mercer
 mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4
-mercer monitor detector.mercer faulty.csv --state state.json --events events.jsonl  # exit code 4"""
+mercer monitor detector.mercer faulty.csv --state state.json --events events.jsonl  # exit code 4
+mercer retrain detector.mercer normal.csv -o newer.mercer
+mercer monitor detector.mercer faulty.csv --shadow newer.mercer  # exit code 4"""
 
 
 @verb("reading", "memory", example=EXAMPLE)
@@ -70,6 +74,19 @@ mercer monitor detector.mercer faulty.csv --state state.json --events events.jso
     default="3/5",
     help="When alarms are an event: n/m rows, then delay=, clear=, deadband=, shelve=, with commas.",
 )
+@click.option(
+    "--shadow",
+    metavar="DETECTOR",
+    help="Judge the rows by this detector too, and compare. It decides nothing.",
+)
+@click.option(
+    "--shadow-events", metavar="FILE", help="File for a JSON line for each event of --shadow."
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["ns", "us", "ms", "s"]),
+    help="Unit of times in InfluxDB line protocol; guessed.",
+)
 def monitor(
     call: Call,
     *,
@@ -87,7 +104,7 @@ def monitor(
 
     Rows with empty cells are not judged, unless the model was fitted with --impute: they are marked in the
     table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among
-    the rows that could be judged, and 3 when none could be.
+    the rows that could be judged, and 3 when none could be. With --shadow it is that of DETECTOR alone.
     """
     if is_live(call, data, chart, options):
         return live(call, detector, data, time, output)
@@ -109,8 +126,15 @@ def monitor(
         call.say(f"wrote {chart}")
     for line in summary(found.seen, found.detector):
         call.say(line)
+    if "shadow" in found.facts:
+        for line in shadow_lines(found.facts["shadow"]):
+            call.say(line)
     call.tell(found.facts)
     return ALARM if found.seen.count else OK
+
+
+# Line protocol is a stream of points and not a table: the other verbs don't read it.
+next(p for p in monitor.params if p.name == "format").type = click.Choice([*FORMATS, "influx"])
 
 
 def summary(seen: Seen, detector: Any) -> list[str]:

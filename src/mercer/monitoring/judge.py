@@ -169,6 +169,11 @@ class LiveStream:
         return self._tracker.current
 
     @property
+    def earliest(self) -> int:
+        """No event that begins after the rows so far has an earlier first row."""
+        return self._tracker.earliest(self.rows)
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
@@ -233,6 +238,20 @@ class LiveStream:
         }
         return told | {"rows": self.rows, "counts": dict(self._counts), "past": past} | own
 
+    def knows(self, state: dict[str, Any]) -> bool:
+        """Whether a state is one of a stream of the same model.
+
+        Parameters
+        ----------
+        state : dict
+
+        Returns
+        -------
+        known : bool
+        """
+        same = (STATE_VERSION, list(self.names), self._marks_of_model())
+        return (state.get("version"), state.get("names"), state.get("limits")) == same
+
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state, as if the stream had never stopped.
 
@@ -241,8 +260,7 @@ class LiveStream:
         state : dict
             Of a stream of the same model.
         """
-        same = (STATE_VERSION, list(self.names), self._marks_of_model())
-        if (state.get("version"), state.get("names"), state.get("limits")) != same:
+        if not self.knows(state):
             msg = (
                 "state must be that of a stream of the same model; its version, variables or limits differ. "
                 "Begin a new state, or use the model that wrote it."

@@ -19,7 +19,7 @@ from mercer.app.live_unit import Unit, loaded, unit_names, whole
 from mercer.app.monitor import named_by_time, require_detector
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, open_model
-from mercer.app.shadow import shadow_facts
+from mercer.app.shadow import require_another, shadow_facts
 from mercer.monitoring.alarm_rule import AlarmRule
 
 if TYPE_CHECKING:
@@ -114,13 +114,7 @@ class LiveRequest(OfModel, Request["Watched"]):
 
     def _check_outputs(self) -> None:
         inputs = (self.model, *filter(None, [self.shadow]), self.data, *self.more)
-        if self.shadow is not None and os.path.realpath(self.shadow) == os.path.realpath(
-            self.model
-        ):
-            refuse(
-                "{shadow} must be another detector than the one that counts; got {path}.",
-                path=self.shadow,
-            )
+        require_another(self.model, self.shadow)
         if self.shadow is None and self.shadow_events is not None:
             refuse("{shadow_events} needs {shadow}: name the detector whose events it is for.")
         named = {name: getattr(self, name) for name in ("state", *LOGS)}

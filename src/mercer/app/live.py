@@ -316,6 +316,7 @@ class Watched:
             unit.name: {
                 **unit.stream.counts,
                 "bad_lines": unit.bad_lines,
+                "drift_events": unit.drifts,
                 "sensors": unit.stream.sensor_counts(),
                 "drift": vars(unit.stream.drift()),
                 **_compared(unit, models),

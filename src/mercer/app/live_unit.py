@@ -65,6 +65,7 @@ class Unit:
     stream: LiveStream
     alarms: int = 0
     bad_lines: int = 0
+    drifts: int = 0  # events that a drift has led to
     shade: Shade | None = None
     said: int = 0  # notes that were passed on
 
@@ -98,7 +99,8 @@ class Unit:
             _restore(stream, shade, own)
             reader.go_on(own["head"])
             lines = Lines(path, follow=request.follow, at=own["place"])
-            return cls(name, lines, reader, stream, own["alarms"], own["bad_lines"], shade)
+            counts = own["alarms"], own["bad_lines"], own.get("drifts", 0)
+            return cls(name, lines, reader, stream, *counts, shade)
 
     def read(self) -> list[Row]:
         """The rows that are there now, judged."""
@@ -115,6 +117,7 @@ class Unit:
         verdicts = self.stream.push_many(arrived.rows, arrived.times)
         self.alarms += sum(verdict.alarm for verdict in verdicts)
         self.bad_lines += sum(map(bool, arrived.bad))
+        self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
         none: list[Any] = [None] * len(verdicts)
         shades = none if self.shade is None else self.shade.read(self, verdicts, arrived)
         return [*map(Row, verdicts, arrived.bad, arrived.labels or none, shades)]
@@ -127,6 +130,7 @@ class Unit:
             "stream": self.stream.state(),
         }
         own |= {"alarms": self.alarms, "bad_lines": self.bad_lines}
+        own["drifts"] = self.drifts
         if self.shade is not None:
             stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
             own["shadow"] = {"stream": stream, "agreement": agreement}

@@ -45,7 +45,8 @@ def compared(run: Run, detector: Any, sheet: Sheet, data: str, shadow: str) -> C
         one.stream(names=list(own.names), top=0)
         for one, own in ((detector, sheet), (found.model, again))
     ]
-    agreement, index, alarm = Agreement(), np.empty(len(sheet)), np.empty(len(sheet), dtype=bool)
+    agreement = Agreement(whole=True)
+    index, alarm = np.empty(len(sheet)), np.empty(len(sheet), dtype=bool)
     for start in range(0, len(sheet), BLOCK):
         part = slice(start, start + BLOCK)
         times = None if sheet.ids is None else list(sheet.ids[part])
@@ -56,7 +57,7 @@ def compared(run: Run, detector: Any, sheet: Sheet, data: str, shadow: str) -> C
         for pair in zip(mine, theirs, strict=True):
             agreement.add(*pair)
         agreement.settle(*streams)
-        index[part], alarm[part] = [v.index for v in theirs], [v.alarm for v in theirs]
+        index[part], alarm[part] = [v.index for v in theirs], [v.alarm and v.judged for v in theirs]
     return Compared(index, alarm, agreement.report())
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer._core.errors import MercerError
+from mercer._core.errors import MercerError, many
 from mercer.app.live import LiveRequest
 from mercer.app.monitor import named_by_time
 from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
 from mercer.monitoring.alarm_rule import AlarmRule
-from mercer.monitoring.drift import DriftReport
+from mercer.monitoring.drift import REMEDY, DriftReport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +115,7 @@ def summary(found: Watched) -> list[str]:
     lines = []
     for unit, seen in found.facts["units"].items():
         where = f"{unit}: " if len(found.facts["units"]) > 1 else ""
-        parts = [f"{seen['rows']} rows, {seen['alarms']} alarms, {seen['events']} events"]
+        parts = [", ".join(many(seen[f"{noun}s"], noun) for noun in ("row", "alarm", "event"))]
         names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
         parts += [f"{seen[name]} {WORDS[name]}" for name in names if seen[name]]
         lines.append(where + "; ".join(parts) + ".")
@@ -125,6 +125,10 @@ def summary(found: Watched) -> list[str]:
         drift = DriftReport(**seen["drift"])
         if drift.drifted:
             lines.append(f"{where}{drift} {drift.remedy}")
+        elif seen["drift_events"]:
+            moved = ", ".join(f"{name} by {shift:+.1f} spreads" for name, shift in drift.shifts)
+            told = f"{seen['drift_events']} of the events began as a drift, not as a fault"
+            lines.append(f"{where}{told}. Moved most: {moved}. {REMEDY}")
     return lines
 
 

@@ -298,7 +298,7 @@ class LiveStream:
             x = x.astype(self._judge.dtype)
         return x if np.isfinite(x).all() else np.nan_to_num(x, nan=np.nan)
 
-    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Array]:
+    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Any]:
         """The rows that can be judged, (m, D), and the place among them of each, or -1."""
         if self._lagger is None:
             judged = ~np.isnan(x).any(axis=1)

@@ -123,7 +123,7 @@ class Watch:
 
     def _frozen(self, rows: Array, missing: Flags) -> Flags:
         assert self._sensors is not None
-        out, gaps = np.zeros(rows.shape, dtype=bool), missing.any(axis=1)
+        out, gaps = np.zeros(rows.shape, dtype=bool), np.asarray(missing.any(axis=1))
         for i, row in enumerate(rows):
             grown = (row == self._last) * self._length + 1
             if gaps[i]:

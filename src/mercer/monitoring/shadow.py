@@ -115,18 +115,20 @@ class Agreement:
     its first alarm.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole  # whether only complete rows count, as in the report on a file
         self._counts: Counter[str] = Counter()
         self._sides = (_Side(), _Side())
         self._row = 0  # of either stream, counted from the first row that both have judged
 
     def add(self, one: Verdict, other: Verdict) -> None:
         """The verdicts of both models on the next row."""
-        if one.judged or other.judged or one.alarm or other.alarm:
+        mine, theirs = (v.alarm and (v.judged or not self._whole) for v in (one, other))
+        if one.judged or other.judged or mine or theirs:
             self._counts["rows"] += 1
-            self._counts["both"] += int(one.alarm and other.alarm)
-            self._counts["only_old"] += int(one.alarm and not other.alarm)
-            self._counts["only_new"] += int(other.alarm and not one.alarm)
+            self._counts["both"] += int(mine and theirs)
+            self._counts["only_old"] += int(mine and not theirs)
+            self._counts["only_new"] += int(theirs and not mine)
         for side, verdict in zip(self._sides, (one, other), strict=True):
             shift = self._row - verdict.row  # a stream may have begun before the other
             if verdict.began is not None:

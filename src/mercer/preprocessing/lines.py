@@ -140,7 +140,8 @@ class LineReader:
             return None  # the names once more
         units, self._units = self._units, False
         if units and self.layout.header and self._is_units(fields):
-            self._note(f"a line of units is left out: {listed([f for f in fields if f.strip()])}")
+            different = dict.fromkeys(cell.strip() for cell in fields if cell.strip())
+            self._note(f"a line of units is left out: {listed(list(different))}")
             return None
         return fields
 

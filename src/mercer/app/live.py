@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ class LiveRequest(OfModel, Request["Watched"]):
         Whether the table says what is wrong with rows, and which event they belong to.
     rule : AlarmRule
         What makes an event of alarms.
+    shelve : tuple of (variable, rows)
+        Events that begin with a variable, or any for "", are recorded and not announced for so many rows.
     shadow : str, optional
         A model file whose detector judges the rows too: it is compared, and decides nothing.
     shadow_events : str, optional
@@ -80,6 +83,7 @@ class LiveRequest(OfModel, Request["Watched"]):
     output: str | None = None
     marks: bool = False
     rule: AlarmRule = field(default_factory=AlarmRule)
+    shelve: tuple[tuple[str, int], ...] = ()
     shadow: str | None = None
     shadow_events: str | None = None
     precision: str | None = None
@@ -102,6 +106,8 @@ class LiveRequest(OfModel, Request["Watched"]):
             Unit.of(self, run, models, path, name=name, before=before)
             for path, name in zip(paths, unit_names(paths), strict=True)
         ]
+        for unit, (variable, rows) in product(units, self.shelve):
+            unit.stream.shelve(rows, variable or None)
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
             watch = _Watch(self, run, units, sinks, stop, before=before)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mercer.app.live import Watched
     from mercer.cli.verb import Call
 
-LIVE = ("follow", "state", "events", "metrics", "marks", "shadow_events", "precision")
+LIVE = ("follow", "state", "events", "metrics", "marks", "shelve", "shadow_events", "precision")
 TEXTS = (None, "csv", "tsv", "influx")  # formats that are lines
 INFLUX = (".lp", ".influx", ".line")  # endings of files of line protocol
 
@@ -56,6 +56,17 @@ RULE = Read(
     "n/m with n at most m, then delay=, clear=, deadband= or shelve=, such as 3/5,clear=10",
     _rule,
 )
+
+
+def _shelved(value: Any) -> tuple[str, int] | None:
+    """`flow=600` or `600` as a variable, "" for all, and rows."""
+    if isinstance(value, tuple):
+        return value
+    variable, _, rows = str(value).rpartition("=")
+    return (variable, int(rows)) if rows.isdigit() and int(rows) > 0 else None
+
+
+SHELVE = Read("shelve", "a variable and rows, such as flow=600, or rows alone, for all", _shelved)
 METRICS = Read("where", "a file, or a port such as :9108", _metrics)
 
 

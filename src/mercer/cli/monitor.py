@@ -12,7 +12,7 @@ from mercer.app.files import check_output
 from mercer.app.monitor import MonitorRequest, monitored, table_text
 from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.live import METRICS, RULE, is_live, live, name_by_time
+from mercer.cli.live import METRICS, RULE, SHELVE, is_live, live, name_by_time
 from mercer.cli.options import FORMATS
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
@@ -73,6 +73,13 @@ mercer monitor detector.mercer faulty.csv --shadow newer.mercer  # exit code 4""
     type=RULE,
     default="3/5",
     help="When alarms are an event: n/m rows, then delay=, clear=, deadband=, shelve=, with commas.",
+)
+@click.option(
+    "--shelve",
+    type=SHELVE,
+    multiple=True,
+    metavar="[VARIABLE=]ROWS",
+    help="Record events that begin with this variable, and don't announce them, for so many rows.",
 )
 @click.option(
     "--shadow",

@@ -156,6 +156,15 @@ def test_detectors_change_places_and_back_without_a_lost_row(plant, models, line
     assert "--shadow" in refused.stderr
 
 
+def test_the_exit_code_after_a_change_is_that_of_the_one_that_counts_now(models, lines, tmp_path):
+    old, new, _ = models
+    data = tmp_path / "r.csv"
+    data.write_text("".join(lines[:200]))  # nothing to the old one, an event to the new one
+    args = ("--state", tmp_path / "s.json", "-q")
+    assert run("monitor", new, data, "--shadow", old, *args).exit_code == 4
+    assert run("monitor", old, data, "--shadow", new, *args).exit_code == 0
+
+
 def test_metrics_of_both(plant, models, tmp_path):
     old, new, _ = models
     prom = tmp_path / "m.prom"

@@ -99,7 +99,8 @@ class Unit:
             _restore(stream, shade, own)
             reader.go_on(own["head"])
             lines = Lines(path, follow=request.follow, at=own["place"])
-            counts = own["alarms"], own["bad_lines"], own.get("drifts", 0)
+            # Of the stream that counts now: another may have done so before.
+            counts = stream.counts["alarms"], own["bad_lines"], own.get("drifts", 0)
             return cls(name, lines, reader, stream, *counts, shade)
 
     def read(self) -> list[Row]:

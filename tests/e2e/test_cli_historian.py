@@ -50,8 +50,34 @@ def test_a_text_that_no_historian_writes_is_an_error(plant, lines, tmp_path):
 
 
 def test_a_fit_names_the_cell_and_the_option(spoilt, tmp_path):
-    args = ("fit", spoilt, "--id", "time", "--label", "power.Quality", "--model", "detector")
+    args = ("fit", spoilt, "--id", "time", "--label", "power.Quality")
     told = run(*args, "-o", tmp_path / "new.mercer")
     assert told.exit_code == 3
     assert "column 'flow' has words ('Bad' in line 12" in told.stderr
     assert "--na-values" in told.stderr
+
+
+def test_a_detector_is_fitted_to_whole_rows_of_readings_that_count(spoilt, lines, tmp_path):
+    """As to a file from which those rows were taken by hand; --impute keeps them."""
+    by_hand, new, other = (tmp_path / name for name in ("rows.csv", "new.mercer", "other.mercer"))
+    left = {*TEXTS, 51}
+    by_hand.write_text("".join(line for i, line in enumerate(lines) if i not in left))
+    fit = ("fit", "--id", "time", "--model", "detector")
+    told = run(*fit, spoilt, "-o", new)
+    assert told.exit_code == 0, told.stderr
+    assert "1 column of quality say which readings count" in told.stderr
+    assert "5 of 360 rows lack a reading and are left out" in told.stderr
+    run(*fit, by_hand, "-o", other)
+    assert load(new).model.fingerprint_ == load(other).model.fingerprint_
+    filled = run(*fit, spoilt, "--impute", "median", "-o", other)
+    assert "5 values imputed by" in filled.stderr
+    assert "left out" not in filled.stderr
+
+
+def test_a_detector_of_rows_that_all_lack_a_reading_is_refused(lines, tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = [line.split(",") for line in lines[1:]]
+    path.write_text(lines[0] + "".join(",".join([row[0], "Bad", *row[2:]]) for row in rows))
+    told = run("fit", path, "--id", "time", "--model", "detector", "-o", tmp_path / "d.mercer")
+    assert told.exit_code == 3
+    assert "every one of 360 rows lacks a reading" in told.stderr

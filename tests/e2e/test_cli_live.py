@@ -375,3 +375,33 @@ def test_rows_that_drift_are_said_to_and_what_to_do(plant, tmp_path, factor):
     for told_ in (whole.stderr, live.stderr):
         assert ("mercer retrain DETECTOR" in told_) == drifted
         assert ("times what it was at the fit: the process has drifted" in told_) == drifted
+
+
+# ── shelving ────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("given", "shelved"),
+    [
+        (("--shelve", "flow=400"), [True, False]),
+        (("--shelve", "400"), [True, True]),
+        (("--shelve", "temperature=400"), [False, True]),
+        (("--shelve", "flow=400", "--shelve", "temperature=10"), [True, False]),
+    ],
+)
+def test_events_of_a_shelved_variable_are_recorded_and_not_announced(
+    plant, tmp_path, given, shelved
+):
+    events = tmp_path / "e.jsonl"
+    result = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--events", events, *given)
+    assert [e["shelved"] for e in told(events) if e["status"] == "ended"] == shelved
+    for number, hidden in enumerate(shelved, start=1):
+        assert (f"event {number}, fault" in result.stderr) != hidden
+
+
+@pytest.mark.parametrize("given", ["flow=", "flow=x", "0", "flow=-3"])
+def test_a_shelf_has_rows(plant, given):
+    result = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--shelve", given)
+    assert result.exit_code == 2
+    assert "such as flow=600" in result.stderr
+    unknown = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--shelve", "fow=3")
+    assert unknown.exit_code in (2, 3)
+    assert "one of flow, temperature" in unknown.stderr

@@ -99,3 +99,19 @@ def test_a_few_rows_out_of_their_turn_end_nothing(lines, retrained):
     told, new = retrained([*lines[:100], lines[50], lines[51], *lines[100:]])
     assert told.exit_code == 0
     assert learned(new)[1] == 362
+
+
+def test_info_names_the_detector_that_a_new_one_was_made_from(plant, tmp_path):
+    """What a rollback needs: which of the files that are kept is the parent."""
+    new, named = tmp_path / "new.mercer", tmp_path / "named.mercer"
+    told = run("retrain", plant / "d.mercer", plant / "normal.csv", "-o", new, "--why", "June")
+    assert f"--shadow {new}" in told.stderr
+    parent = load(plant / "d.mercer").model.fingerprint_
+    assert parent in run("info", plant / "d.mercer").stdout
+    found = run("info", new).stdout
+    assert f"from {parent} (June)" in found
+    assert f"fingerprint {load(new).model.fingerprint_}" in found
+    assert load(new).model.fingerprint_ != parent
+    run("retrain", new, plant / "faulty.csv", "--event", "flow sensor", "-o", named)
+    assert "knows       flow sensor" in run("info", named).stdout
+    assert load(named).model.fingerprint_ == load(new).model.fingerprint_  # it judges alike

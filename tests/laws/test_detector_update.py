@@ -136,7 +136,7 @@ def test_a_model_in_the_shadow_is_counted_and_changes_no_verdict(old, new):
     assert (found.both, found.only_old, found.only_new) == (sum(a & b), sum(a & ~b), sum(b & ~a))
     assert both.swapped().report().only_new == found.only_old
     assert both.swapped().push(rows[0]).alarm == b[0]
-    assert "would go" in str(found)
+    assert f"Alarms of the old model alone: {found.only_old}" in str(found)
 
 
 def test_rows_that_are_not_learned_are_no_measure_of_what_is_normal(old):

@@ -14,11 +14,13 @@ from mercer.app.rows import (
     OfTraining,
     check_model_output,
     keep_model,
+    open_data,
     read_training,
     take_weights,
 )
 from mercer.estimators.anatomy import Anatomy
 from mercer.kernels.text import kernel_text
+from mercer.preprocessing.readings import ReadingsTable
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
@@ -92,6 +94,9 @@ class ModelOptions(OfTraining):
         weights = take_weights(run, self.data, self.weights, ", in scaling and filling too")
         # The limits of a detector come from rows that were held out of the scaling too.
         later = self.kind == "detector"
+        if later and not asked.is_precomputed:
+            opened = open_data(run, self.data) if table is None else table
+            table = ReadingsTable(opened, whole=self.impute is None and weights is None)
         sheet = read_training(
             run, self.data, preparing, table=table, scaled_later=later, weights=weights
         )

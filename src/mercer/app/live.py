@@ -9,28 +9,29 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import DataError, InputError, MercerError
+from mercer._core.errors import DataError
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
+from mercer.app.live_unit import Unit, loaded, unit_names, whole
 from mercer.app.monitor import named_by_time, require_detector
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, open_model
-from mercer.data.lines import Lines
+from mercer.app.shadow import require_another, shadow_facts
 from mercer.monitoring.alarm_rule import AlarmRule
-from mercer.preprocessing.lines import LineReader
-from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from mercer.app.live_unit import Row
     from mercer.app.rows import Opened
     from mercer.monitoring.events import Event
-    from mercer.monitoring.judge import LiveStream
     from mercer.monitoring.verdict import Verdict
 
+LOGS = ("output", "events", "shadow_events")  # files that grow
 SAVE_SECONDS = 2.0  # between two writings of the state and the metrics
 
 
@@ -60,6 +61,14 @@ class LiveRequest(OfModel, Request["Watched"]):
         Whether the table says what is wrong with rows, and which event they belong to.
     rule : AlarmRule
         What makes an event of alarms.
+    shelve : tuple of (variable, rows)
+        Events that begin with a variable, or any for "", are recorded and not announced for so many rows.
+    shadow : str, optional
+        A model file whose detector judges the rows too: it is compared, and decides nothing.
+    shadow_events : str, optional
+        A file for the events of that one.
+    precision : {"ns", "us", "ms", "s"}, optional
+        The unit of times in InfluxDB line protocol.
     stop : threading.Event, optional
         Set it to end; SIGTERM and SIGINT do so too, in the main thread.
     """
@@ -74,22 +83,31 @@ class LiveRequest(OfModel, Request["Watched"]):
     output: str | None = None
     marks: bool = False
     rule: AlarmRule = field(default_factory=AlarmRule)
+    shelve: tuple[tuple[str, int], ...] = ()
+    shadow: str | None = None
+    shadow_events: str | None = None
+    precision: str | None = None
     emit: Callable[[str], None] | None = None
     stop: threading.Event | None = None
 
     def fulfil(self, run: Run) -> Watched:
         """Read, judge and write until the lines end, or a signal asks for an end."""
         named_by_time(run, self.time)
-        found = open_model(self.model)
-        require_detector(found)
+        named = [path for path in (self.model, self.shadow) if path is not None]
+        models = tuple(map(open_model, named))
+        for each in models:
+            require_detector(each)
+        found = models[0]
         self._check_outputs()
-        before = _loaded(self.state)
+        before = loaded(self.state)
         paths = (self.data, *self.more)
         sinks = Sinks.of(self, found, before, several=len(paths) > 1)
         units = [
-            Unit.of(self, run, found, path, name=name, before=before)
-            for path, name in zip(paths, _unit_names(paths), strict=True)
+            Unit.of(self, run, models, path, name=name, before=before)
+            for path, name in zip(paths, unit_names(paths), strict=True)
         ]
+        for unit, (variable, rows) in product(units, self.shelve):
+            unit.stream.shelve(rows, variable or None)
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
             watch = _Watch(self, run, units, sinks, stop, before=before)
@@ -98,11 +116,14 @@ class LiveRequest(OfModel, Request["Watched"]):
             finally:
                 for unit in units:
                     unit.lines.close()
-        return Watched.of(units, found.model, stopped=stop.is_set())
+        return Watched.of(units, found.model, stopped=stop.is_set(), models=named)
 
     def _check_outputs(self) -> None:
-        inputs = (self.model, self.data, *self.more)
-        named = {"state": self.state, "events": self.events, "output": self.output}
+        inputs = (self.model, *filter(None, [self.shadow]), self.data, *self.more)
+        require_another(self.model, self.shadow)
+        if self.shadow is None and self.shadow_events is not None:
+            refuse("{shadow_events} needs {shadow}: name the detector whose events it is for.")
+        named = {name: getattr(self, name) for name in ("state", *LOGS)}
         if self.metrics is not None and not self.metrics.startswith(":"):
             named["metrics"] = self.metrics
         given = {option: path for option, path in named.items() if path is not None}
@@ -113,77 +134,6 @@ class LiveRequest(OfModel, Request["Watched"]):
             refuse("{paths}: two of these are one file. Give each its own name.", paths=paths)
 
 
-# ── one unit ────────────────────────────────────────────────────────────────
-@dataclass(eq=False)
-class Unit:
-    """A file or a pipe, and the stream that judges its rows."""
-
-    name: str
-    lines: Lines
-    reader: LineReader
-    stream: LiveStream
-    alarms: int = 0
-    said: int = 0  # notes that were passed on
-    bad_lines: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        request: LiveRequest,
-        run: Run,
-        found: Opened,
-        path: str,
-        *,
-        name: str,
-        before: dict[str, Any],
-    ) -> Unit:
-        """A unit that goes on where it was, if the state knows it."""
-        model, preparation = found.model, found.preparation
-        if preparation is None:
-            names = getattr(model, "feature_names_in_", None)
-            d = int(model.n_features_in_)
-            named = [f"x{j}" for j in range(d)] if names is None else map(str, names)
-            preparation = Preparation(numbers=tuple(named))
-        source = "the standard input" if path == "-" else f"CSV file {path!r}"
-        reader = LineReader(preparation, run.reading, source)
-        stream = model.stream(names=preparation.features, rule=request.rule, top=request.top)
-        if path not in before.get("units", {}):
-            return cls(name, Lines(path, follow=request.follow), reader, stream)
-        with _whole(request.state):
-            own = before["units"][path]
-            stream.restore(own["stream"])
-            reader.go_on(own["head"])
-            lines = Lines(path, follow=request.follow, at=own["place"])
-            return cls(name, lines, reader, stream, own["alarms"], 0, own["bad_lines"])
-
-    def read(self) -> list[tuple[Verdict, str, str | None]]:
-        """The verdicts on the rows that are there now, with what is wrong with their lines, and labels."""
-        texts, fresh = self.lines.read()
-        if not texts:
-            return []
-        arrived = self.reader(texts, fresh=fresh)
-        if not len(arrived.rows):
-            return []
-        verdicts = self.stream.push_many(arrived.rows, arrived.times)
-        self.alarms += sum(verdict.alarm for verdict in verdicts)
-        self.bad_lines += sum(map(bool, arrived.bad))
-        labels = arrived.labels or [None] * len(verdicts)  # type: ignore[list-item]
-        return list(zip(verdicts, arrived.bad, labels, strict=True))
-
-    def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
-        own = {"place": self.lines.place, "head": self.reader.head, "stream": self.stream.state()}
-        return own | {"alarms": self.alarms, "bad_lines": self.bad_lines}
-
-
-def _unit_names(paths: tuple[str, ...]) -> list[str]:
-    """Files without their folders and endings; as they are given where two would be called the same."""
-    short = ["stdin" if path == "-" else Path(path).stem for path in paths]
-    if len(set(paths)) < len(paths):
-        refuse("{paths}: two of these are one file. Name each once.", paths=", ".join(paths))
-    return short if len(set(short)) == len(short) else list(paths)
-
-
 # ── outputs ─────────────────────────────────────────────────────────────────
 @dataclass(eq=False)
 class Sinks:
@@ -191,6 +141,7 @@ class Sinks:
 
     rows: RowSink
     events: EventLog
+    shadow_events: EventLog
     metrics: Metrics
 
     @classmethod
@@ -200,23 +151,27 @@ class Sinks:
         """The sinks of a request, cut back to what a state knows of."""
         again = bool(before)
         named = request.time or request_id(request, found) or "time"
-        rows = RowSink(request.output, request.emit, named, several=several, marks=request.marks)
+        shows = {"marks": request.marks, "shadow": request.shadow is not None}
+        rows = RowSink(request.output, request.emit, named, several=several, **shows)
         rows.limits = found.model._rule.joint(found.model.limits_)
         rows.known = again and request.output is None
         rows.resume(_known_length(request.output, "output", request.state, before))
-        events = EventLog(request.events)
-        events.resume(_known_length(request.events, "events", request.state, before))
-        return cls(rows, events, Metrics(request.metrics))
+        logs = {option: EventLog(getattr(request, option)) for option in LOGS[1:]}
+        for option, log in logs.items():
+            log.resume(_known_length(getattr(request, option), option, request.state, before))
+        return cls(rows, metrics=Metrics(request.metrics), **logs)
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """While rows arrive."""
-        with self.metrics.open(), self.rows.open(), self.events.open():  # a port may be taken
+        logs = self.rows.open(), self.events.open(), self.shadow_events.open()
+        with self.metrics.open(), logs[0], logs[1], logs[2]:  # a port may be taken
             yield
 
     def lengths(self) -> dict[str, Any]:
         """Bytes that are in each file, once they are there."""
-        found = {"output": self.rows.length(), "events": self.events.length()}
+        logs = (self.rows, self.events, self.shadow_events)
+        found = {option: log.length() for option, log in zip(LOGS, logs, strict=True)}
         return {option: length for option, length in found.items() if length is not None}
 
 
@@ -226,7 +181,7 @@ def _known_length(
     """Where an output goes on: what a state knows is kept, and all of a file that it knows nothing of."""
     if path is None or not before:
         return None
-    with _whole(state):
+    with whole(state):
         known = before["outputs"].get(option)
         if known is not None and known["path"] == os.path.realpath(path):
             return int(known["bytes"])
@@ -260,27 +215,29 @@ class _Watch:
         running = list(self._units)
         while running and not self._stop.is_set():
             for unit in running:
-                self._take(unit)
+                self._take(unit, unit.read())
             running = [unit for unit in running if not unit.lines.ended]
             if time.monotonic() - self._saved >= SAVE_SECONDS:
                 self._keep()
         if self._request.state is None and not self._stop.is_set():  # no more rows will come
             for unit in self._units:
+                self._take(unit, unit.rest())
                 for event in unit.stream.close():
                     self._tell(unit, event, "ended")
+                for event in unit.shade.stream.close() if unit.shade else ():
+                    self._tell_shadow(unit, event, "ended")
         self._keep()
 
-    def _take(self, unit: Unit) -> None:
-        found = unit.read()
+    def _take(self, unit: Unit, found: list[Row]) -> None:
         for note in unit.reader.notes[unit.said :]:
             self._run.note(note)
         unit.said = len(unit.reader.notes)
-        for verdict, bad, label in found:
-            self._sinks.rows.write(unit.name, verdict, bad, label)
-            if verdict.began is not None:
-                self._tell(unit, verdict.began, "raised")
-            if verdict.ended is not None:
-                self._tell(unit, verdict.ended, "ended")
+        for row in found:
+            self._sinks.rows.write(unit.name, row)
+            for event, status in _news(row.verdict):
+                self._tell(unit, event, status)
+            for event, status in _news(row.shade):
+                self._tell_shadow(unit, event, status)
         if found:
             self._sinks.rows.flush()
 
@@ -290,10 +247,17 @@ class _Watch:
             where = f"{unit.name}: " if len(self._units) > 1 else ""
             self._run.say(f"{where}{event}", "event", **event.to_dict(), status=status)
 
+    def _tell_shadow(self, unit: Unit, event: Event, status: str) -> None:
+        """Events of the shadow have a file of their own: they are nobody's alarm."""
+        self._sinks.shadow_events.write(unit.name, event, status)
+        where = f"{unit.name}: " if len(self._units) > 1 else ""
+        told = f"{where}in the shadow, {event}"
+        self._run.say(told, "shadow_event", **event.to_dict(), status=status)
+
     def _keep(self) -> None:
         """Outputs first, then the state that knows their lengths: a kill between the two loses nothing."""
         self._saved = time.monotonic()
-        self._sinks.metrics.write({unit.name: unit.stream for unit in self._units})
+        self._sinks.metrics.write({unit.name: unit for unit in self._units})
         lengths = self._sinks.lengths()
         if self._request.state is None:
             return
@@ -307,6 +271,12 @@ class _Watch:
         units = self._before.get("units", {}) | own  # those of other calls go on too
         with replacing(Path(self._request.state)) as file:
             file.write(json.dumps({"outputs": outputs, "units": units}).encode())
+
+
+def _news(verdict: Verdict | None) -> list[tuple[Event, str]]:
+    """The event that was raised with a row, or is over with it."""
+    told = () if verdict is None else ((verdict.began, "raised"), (verdict.ended, "ended"))
+    return [(event, status) for event, status in told if event is not None]
 
 
 # ── ends ────────────────────────────────────────────────────────────────────
@@ -326,34 +296,12 @@ def _ending(given: threading.Event | None) -> Iterator[threading.Event]:
             signal.signal(name, handler)
 
 
-@contextmanager
-def _whole(path: str | None) -> Iterator[None]:
-    """What is missing in a state, or is of another kind, is said of its file."""
-    try:
-        yield
-    except MercerError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is damaged. Name another file."
-        raise InputError(msg) from error
-
-
-def _loaded(path: str | None) -> dict[str, Any]:
-    """The state in a file; nothing where there is none yet."""
-    if path is None or not Path(path).exists():
+def _compared(unit: Unit, models: Sequence[str]) -> dict[str, Any]:
+    """What the shadow has changed, in numbers and in words."""
+    if unit.shade is None:
         return {}
-    try:
-        found = json.loads(Path(path).read_bytes())
-    except ValueError as error:
-        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is not JSON. Name another file."
-        raise InputError(msg) from error
-    parts = (
-        [found.get(name) for name in ("units", "outputs")] if isinstance(found, dict) else [None]
-    )
-    if not all(isinstance(part, dict) for part in parts):
-        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is other JSON. Name another file."
-        raise InputError(msg)
-    return found
+    found = unit.shade.agreement.report()
+    return {"shadow": shadow_facts(found, *models)}
 
 
 @dataclass(frozen=True)
@@ -366,14 +314,18 @@ class Watched:
     stopped: bool
 
     @classmethod
-    def of(cls, units: list[Unit], detector: Any, *, stopped: bool) -> Watched:
+    def of(
+        cls, units: list[Unit], detector: Any, *, stopped: bool, models: Sequence[str]
+    ) -> Watched:
         """The counts of all units. Without a stop, rows have to be there, and one that can be judged."""
         facts = {
             unit.name: {
                 **unit.stream.counts,
                 "bad_lines": unit.bad_lines,
+                "drift_events": unit.drifts,
                 "sensors": unit.stream.sensor_counts(),
                 "drift": vars(unit.stream.drift()),
+                **_compared(unit, models),
             }
             for unit in units
         }

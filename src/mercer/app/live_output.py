@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer._core.wording import Message
 from mercer.app.files import replacing
-from mercer.app.monitor import DELIMITERS, _cell, _lines
+from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, _cell, _lines
 from mercer.app.outcome import plain
 from mercer.monitoring.alarms import in_words
 from mercer.monitoring.sensors import in_words as marks_in_words
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from http.server import HTTPServer
 
+    from mercer.app.live_unit import Row, Unit
     from mercer.monitoring.events import Event
-    from mercer.monitoring.judge import LiveStream
     from mercer.monitoring.limits import Limits
     from mercer.monitoring.verdict import Verdict
 
@@ -80,9 +80,11 @@ class RowSink(Appended):
         *,
         several: bool,
         marks: bool,
+        shadow: bool = False,
     ) -> None:
         super().__init__(path)
         self._emit, self._named, self._several, self._marks = emit, named, several, marks
+        self._shadow = shadow
         self._delimiter = DELIMITERS.get(Path(path or "").suffix.lower(), ",")
         self._label: str | None = None
         self._lines: list[list[Any]] = []
@@ -93,8 +95,9 @@ class RowSink(Appended):
         super().resume(length)
         self.known = self.known or bool(length)
 
-    def write(self, unit: str, verdict: Verdict, bad: str, label: str | None) -> None:
+    def write(self, unit: str, judged: Row) -> None:
         """The line of a row, which waits for `flush`."""
+        verdict, bad, label, shade = judged
         if not self.known:
             self._lines.append(self._head(label))
             self.known = True
@@ -106,6 +109,8 @@ class RowSink(Appended):
             number = "" if verdict.event is None else verdict.event
             marks = marks_in_words(verdict.marks)
             row += [verdict.state, number, "; ".join(filter(None, (marks, bad)))]
+        if shade is not None:
+            row += map(_cell, (shade.index, bool(shade.alarm)))
         self._lines.append(row)
 
     def _head(self, label: str | None) -> list[str]:
@@ -115,6 +120,7 @@ class RowSink(Appended):
             *COLUMNS,
             *([] if label is None else ["label"]),
             *(["state", "event", "marks"] if self._marks else []),
+            *(SHADOW_COLUMNS if self._shadow else []),
         ]
 
     def flush(self) -> None:
@@ -152,34 +158,39 @@ HELP = {
 }
 
 
-def metrics_text(streams: dict[str, LiveStream]) -> str:
+SHADOW_HELP = {
+    "both": "Rows that are alarms of both detectors.",
+    "only_old": "Rows that are alarms of the detector that counts alone.",
+    "only_new": "Rows that are alarms of the detector in the shadow alone.",
+    "events_only_old": "Events of the detector that counts alone.",
+    "events_only_new": "Events of the detector in the shadow alone.",
+}
+
+
+def metrics_text(units: dict[str, Unit]) -> str:
     """Counters and gauges of each unit, in the text format of Prometheus."""
     lines = []
     for name, told in HELP.items():
-        lines += [f"# HELP mercer_{name}_total {told}", f"# TYPE mercer_{name}_total counter"]
-        lines += [
-            f"mercer_{name}_total{_labels(unit)} {stream.counts[name]}"
-            for unit, stream in streams.items()
-        ]
-    lines += [
-        "# HELP mercer_event_lasts Whether an event lasts.",
-        "# TYPE mercer_event_lasts gauge",
-    ]
-    for unit, stream in streams.items():
-        lines.append(f"mercer_event_lasts{_labels(unit)} {int(stream.current is not None)}")
-    lines += [
-        "# HELP mercer_drift_level Mean index in units of that at the fit.",
-        "# TYPE mercer_drift_level gauge",
-    ]
-    for unit, stream in streams.items():
-        lines.append(f"mercer_drift_level{_labels(unit)} {stream.drift().level!r}")
-    lines += [
-        "# HELP mercer_drifted Whether rows drift slowly, so that the detector wants mercer retrain.",
-        "# TYPE mercer_drifted gauge",
-    ]
-    for unit, stream in streams.items():
-        lines.append(f"mercer_drifted{_labels(unit)} {int(stream.drift().drifted)}")
+        counts = {unit: own.stream.counts[name] for unit, own in units.items()}
+        lines += _metric(f"{name}_total", told, "counter", counts)
+    lasts = {unit: int(own.stream.current is not None) for unit, own in units.items()}
+    lines += _metric("event_lasts", "Whether an event lasts.", "gauge", lasts)
+    drifts = {unit: own.stream.drift() for unit, own in units.items()}
+    levels = {unit: repr(drift.level) for unit, drift in drifts.items()}
+    lines += _metric("drift_level", "Mean index in units of that at the fit.", "gauge", levels)
+    told = "Whether rows drift slowly, so that the detector wants mercer retrain."
+    drifted = {unit: int(drift.drifted) for unit, drift in drifts.items()}
+    lines += _metric("drifted", told, "gauge", drifted)
+    shades = {unit: own.shade.agreement.report() for unit, own in units.items() if own.shade}
+    for name, told in SHADOW_HELP.items() if shades else ():
+        found = {unit: getattr(shade, name) for unit, shade in shades.items()}
+        lines += _metric(f"shadow_{name}_total", told, "counter", found)
     return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, told: str, kind: str, values: dict[str, Any]) -> list[str]:
+    head = [f"# HELP mercer_{name} {told}", f"# TYPE mercer_{name} {kind}"]
+    return [*head, *(f"mercer_{name}{_labels(unit)} {value}" for unit, value in values.items())]
 
 
 def _labels(unit: str) -> str:
@@ -211,11 +222,11 @@ class Metrics:
             server.shutdown()
             server.server_close()
 
-    def write(self, streams: dict[str, LiveStream]) -> None:
+    def write(self, units: dict[str, Unit]) -> None:
         """The metrics as they are now."""
         if self._path is None and self._port is None:
             return
-        self._text = metrics_text(streams).encode()
+        self._text = metrics_text(units).encode()
         if self._path is not None:
             with replacing(self._path) as file:
                 file.write(self._text)

@@ -16,6 +16,7 @@ from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, open_model, read_sheet
+from mercer.app.shadow import Compared, compared, require_another, shadow_facts
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SHADOW_COLUMNS = ("shadow_index", "shadow_alarm")
 BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
 
 
@@ -44,15 +46,19 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         Variables to name for an alarm; 0 names none, and is quicker.
     output : str, optional
         A .csv or .tsv file for the table.
+    shadow : str, optional
+        A model file whose detector judges the rows too: it is compared, and decides nothing.
     """
 
     time: str | None = None
     top: int = 3
     output: str | None = None
+    shadow: str | None = None
 
     def fulfil(self, run: Run) -> Monitored:
         """Rows with empty cells are not judged, unless the model fills them: they are marked and counted."""
         named_by_time(run, self.time)
+        require_another(self.model, self.shadow)
         path = None
         if self.output is not None:
             if Path(self.output).suffix.lower() not in DELIMITERS:
@@ -63,12 +69,18 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         sheet = read_sheet(run, self.data, found, gaps=True)
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
+            if self.shadow is not None:
+                beside = compared(run, found.model, sheet, self.data, self.shadow)
+                seen = replace(seen, shadow=beside)
         if path is not None:
             with run.timed("write"), replacing(path) as file:
                 for piece in table_text(seen, DELIMITERS[path.suffix.lower()]):
                     file.write(piece.encode())
             run.say(f"wrote {path}: {len(seen.report.table)} rows", "wrote", path=str(path))
-        return Monitored(seen, found.model, results(seen, found.model))
+        facts = results(seen, found.model)
+        if seen.shadow is not None and self.shadow is not None:
+            facts["shadow"] = shadow_facts(seen.shadow.report, self.model, self.shadow)
+        return Monitored(seen, found.model, facts)
 
 
 def require_detector(found: Opened) -> None:
@@ -107,6 +119,7 @@ class Seen:
     label_name: str
     top: int  # variables that are named for an alarm, at most
     drift: DriftReport | None = None  # None for a detector that looks back: streams tell it
+    shadow: Compared | None = None
 
     @property
     def time_name(self) -> str:
@@ -272,12 +285,17 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
     """The table as text, some thousand rows at a time: floats as they read back to the same bits."""
     table = seen.report.table
     labelled = seen.labels is not None
-    yield _lines([[seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]], delimiter)
+    shadow = seen.shadow
+    names = [seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]
+    yield _lines([[*names, *(SHADOW_COLUMNS if shadow else ())]], delimiter)
     for start in range(0, len(table), PIECE):
         part = slice(start, start + PIECE)
         rows = [[*map(_cell, row.values())] for row in table.take(part)]
         if labelled:
             rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
+        if shadow is not None:
+            own = zip(shadow.index[part].tolist(), shadow.alarm[part].tolist(), strict=True)
+            rows = [[*row, *map(_cell, told)] for row, told in zip(rows, own, strict=True)]
         yield _lines(rows, delimiter)
 
 

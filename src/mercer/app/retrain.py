@@ -74,6 +74,13 @@ class RetrainRequest(OfModel, Request[Retrained]):
         assert path is not None
         about = {"command": "", "parent": str(found.path), **found.about}
         facts["model"] = keep_model(run, path, new, sheet, about)
+        facts["fingerprint"] = new.fingerprint_
+        if self.event is None:
+            run.say(
+                "Let it judge later rows beside the old one before it counts: mercer monitor "
+                f"{self.model} ROWS --shadow {self.output}",
+                "next",
+            )
         return Retrained(new, facts)
 
 
@@ -84,5 +91,5 @@ def _changes(run: Run, old: Any, new: Any, rows: Any, time: Any) -> dict[str, An
         part = slice(start, start + BLOCK)
         both.push_many(rows[part], None if time is None else list(time[part]))
     found = both.report()
-    run.say(str(found), "shadow")
+    run.say(f"on these rows: {found}", "shadow")
     return vars(found)

@@ -102,4 +102,8 @@ def _rows(data: dict[str, Any]) -> str:
 def _evidence(evidence: dict[str, Any]) -> list[str]:
     """The lines that the fit printed, and the limits of a detector."""
     limits = [f"{'limits':<12}{line}" for line in _list(evidence.get("limits"))]
-    return [*map(str, _list(evidence.get("summary"))), *limits]
+    own = evidence.get("fingerprint")
+    lines = [*limits, *([] if own is None else [f"{'fingerprint':<12}{own}"])]
+    lines += _block("lineage", evidence.get("lineage"))
+    lines += _block("knows", evidence.get("known_events"))
+    return [*map(str, _list(evidence.get("summary"))), *lines]

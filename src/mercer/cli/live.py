@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mercer._core.errors import MercerError
+from mercer._core.errors import MercerError, many
 from mercer.app.live import LiveRequest
 from mercer.app.monitor import named_by_time
+from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
 from mercer.monitoring.alarm_rule import AlarmRule
-from mercer.monitoring.drift import DriftReport
+from mercer.monitoring.drift import REMEDY, DriftReport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from mercer.app.live import Watched
     from mercer.cli.verb import Call
 
-LIVE = ("follow", "state", "events", "metrics", "marks")
-TEXTS = (None, "csv", "tsv")  # formats that are lines
+LIVE = ("follow", "state", "events", "metrics", "marks", "shelve", "shadow_events", "precision")
+TEXTS = (None, "csv", "tsv", "influx")  # formats that are lines
+INFLUX = (".lp", ".influx", ".line")  # endings of files of line protocol
 
 
 def _rule(value: Any) -> AlarmRule | None:
@@ -54,13 +56,27 @@ RULE = Read(
     "n/m with n at most m, then delay=, clear=, deadband= or shelve=, such as 3/5,clear=10",
     _rule,
 )
+
+
+def _shelved(value: Any) -> tuple[str, int] | None:
+    """`flow=600` or `600` as a variable, "" for all, and rows."""
+    if isinstance(value, tuple):
+        return value
+    variable, _, rows = str(value).rpartition("=")
+    return (variable, int(rows)) if rows.isdigit() and int(rows) > 0 else None
+
+
+SHELVE = Read("shelve", "a variable and rows, such as flow=600, or rows alone, for all", _shelved)
 METRICS = Read("where", "a file, or a port such as :9108", _metrics)
 
 
 def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict[str, Any]) -> bool:
     """Whether rows are judged as they arrive. A document and a chart need all of them."""
     whole = chart is not None or call.as_json
-    asked = [f"--{name}" for name in LIVE if options.get(name)]
+    if call.reading.format is None and all(path.endswith(INFLUX) for path in data):
+        call.reading = replace(call.reading, format="influx")
+    asked = [f"--{name.replace('_', '-')}" for name in LIVE if options.get(name)]
+    asked += ["InfluxDB line protocol"] if call.reading.format == "influx" else []
     asked += ["--rule"] if flagged("rule") else []
     if whole and (asked or len(data) > 1):
         why = "--chart" if chart is not None else "--json"
@@ -110,13 +126,20 @@ def summary(found: Watched) -> list[str]:
     lines = []
     for unit, seen in found.facts["units"].items():
         where = f"{unit}: " if len(found.facts["units"]) > 1 else ""
-        parts = [f"{seen['rows']} rows, {seen['alarms']} alarms, {seen['events']} events"]
+        parts = [", ".join(many(seen[f"{noun}s"], noun) for noun in ("row", "alarm", "event"))]
         names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
         parts += [f"{seen[name]} {WORDS[name]}" for name in names if seen[name]]
         lines.append(where + "; ".join(parts) + ".")
+        lines += (
+            [f"{where}{line}" for line in shadow_lines(seen["shadow"])] if "shadow" in seen else []
+        )
         drift = DriftReport(**seen["drift"])
         if drift.drifted:
             lines.append(f"{where}{drift} {drift.remedy}")
+        elif seen["drift_events"]:
+            moved = ", ".join(f"{name} by {shift:+.1f} spreads" for name, shift in drift.shifts)
+            told = f"{seen['drift_events']} of the events began as a drift, not as a fault"
+            lines.append(f"{where}{told}. Moved most: {moved}. {REMEDY}")
     return lines
 
 

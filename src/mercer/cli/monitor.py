@@ -10,9 +10,10 @@ import click
 from mercer._core.table import Table
 from mercer.app.files import check_output
 from mercer.app.monitor import MonitorRequest, table_text
+from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.live import METRICS, RULE, is_live, live, name_by_time
-from mercer.cli.options import option
+from mercer.cli.live import METRICS, RULE, SHELVE, is_live, live, name_by_time
+from mercer.cli.options import FORMATS, option
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.views.process import axis_times
@@ -26,7 +27,9 @@ EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
 mercer fit normal.csv --id time --model detector -o detector.mercer
 mercer monitor detector.mercer faulty.csv -o alarms.csv --chart chart.png  # exit code 4
-mercer monitor detector.mercer faulty.csv --state state.json --events events.jsonl  # exit code 4"""
+mercer monitor detector.mercer faulty.csv --state state.json --events events.jsonl  # exit code 4
+mercer retrain detector.mercer normal.csv -o newer.mercer
+mercer monitor detector.mercer faulty.csv --shadow newer.mercer  # exit code 4"""
 
 
 @verb("reading", "memory", example=EXAMPLE)
@@ -57,6 +60,24 @@ mercer monitor detector.mercer faulty.csv --state state.json --events events.jso
     RULE,
     default="3/5",
 )
+@option(
+    "--shelve",
+    "Record events that begin with this variable, and don't announce them, for so many rows.",
+    SHELVE,
+    multiple=True,
+    metavar="[VARIABLE=]ROWS",
+)
+@option(
+    "--shadow",
+    "Judge the rows by this detector too, and compare. It decides nothing.",
+    metavar="DETECTOR",
+)
+@option("--shadow-events", "File for a JSON line for each event of --shadow.", metavar="FILE")
+@option(
+    "--precision",
+    "Unit of times in InfluxDB line protocol; guessed.",
+    ["ns", "us", "ms", "s"],
+)
 def monitor(
     call: Call,
     *,
@@ -74,7 +95,7 @@ def monitor(
 
     Rows with empty cells are not judged, unless the model was fitted with --impute: they are marked in the
     table (judged is 0), and counted. The exit code is 4 when there is an alarm, 0 when there is none among
-    the rows that could be judged, and 3 when none could be.
+    the rows that could be judged, and 3 when none could be. With --shadow it is that of DETECTOR alone.
     """
     if is_live(call, data, chart, options):
         return live(call, detector, data, time, output)
@@ -96,8 +117,15 @@ def monitor(
         call.say(f"wrote {chart}")
     for line in summary(found.seen, found.detector):
         call.say(line)
+    if "shadow" in found.facts:
+        for line in shadow_lines(found.facts["shadow"]):
+            call.say(line)
     call.tell(found.facts)
     return ALARM if found.seen.count else OK
+
+
+# Line protocol is a stream of points and not a table: the other verbs don't read it.
+next(p for p in monitor.params if p.name == "format").type = click.Choice([*FORMATS, "influx"])
 
 
 def summary(seen: Seen, detector: Any) -> list[str]:

@@ -223,6 +223,14 @@ class Watching(Public):
         return () if found is None else found
 
     @property
+    def fingerprint_(self) -> str:
+        """Twelve digits that tell it from other detectors: the ``parent`` of those that are made from it."""
+        from mercer.monitoring.lineage import fingerprint
+
+        own: Any = self
+        return fingerprint(own._gauge, own.limits_)
+
+    @property
     def known_events_(self) -> KnownEvents:
         """The faults that it knows by name."""
         found: KnownEvents | None = vars(self).get("_known")

@@ -25,6 +25,7 @@ DRIFTED = 1.5
 LIFTED = (
     1.2  # and by how much the level over 500 rows is raised, at least, when a drift meets the limit
 )
+REMEDY = "If the process has changed for good, mercer retrain DETECTOR NEW_ROWS -o NEW.mercer follows it."
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,7 @@ class DriftReport:
     @property
     def remedy(self) -> str:
         """What to do about it, at the command line; nothing where there is no drift."""
-        if not self.drifted:
-            return ""
-        told = "Rows drift slowly: if the process has changed for good, "
-        return told + "mercer retrain DETECTOR NEW_ROWS -o NEW.mercer follows it."
+        return f"Rows drift slowly. {REMEDY}" if self.drifted else ""
 
     def __str__(self) -> str:
         if not self.rows:

@@ -13,6 +13,7 @@ from mercer.monitoring.clock import Clock
 from mercer.monitoring.contributions import has_slopes
 from mercer.monitoring.drift import Drift
 from mercer.monitoring.events import as_told
+from mercer.monitoring.lags import lagger_state, restore_lagger
 from mercer.monitoring.partial import least_index
 from mercer.monitoring.sensors import Watch
 from mercer.monitoring.tracker import Judged, Tracker
@@ -135,7 +136,7 @@ class LiveStream:
             msg = f"times must have one entry for each of the {len(x)} rows; got {len(known)}."
             raise InputError(msg)
         stamps = [self.rows + i if time is None else time for i, time in enumerate(known)]
-        marks = self._watch(x)
+        marks = {kind: flags for kind, flags in self._watch(x).items() if flags.any()}
         clocks = [self._clock(time) for time in known]
         lagged, place = self._lagged(x, known, clocks)  # (m, D), (b,)
         scaled = self._judge.scaled(lagged) if len(lagged) else lagged
@@ -149,7 +150,7 @@ class LiveStream:
                 if at >= 0
                 else None
             )
-            own = tuple((k, self.names[j]) for k in marks for j in np.flatnonzero(marks[k][i]))
+            own = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
             out.append(self._verdict(x[i], time, told, (*own, (late, "")) if late else own))
         return out
 
@@ -167,6 +168,11 @@ class LiveStream:
     def current(self) -> Event | None:
         """The event that lasts."""
         return self._tracker.current
+
+    @property
+    def earliest(self) -> int:
+        """No event that begins after the rows so far has an earlier first row."""
+        return self._tracker.earliest(self.rows)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -233,6 +239,20 @@ class LiveStream:
         }
         return told | {"rows": self.rows, "counts": dict(self._counts), "past": past} | own
 
+    def knows(self, state: dict[str, Any]) -> bool:
+        """Whether a state is one of a stream of the same model.
+
+        Parameters
+        ----------
+        state : dict
+
+        Returns
+        -------
+        known : bool
+        """
+        same = (STATE_VERSION, list(self.names), self._marks_of_model())
+        return (state.get("version"), state.get("names"), state.get("limits")) == same
+
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state, as if the stream had never stopped.
 
@@ -241,8 +261,7 @@ class LiveStream:
         state : dict
             Of a stream of the same model.
         """
-        same = (STATE_VERSION, list(self.names), self._marks_of_model())
-        if (state.get("version"), state.get("names"), state.get("limits")) != same:
+        if not self.knows(state):
             msg = (
                 "state must be that of a stream of the same model; its version, variables or limits differ. "
                 "Begin a new state, or use the model that wrote it."
@@ -276,12 +295,15 @@ class LiveStream:
             must_be = f"rows of {len(self.names)} readings, {', '.join(self.names[:5])}, …"
             refuse("row", x.shape, must_be, f"shape {x.shape}")
         with np.errstate(over="ignore"):
-            return np.nan_to_num(x.astype(self._judge.dtype), nan=np.nan)
+            x = x.astype(self._judge.dtype)
+        return x if np.isfinite(x).all() else np.nan_to_num(x, nan=np.nan)
 
-    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Array]:
+    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Any]:
         """The rows that can be judged, (m, D), and the place among them of each, or -1."""
         if self._lagger is None:
             judged = ~np.isnan(x).any(axis=1)
+            if judged.all():
+                return x, np.arange(len(x))
             return x[judged], np.where(judged, np.cumsum(judged) - 1, -1)
         found: list[Array] = []
         place = np.full(len(x), -1)
@@ -361,22 +383,3 @@ def _number(cell: Any) -> float:
         return float(cell)
     except (TypeError, ValueError):
         return float("nan")
-
-
-# ── lagged rows in a state ──────────────────────────────────────────────────
-def lagger_state(lagger: Any) -> dict[str, Any]:
-    """The rows that it keeps, as JSON can hold them."""
-    mean = None if lagger.mean is None else np.asarray(lagger.mean).tolist()
-    return {
-        "past": [np.asarray(row).tolist() for row in lagger.past],
-        "mean": mean,
-        "time": lagger.time,
-    }
-
-
-def restore_lagger(lagger: Any, state: dict[str, Any], dtype: Any) -> None:
-    """Put them back, in the precision that they had."""
-    lagger.past.clear()
-    lagger.past.extend(np.array(row, dtype) for row in state["past"])
-    lagger.mean = None if state["mean"] is None else np.array(state["mean"], dtype)
-    lagger.time = state["time"]

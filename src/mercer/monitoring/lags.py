@@ -300,3 +300,22 @@ def usual_step(time: Any, n: int) -> float | None:
         return None
     step = float(np.median(np.diff(clock)))
     return step if np.isfinite(step) and step > 0.0 else None
+
+
+# ── lagged rows in a state ──────────────────────────────────────────────────
+def lagger_state(lagger: Any) -> dict[str, Any]:
+    """The rows that it keeps, as JSON can hold them."""
+    mean = None if lagger.mean is None else np.asarray(lagger.mean).tolist()
+    return {
+        "past": [np.asarray(row).tolist() for row in lagger.past],
+        "mean": mean,
+        "time": lagger.time,
+    }
+
+
+def restore_lagger(lagger: Any, state: dict[str, Any], dtype: Any) -> None:
+    """Put them back, in the precision that they had."""
+    lagger.past.clear()
+    lagger.past.extend(np.array(row, dtype) for row in state["past"])
+    lagger.mean = None if state["mean"] is None else np.array(state["mean"], dtype)
+    lagger.time = state["time"]

@@ -104,6 +104,7 @@ class Watch:
 
     def __init__(self, sensors: Sensors | None, d: int) -> None:
         self._sensors, self._d = sensors, d
+        self._patience = None if sensors is None else sensors.patience
         self._last = np.full(d, np.nan)
         self._length = np.zeros(d, dtype=np.intp)
         self.counts = {kind: np.zeros(d, dtype=np.intp) for kind in KINDS}  # rows of each sensor
@@ -116,18 +117,22 @@ class Watch:
             found["frozen"] = self._frozen(rows, missing)
             found["range"] = self._sensors.outside(rows)
         for kind, flags in found.items():
-            self.counts[kind] += flags.sum(axis=0)
+            if flags.any():
+                self.counts[kind] += flags.sum(axis=0)
         return found
 
     def _frozen(self, rows: Array, missing: Flags) -> Flags:
         assert self._sensors is not None
-        patience, out = self._sensors.patience, np.zeros(rows.shape, dtype=bool)
-        for i, (row, absent) in enumerate(zip(rows, missing, strict=True)):
-            grown = np.where(row == self._last, self._length + 1, 1)
-            self._length = np.where(absent, self._length, grown)
-            self._last = np.where(absent, self._last, row)
-            out[i] = (self._length > patience) & ~absent
-        return out
+        out, gaps = np.zeros(rows.shape, dtype=bool), np.asarray(missing.any(axis=1))
+        for i, row in enumerate(rows):
+            grown = (row == self._last) * self._length + 1
+            if gaps[i]:
+                absent = missing[i]
+                grown = np.where(absent, self._length, grown)
+                row = np.where(absent, self._last, row)  # noqa: PLW2901 - as it is seen
+            self._length, self._last = grown, row
+            out[i] = grown > self._patience
+        return out & ~missing if gaps.any() else out
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:

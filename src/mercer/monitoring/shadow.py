@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mercer.monitoring.events import Event
     from mercer.monitoring.judge import LiveStream
     from mercer.monitoring.verdict import Verdict
+
+SIDES = ("old", "new")
+LATEST = 10  # events of one model alone that are kept in words
 
 
 @dataclass(frozen=True)
@@ -17,10 +24,15 @@ class ShadowReport:
     Attributes
     ----------
     rows : int
-        Rows that both have judged.
+        Rows that either model could judge.
     both, only_old, only_new : int
-        Alarms of both, and of one alone.
+        Alarms of both models, and of one alone.
     events_old, events_new : int
+        Events of each model.
+    events_only_old, events_only_new : int
+        Those of them that share no row with an event of the other.
+    latest_only_old, latest_only_new : tuple of str
+        The last ten of these, in words.
     """
 
     rows: int
@@ -29,19 +41,162 @@ class ShadowReport:
     only_new: int
     events_old: int
     events_new: int
+    events_only_old: int = 0
+    events_only_new: int = 0
+    latest_only_old: tuple[str, ...] = ()
+    latest_only_new: tuple[str, ...] = ()
 
     @property
     def agreement(self) -> float:
         """The share of rows on which both say the same."""
         return 1.0 - (self.only_old + self.only_new) / self.rows if self.rows else 1.0
 
+    def in_words(self, old: str, new: str) -> str:
+        """The report, with these names for the model that counts and the one in its shadow."""
+        events = f"{self.events_old} event{'' if self.events_old == 1 else 's'}"
+        before = f"{old} has {self.both + self.only_old} alarms in {events}"
+        after = f"{new} {self.both + self.only_new} in {self.events_new}"
+        told = f"{self.rows} rows: {before}, {after}; they agree on {100 * self.agreement:.1f} % of the rows."
+        if self.only_old or self.only_new:
+            told += f" Alarms of {old} alone: {self.only_old}, of {new} alone: {self.only_new}."
+        if self.events_only_old or self.events_only_new:
+            alone = f"{self.events_only_old}, of {new} alone: {self.events_only_new}"
+            told += f" Events of {old} alone: {alone}."
+        return told
+
     def __str__(self) -> str:
-        old, new = self.both + self.only_old, self.both + self.only_new
-        before = f"{old} alarms in {self.events_old} events now"
-        after = f"{new} in {self.events_new} with the new model"
-        agree = f"they agree on {100 * self.agreement:.1f} % of the rows"
-        changed = f"{self.only_old} alarms would go, {self.only_new} be new"
-        return f"{self.rows} rows: {before}, {after}; {agree} ({changed})."
+        return self.in_words("the old model", "the new model")
+
+
+# ── events beside each other ────────────────────────────────────────────────
+@dataclass
+class _Span:
+    """An event by its rows."""
+
+    first: int
+    last: int
+    told: str
+    settled: bool = False  # whether it was counted as one of both models, or of one alone
+
+    @classmethod
+    def of(cls, event: Event, shift: int) -> _Span:
+        return cls(event.first + shift, event.last + shift, str(event))
+
+    def meets(self, others: Iterable[_Span]) -> bool:
+        return any(self.first <= other.last and other.first <= self.last for other in others)
+
+
+@dataclass
+class _Side:
+    """The events of one model, as far as they may still meet one of the other."""
+
+    open: _Span | None = None  # the event that lasts
+    over: list[_Span] = field(default_factory=list)
+    events: int = 0
+    alone: int = 0
+    latest: list[str] = field(default_factory=list)
+
+    def lasting(self, now: int) -> list[_Span]:
+        """The event that lasts, as if it were over with the last row."""
+        return [] if self.open is None else [replace(self.open, last=now - 1)]
+
+    def settle(self, span: _Span, *, alone: bool) -> None:
+        span.settled = True
+        if alone:
+            self.alone += 1
+            self.latest = [*self.latest, span.told][-LATEST:]
+
+
+class Agreement:
+    """Counts where two models agree, row by row and event by event, in bounded memory.
+
+    An event of one model is its own when it shares no row with an event of the other. That is settled only
+    when no event of the other can begin so early any more: a rule of 3 of 5 raises an event some rows after
+    its first alarm.
+    """
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole  # whether only complete rows count, as in the report on a file
+        self._counts: Counter[str] = Counter()
+        self._sides = (_Side(), _Side())
+        self._row = 0  # of either stream, counted from the first row that both have judged
+
+    def add(self, one: Verdict, other: Verdict) -> None:
+        """The verdicts of both models on the next row."""
+        mine, theirs = (v.alarm and (v.judged or not self._whole) for v in (one, other))
+        if one.judged or other.judged or mine or theirs:
+            self._counts["rows"] += 1
+            self._counts["both"] += int(mine and theirs)
+            self._counts["only_old"] += int(mine and not theirs)
+            self._counts["only_new"] += int(theirs and not mine)
+        for side, verdict in zip(self._sides, (one, other), strict=True):
+            shift = self._row - verdict.row  # a stream may have begun before the other
+            if verdict.began is not None:
+                side.events, side.open = side.events + 1, _Span.of(verdict.began, shift)
+            if verdict.ended is not None:
+                side.over.append(_Span.of(verdict.ended, shift))
+                side.open = None
+        self._row += 1
+
+    def settle(self, *streams: LiveStream) -> None:
+        """Count the events whose match can't change any more. The streams have judged the rows so far."""
+        # No event that begins from now on has an earlier first row.
+        horizon = [
+            self._row - (stream.rows - stream.earliest) if side.open is None else side.open.first
+            for side, stream in zip(self._sides, streams, strict=True)
+        ]
+        for at, side in enumerate(self._sides):
+            other = self._sides[1 - at]
+            for span in side.over:
+                met = span.meets(other.over)
+                if not span.settled and (met or span.last < horizon[1 - at]):
+                    side.settle(span, alone=not met)
+        for at, side in enumerate(self._sides):
+            waiting = [span.first for span in self._sides[1 - at].over if not span.settled]
+            least = min([horizon[1 - at], *waiting])
+            side.over = [span for span in side.over if not span.settled or span.last >= least]
+
+    def report(self) -> ShadowReport:
+        """What was counted so far; an event that is not settled yet counts by what is known now."""
+        told: dict[str, Any] = {name: self._counts[name] for name in ("rows", "both")}
+        for at, name in enumerate(SIDES):
+            side, other = self._sides[at], self._sides[1 - at]
+            others = [*other.over, *other.lasting(self._row)]
+            unsettled = [span for span in side.over if not span.settled] + side.lasting(self._row)
+            alone = [span.told for span in unsettled if not span.meets(others)]
+            told[f"only_{name}"] = self._counts[f"only_{name}"]
+            told[f"events_{name}"] = side.events
+            told[f"events_only_{name}"] = side.alone + len(alone)
+            told[f"latest_only_{name}"] = tuple([*side.latest, *alone][-LATEST:])
+        return ShadowReport(**told)
+
+    def swapped(self) -> Agreement:
+        """The same counts with the models the other way round."""
+        return Agreement.of(self.state(), swapped=True)
+
+    # ── state ───────────────────────────────────────────────────────────────
+    def state(self) -> dict[str, Any]:
+        """What JSON can hold of it."""
+        sides = [asdict(side) for side in self._sides]
+        return {"counts": dict(self._counts), "sides": sides, "row": self._row}
+
+    @classmethod
+    def of(cls, state: dict[str, Any], *, swapped: bool = False) -> Agreement:
+        """Go on from a state, with the models the other way round where they were swapped."""
+        found = cls()
+        found._counts, found._row = Counter(state["counts"]), int(state["row"])
+        sides = [_side_of(side) for side in state["sides"]]
+        if swapped:
+            sides.reverse()
+            only = [found._counts[f"only_{name}"] for name in SIDES]
+            found._counts["only_old"], found._counts["only_new"] = reversed(only)
+        found._sides = (sides[0], sides[1])
+        return found
+
+
+def _side_of(state: dict[str, Any]) -> _Side:
+    lasts, over = state["open"], [_Span(**span) for span in state["over"]]
+    return _Side(**(state | {"open": None if lasts is None else _Span(**lasts), "over": over}))
 
 
 class ShadowStream:
@@ -66,7 +221,7 @@ class ShadowStream:
 
     def __init__(self, old: LiveStream, new: LiveStream) -> None:
         self.old, self.new = old, new
-        self._counts = {"rows": 0, "both": 0, "only_old": 0, "only_new": 0}
+        self._agreement = Agreement()
 
     def push(self, row: Any, time: Any = None) -> Verdict:
         """Judge the next row, as `LiveStream.push`.
@@ -96,11 +251,8 @@ class ShadowStream:
         """
         found = self.old.push_many(rows, times)
         for one, other in zip(found, self.new.push_many(rows, times), strict=True):
-            if one.judged and other.judged:
-                self._counts["rows"] += 1
-                self._counts["both"] += int(one.alarm and other.alarm)
-                self._counts["only_old"] += int(one.alarm and not other.alarm)
-                self._counts["only_new"] += int(other.alarm and not one.alarm)
+            self._agreement.add(one, other)
+        self._agreement.settle(self.old, self.new)
         return found
 
     def report(self) -> ShadowReport:
@@ -110,12 +262,15 @@ class ShadowStream:
         -------
         report : ShadowReport
         """
-        events = (self.old.counts["events"], self.new.counts["events"])
-        return ShadowReport(**self._counts, events_old=events[0], events_new=events[1])
+        return self._agreement.report()
 
     def swapped(self) -> ShadowStream:
-        """The other way round: the new model counts, and the old one is watched, to go back to if need be."""
+        """The other way round: the new model counts, and the old one is watched, to go back to if need be.
+
+        Returns
+        -------
+        both : ShadowStream
+        """
         other = ShadowStream(self.new, self.old)
-        counts = self._counts
-        other._counts = counts | {"only_old": counts["only_new"], "only_new": counts["only_old"]}
+        other._agreement = self._agreement.swapped()
         return other

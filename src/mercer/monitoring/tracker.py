@@ -130,6 +130,10 @@ class Tracker:
         """Don't announce events that begin with a variable, or any, for so many rows."""
         self._shelved[variable] = row + rows
 
+    def earliest(self, row: int) -> int:
+        """The first row that an event may begin with which is raised from this row on."""
+        return self._recent[0].row if self._recent and self._open is None else row
+
     @property
     def number(self) -> int | None:
         """The number of the event that lasts."""

@@ -67,6 +67,7 @@ class LineReader:
         self.head: str | None = None  # the line that the layout is read off
         self.notes: list[str] = []
         self._skip = reading.skip_rows
+        self.records: list[Any] = []  # of the lines that were read last
         self._units = False  # whether the next line may be one of units
         self._fresh = True  # whether it is the first of a file
 
@@ -74,10 +75,25 @@ class LineReader:
         """The rows of the next lines; ``fresh`` where they are the first of a file."""
         if fresh:
             self._skip, self._fresh = self._reading.skip_rows, True
-        records = [fields for line in lines if (fields := self._fields(line)) is not None]
+        self.records = [fields for line in lines if (fields := self._fields(line)) is not None]
+        return self._all_rows()
+
+    def beside(self, other: LineReader) -> Arrived:
+        """The rows of the lines that another reader has just read, for a model of other columns perhaps."""
+        if other.head != self.head:
+            self.go_on(other.head, later=self.layout is not None)
+        self.records = other.records
+        return self._all_rows()
+
+    def rest(self) -> Arrived:
+        """The row that waits for more lines, now that there are none: a line of a CSV waits for nothing."""
+        self.records = []
+        return self._all_rows()
+
+    def _all_rows(self) -> Arrived:
         if self.layout is None:
             return Arrived(np.empty((0, len(self._preparation.features))), [], None, [])
-        return self._rows(records)
+        return self._rows(self.records)
 
     def go_on(self, head: str | None, *, later: bool = True) -> None:
         """Read lines as below this line of names; a later one that lacks columns does not end the stream."""
@@ -123,7 +139,8 @@ class LineReader:
             return None  # the names once more
         units, self._units = self._units, False
         if units and self.layout.header and self._is_units(fields):
-            self._note(f"a line of units is left out: {listed([f for f in fields if f.strip()])}")
+            different = dict.fromkeys(cell.strip() for cell in fields if cell.strip())
+            self._note(f"a line of units is left out: {listed(list(different))}")
             return None
         return fields
 

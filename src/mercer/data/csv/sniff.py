@@ -119,7 +119,8 @@ def sniff(
     names, unnamed = _names(records, header, cells, source)
     units = _units(records, header, reading.units_row, cells)
     if units is not None:
-        shown, guessed = listed([unit for unit in units if unit]), reading.units_row is None
+        shown = listed(list(dict.fromkeys(unit for unit in units if unit)))
+        guessed = reading.units_row is None
         why = f"since it has units{' (guessed)' if guessed else ''}"
         notes.append(f"line {records[1][0]} is left out, {why}: {shown}")
     rows = records[int(header) + (units is not None) :]

@@ -1,0 +1,214 @@
+"""One unit of a live monitor: its lines, the stream that judges their rows, and one in its shadow."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mercer._core.errors import InputError, MercerError
+from mercer._core.wording import Message
+from mercer.app.outcome import refuse
+from mercer.data.lines import Lines
+from mercer.monitoring.shadow import Agreement
+from mercer.preprocessing.influx import RowReader
+from mercer.preprocessing.preparation import Preparation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer.app.live import LiveRequest
+    from mercer.app.outcome import Run
+    from mercer.app.rows import Opened
+    from mercer.monitoring.judge import LiveStream
+    from mercer.monitoring.verdict import Verdict
+    from mercer.preprocessing.lines import Arrived
+
+
+class Row(NamedTuple):
+    """A row that was judged: by the stream that counts, and by its shadow where there is one."""
+
+    verdict: Verdict
+    bad: str  # what is wrong with its line
+    label: str | None
+    shade: Verdict | None
+
+
+@dataclass(eq=False)
+class Shade:
+    """The stream in the shadow: it judges the rows of the same lines, and is counted beside the other."""
+
+    reader: RowReader
+    stream: LiveStream
+    agreement: Agreement = field(default_factory=Agreement)
+
+    def read(self, unit: Unit, verdicts: list[Verdict], arrived: Arrived) -> list[Verdict]:
+        """Its verdicts on the rows that the unit has just read."""
+        rows = self.reader.beside(unit.reader).rows
+        found = self.stream.push_many(rows, arrived.times)
+        for one, other in zip(verdicts, found, strict=True):
+            self.agreement.add(one, other)
+        self.agreement.settle(unit.stream, self.stream)
+        return found
+
+
+@dataclass(eq=False)
+class Unit:
+    """A file or a pipe, and the streams that judge its rows."""
+
+    name: str
+    lines: Lines
+    reader: RowReader
+    stream: LiveStream
+    alarms: int = 0
+    bad_lines: int = 0
+    drifts: int = 0  # events that a drift has led to
+    shade: Shade | None = None
+    said: int = 0  # notes that were passed on
+
+    @classmethod
+    def of(
+        cls,
+        request: LiveRequest,
+        run: Run,
+        models: tuple[Opened, ...],
+        path: str,
+        *,
+        name: str,
+        before: dict[str, Any],
+    ) -> Unit:
+        """A unit that goes on where it was, if the state knows it. The second model is the shadow."""
+        source = "the standard input" if path == "-" else f"file {path!r}"
+        made = []
+        for found in models:
+            preparation = _preparation(found)
+            about = preparation, run.reading, source, _wanted(models)
+            reader = RowReader(*about, request.precision)
+            stream = found.model.stream(
+                names=preparation.features, rule=request.rule, top=request.top
+            )
+            made.append((reader, stream))
+        (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
+        if path not in before.get("units", {}):
+            return cls(name, Lines(path, follow=request.follow), reader, stream, shade=shade)
+        with whole(request.state):
+            own = before["units"][path]
+            _restore(stream, shade, own)
+            reader.go_on(own["head"])
+            lines = Lines(path, follow=request.follow, at=own["place"])
+            # Of the stream that counts now: another may have done so before.
+            counts = stream.counts["alarms"], own["bad_lines"], own.get("drifts", 0)
+            return cls(name, lines, reader, stream, *counts, shade)
+
+    def read(self) -> list[Row]:
+        """The rows that are there now, judged."""
+        texts, fresh = self.lines.read()
+        return self._judged(self.reader(texts, fresh=fresh)) if texts else []
+
+    def rest(self) -> list[Row]:
+        """The row that has waited for more lines, when there are none."""
+        return self._judged(self.reader.rest())
+
+    def _judged(self, arrived: Arrived) -> list[Row]:
+        if not len(arrived.rows):
+            return []
+        verdicts = self.stream.push_many(arrived.rows, arrived.times)
+        self.alarms += sum(verdict.alarm for verdict in verdicts)
+        self.bad_lines += sum(map(bool, arrived.bad))
+        self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
+        none: list[Any] = [None] * len(verdicts)
+        shades = none if self.shade is None else self.shade.read(self, verdicts, arrived)
+        return [*map(Row, verdicts, arrived.bad, arrived.labels or none, shades)]
+
+    def state(self) -> dict[str, Any]:
+        """What JSON can hold of it."""
+        own: dict[str, Any] = {
+            "place": self.lines.place,
+            "head": self.reader.head,
+            "stream": self.stream.state(),
+        }
+        own |= {"alarms": self.alarms, "bad_lines": self.bad_lines}
+        own["drifts"] = self.drifts
+        if self.shade is not None:
+            stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
+            own["shadow"] = {"stream": stream, "agreement": agreement}
+        return own
+
+
+def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> None:
+    """Go on from a state, also with the models the other way round: the shadow then counts from here on."""
+    known = own.get("shadow") or {}
+    states = [own["stream"], *([known["stream"]] if known else [])]
+    swapped = not stream.knows(states[0])
+    if swapped:
+        states.reverse()
+    if not stream.knows(states[0]):
+        msg = (
+            "{state} must be a state of this detector; another one, or another version, wrote it. Name "
+            "another state, or the detector that wrote it. To change detectors without a gap, run the old "
+            "one with the new one as its {shadow}, then the new one with the old one as its {shadow}."
+        )
+        raise InputError(Message(msg))
+    stream.restore(states[0])
+    if shade is not None and len(states) > 1 and shade.stream.knows(states[1]):
+        shade.stream.restore(states[1])  # another one begins anew
+        shade.agreement = Agreement.of(known["agreement"], swapped=swapped)
+
+
+def _preparation(found: Opened) -> Preparation:
+    """What the model makes of a row; one that Python saved takes rows as they are."""
+    if found.preparation is not None:
+        return found.preparation
+    names = getattr(found.model, "feature_names_in_", None)
+    d = int(found.model.n_features_in_)
+    named = [f"x{j}" for j in range(d)] if names is None else map(str, names)
+    return Preparation(numbers=tuple(named))
+
+
+def _wanted(models: tuple[Opened, ...]) -> tuple[str, ...]:
+    """The columns that either model needs."""
+    own = [_preparation(found) for found in models]
+    names = [[*each.numbers, *(name for name, _ in each.categories)] for each in own]
+    return tuple(dict.fromkeys(chain.from_iterable(names)))
+
+
+def unit_names(paths: tuple[str, ...]) -> list[str]:
+    """Files without their folders and endings; as they are given where two would be called the same."""
+    short = ["stdin" if path == "-" else Path(path).stem for path in paths]
+    if len(set(paths)) < len(paths):
+        refuse("{paths}: two of these are one file. Name each once.", paths=", ".join(paths))
+    return short if len(set(short)) == len(short) else list(paths)
+
+
+# ── states ──────────────────────────────────────────────────────────────────
+@contextmanager
+def whole(path: str | None) -> Iterator[None]:
+    """What is missing in a state, or is of another kind, is said of its file."""
+    try:
+        yield
+    except MercerError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is damaged. Name another file."
+        raise InputError(msg) from error
+
+
+def loaded(path: str | None) -> dict[str, Any]:
+    """The state in a file; nothing where there is none yet."""
+    if path is None or not Path(path).exists():
+        return {}
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except ValueError as error:
+        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is not JSON. Name another file."
+        raise InputError(msg) from error
+    parts = (
+        [found.get(name) for name in ("units", "outputs")] if isinstance(found, dict) else [None]
+    )
+    if not all(isinstance(part, dict) for part in parts):
+        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is other JSON. Name another file."
+        raise InputError(msg)
+    return found

@@ -1,0 +1,296 @@
+"""Points of InfluxDB line protocol as rows of a model, and lines in the format that their first one has.
+
+A sender may write all readings of a moment in one line, or one reading a line. So lines of the same time are
+one row, until every column of the model is there or a line of another time arrives.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import DataError
+from mercer.data.columns import listed
+from mercer.data.historian import is_good, quality_columns
+from mercer.data.influx import Point, as_text, guess_precision, parse_point
+from mercer.preprocessing.lines import Arrived, Layout, LineReader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mercer.data.table import Reading
+    from mercer.preprocessing.preparation import Preparation
+
+TIME = "time"
+WHOLE_LINE = frozenset(
+    {"quality", "status"}
+)  # a field of such a name speaks of all fields of its line
+
+
+class InfluxReader(LineReader):
+    """Reads points: fields by their names, ``measurement.field`` where the name alone is not known.
+
+    Parameters
+    ----------
+    preparation, reading, source : as in `LineReader`
+    wanted : sequence of str
+        The fields that make a row complete.
+    precision : {"ns", "us", "ms", "s"}, optional
+        The unit of times; guessed from the first one otherwise, and noted.
+    """
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        reading: Reading,
+        source: str,
+        wanted: Sequence[str],
+        precision: str | None = None,
+    ) -> None:
+        super().__init__(preparation, reading, source)
+        self._wanted, self._precision = frozenset(wanted), precision
+        self._pending: dict[str, Any] | None = None  # cells of a row that waits for more lines
+        numbers = preparation.numbers
+        words = tuple(name for name, _ in preparation.categories)
+        label = reading.label or preparation.label
+        beside = () if label is None or label in (*numbers, *words) else (label,)
+        names = (TIME, *numbers, *words, *beside)
+        self._label = label
+        self._id = None if reading.id in (None, TIME) else reading.id
+        self.layout = Layout(
+            names,
+            "",
+            True,
+            tuple(range(1, 1 + len(numbers))),
+            tuple(range(1 + len(numbers), 1 + len(numbers) + len(words))),
+            0,
+            None if label is None else names.index(label),
+        )
+
+    def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
+        """The rows that are complete with the next lines."""
+        del fresh
+        self.records = []
+        for line in lines:
+            text = line.strip()
+            if text and not text.startswith("#"):
+                self._take(text)
+        return self._all_rows()
+
+    def rest(self) -> Arrived:
+        """The row that waits for more lines, now that there are none."""
+        self.records = []
+        self._emit()
+        return self._all_rows()
+
+    @property
+    def head(self) -> str | None:
+        """What a later reader goes on from: the unit of times, and the row that waits."""
+        return json.dumps({"influx": {"precision": self._precision, "pending": self._pending}})
+
+    @head.setter
+    def head(self, value: str | None) -> None:
+        """Only `go_on` sets it."""
+
+    def go_on(self, head: str | None, *, later: bool = True) -> None:
+        """Go on from the `head` of an earlier reader."""
+        del later
+        if head is not None:
+            own = json.loads(head)["influx"]
+            self._precision, self._pending = own["precision"], own["pending"]
+
+    def beside(self, other: LineReader) -> Arrived:
+        """The rows that another reader has just put together."""
+        self.records = other.records
+        return self._all_rows()
+
+    # ── from lines to rows ──────────────────────────────────────────────────
+    def _take(self, line: str) -> None:
+        try:
+            point = parse_point(line)
+        except DataError as error:
+            self._emit()
+            self.records.append({"bad": str(error)})
+            return
+        cells = self._cells(point)
+        if not self._wanted & cells.keys():
+            self._note(
+                f"lines without a field of the model are left out, such as {point.measurement!r}"
+            )
+            return
+        time = self._time(point)
+        pending = self._pending
+        if pending is not None and (time is None or pending[TIME] != time):
+            self._emit()
+        elif pending is not None and pending.keys() & cells.keys() & self._wanted:
+            if pending["tags"] != point.tags:
+                told = f"{_tags(pending['tags'])} and {_tags(point.tags)}"
+                self._note(
+                    f"fields of one time have several sets of tags, {told}: they are taken for rows of one "
+                    "unit; pipe the lines of one set alone, such as with grep"
+                )
+            self._emit()
+        if self._pending is None:
+            self._pending = {TIME: time, "tags": point.tags}
+        self._pending |= cells
+        if time is None or self._wanted <= self._pending.keys():
+            self._emit()
+
+    def _emit(self) -> None:
+        if self._pending is not None:
+            self.records.append(self._pending)
+        self._pending = None
+
+    def _cells(self, point: Point) -> dict[str, str]:
+        """The cells that the model knows, as text; those of bad quality are empty."""
+        known = self._wanted | {self._label, self._id} - {None}
+        every = {**point.tags, **point.fields}
+        found = {}
+        bad = self._of_bad_quality(point)
+        for name, value in every.items():
+            longer = f"{point.measurement}.{name}"
+            own = name if name in known else longer if longer in known else None
+            if own is not None:
+                found[own] = "" if name in bad else _text(value)
+        return found
+
+    def _of_bad_quality(self, point: Point) -> set[str]:
+        """The fields whose readings don't count, by a field of their quality or one for the whole line."""
+        texts = {name: value for name, value in point.fields.items() if isinstance(value, str)}
+        if not texts:
+            return set()
+        if any(
+            name.lower() in WHOLE_LINE and is_good(text) is False for name, text in texts.items()
+        ):
+            return set(point.fields)
+        names = list(point.fields)
+        of = {names[j]: names[q] for j, q in quality_columns(names).items()}
+        return {name for name, q in of.items() if q in texts and is_good(texts[q]) is False}
+
+    def _time(self, point: Point) -> str | None:
+        if self._id is not None:
+            return (
+                None if (own := {**point.tags, **point.fields}.get(self._id)) is None else str(own)
+            )
+        if point.time is None:
+            self._note("a line without a time is a row by itself")
+            return None
+        if self._precision is None:
+            self._precision = guess_precision(point.time)
+            if self._precision is None:
+                self._precision = "ns"
+                self._note("times are taken for nanoseconds, as the format has them (--precision)")
+            else:
+                self._note(f"times are taken for {LONG[self._precision]} (--precision)")
+        return as_text(point.time, self._precision)
+
+    def _rows(self, records: list[Any]) -> Arrived:
+        """As of lines with cells in the order of the layout."""
+        assert self.layout is not None
+        names = self.layout.names
+        cells = [[record.get(name) or "" for name in names] for record in records]
+        found = super()._rows(cells)
+        bad = [record.get("bad", "") for record in records]
+        return Arrived(
+            found.rows,
+            [record.get(TIME) for record in records],
+            found.labels,
+            [one or other for one, other in zip(bad, found.bad, strict=True)],
+        )
+
+
+LONG = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _tags(tags: dict[str, str]) -> str:
+    return listed([f"{name}={value}" for name, value in tags.items()]) or "none"
+
+
+# ── which format ────────────────────────────────────────────────────────────
+class RowReader:
+    """Reads lines in the format that was given, or in the one that the first of them has.
+
+    Line protocol is recognised by a first line that is a point with a field of the model; a line of names,
+    or of numbers, is none.
+
+    Parameters
+    ----------
+    preparation, reading, source, wanted, precision : as in `InfluxReader`
+    """
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        reading: Reading,
+        source: str,
+        wanted: Sequence[str],
+        precision: str | None = None,
+    ) -> None:
+        self._preparation, self._reading, self._source = preparation, reading, source
+        self._wanted, self._precision = wanted, precision
+        self._own = None if reading.format is None else self._new(influx=reading.format == "influx")
+
+    def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
+        """The rows of the next lines; ``fresh`` where they are the first of a file."""
+        if self._own is None:
+            first = next((text for line in lines if (text := line.strip()) and text[0] != "#"), "")
+            if not first:
+                return self._none()
+            influx = self._is_point(first)
+            self._own = self._new(influx=influx)
+            if influx:
+                self._own.notes.append("lines are read as InfluxDB line protocol (--format influx)")
+        return self._own(lines, fresh=fresh)
+
+    def beside(self, other: RowReader) -> Arrived:
+        """The rows of the lines that another reader has just read."""
+        if other._own is None:
+            return self._none()
+        if self._own is None:
+            self._own = self._new(influx=isinstance(other._own, InfluxReader))
+        return self._own.beside(other._own)
+
+    def rest(self) -> Arrived:
+        """The row that waits for more lines, now that there are none."""
+        return self._none() if self._own is None else self._own.rest()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was guessed or left out."""
+        return [] if self._own is None else self._own.notes
+
+    @property
+    def head(self) -> str | None:
+        """What a later reader goes on from."""
+        return None if self._own is None else self._own.head
+
+    def go_on(self, head: str | None) -> None:
+        """Go on from the `head` of an earlier reader, in its format."""
+        if head is None:
+            return
+        if self._own is None:
+            self._own = self._new(influx=head.startswith('{"influx"'))
+        self._own.go_on(head)
+
+    def _new(self, *, influx: bool) -> LineReader:
+        own = self._preparation, self._reading, self._source
+        if not influx:
+            return LineReader(*own)
+        return InfluxReader(*own, self._wanted, self._precision)
+
+    def _none(self) -> Arrived:
+        return Arrived(np.empty((0, len(self._preparation.features))), [], None, [])
+
+    def _is_point(self, line: str) -> bool:
+        try:
+            point = parse_point(line)
+        except DataError:
+            return False
+        names = {*point.fields, *(f"{point.measurement}.{name}" for name in point.fields)}
+        return bool(names & set(self._wanted))

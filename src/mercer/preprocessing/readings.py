@@ -1,0 +1,119 @@
+"""An export of a plant historian as rows to fit a detector to: only readings that count, only whole rows.
+
+`mercer monitor` takes "Bad" and columns of quality for missing readings. A detector is fitted to the same
+exports, and a row that lacks a reading is no loss there: it is left out, and times say that there is a gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer._core.errors import many, refuse_data
+from mercer.data.historian import WRITINGS, is_good, quality_columns
+from mercer.data.table import Column, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mercer._core.types import Indices
+    from mercer.data.table import Chunk
+
+
+class ReadingsTable(Table):
+    """A table without its columns of quality, whose readings of bad quality are missing.
+
+    Parameters
+    ----------
+    table : Table
+    whole : bool
+        Whether rows that lack a reading are left out.
+    """
+
+    def __init__(self, table: Table, *, whole: bool) -> None:
+        found = table.names if table.named else ()
+        features = {column.name: column for column in table.columns}
+        judges = {found[j]: found[q] for j, q in quality_columns(found).items()}
+        self._judges = {
+            name: judge
+            for name, judge in judges.items()
+            if name in features and judge in features and _speaks(features[judge])
+        }
+        own = [
+            Column(name) if name in self._judges or _is_reading(column) else column
+            for name, column in features.items()
+            if name not in self._judges.values()
+        ]
+        with_judges = [*own, *(Column(judge, "category") for judge in self._judges.values())]
+        self._table = table.select(with_judges).with_missing(WRITINGS)
+        self.__dict__.update(table.select(own).__dict__)  # its notes too, which stay one list
+        self._own, self._whole = tuple(own), whole
+        self.n_rows = None if whole else table.n_rows
+        self._numbers = [column.name for column in own if column.kind == "number"]
+        if self._judges:
+            n = many(len(self._judges), "column")
+            self.notes.append(f"{n} of quality say which readings count")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The features, with their first words where they have any."""
+        return self._own
+
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        del start  # how many rows before it are left out is not known
+        kept, seen = 0, 0
+        for chunk in self._table.chunks(height):
+            own = self._counting(chunk)
+            rows = np.flatnonzero(~np.isnan(own.numbers).any(axis=1) | (not self._whole))
+            seen += len(own)
+            if len(rows):
+                yield replace(own, start=kept, **_taken(own, rows))
+                kept += len(rows)
+        self._tell(seen - kept, seen)
+
+    def _counting(self, chunk: Chunk) -> Chunk:
+        """The chunk without what a column of quality calls bad."""
+        numbers = np.array(chunk.numbers)
+        for name, judge in self._judges.items():
+            bad = [word is not None and is_good(str(word)) is False for word in chunk.words[judge]]
+            numbers[np.array(bad, dtype=bool), self._numbers.index(name)] = np.nan
+        words = {n: own for n, own in chunk.words.items() if n not in self._judges.values()}
+        return replace(chunk, numbers=numbers, words=words)
+
+    def _tell(self, left_out: int, n: int) -> None:
+        if left_out == n:
+            refuse_data(
+                f"{self.source}: every one of {many(n, 'row')} lacks a reading.",
+                "Fit with `impute='median'`, or leave the columns out that lack most with `columns`.",
+                parameter="impute",
+            )
+        if left_out and "left out" not in self.told:
+            self.told.add("left out")
+            have = "lacks a reading and is" if left_out == 1 else "lack a reading and are"
+            self.notes.append(
+                f"{left_out} of {many(n, 'row')} {have} left out of the fit (--impute fills in instead)"
+            )
+
+
+def _speaks(column: Column) -> bool:
+    """Whether a column holds words of quality, or OPC's numbers for them."""
+    return column.kind == "number" or is_good(_example(column)) is not None
+
+
+def _is_reading(column: Column) -> bool:
+    """Whether the words of a column stand for readings that are missing."""
+    return column.kind == "category" and is_good(_example(column)) is False
+
+
+def _example(column: Column) -> str:
+    return column.example.partition(" in line ")[0].strip("'")
+
+
+def _taken(chunk: Chunk, rows: Indices) -> dict[str, Any]:
+    """The parts of a chunk at some rows."""
+    beside = {name: getattr(chunk, name) for name in ("ids", "labels", "lines")}
+    taken = {name: None if part is None else part[rows] for name, part in beside.items()}
+    words = {name: own[rows] for name, own in chunk.words.items()}
+    return {"numbers": chunk.numbers[rows], "words": words, **taken}

@@ -15,10 +15,11 @@ function frameOf(plot) {
 }
 
 export class Plot {
-  /** `label` names the plot for a screen reader; `height` is a share of the width. */
-  constructor(label, { margin = {}, height = 0.8, bare = false } = {}) {
+  /** `label` names the plot for a screen reader; `height` is a share of the width, of `least` pixels. */
+  constructor(label, { margin = {}, height = 0.8, least = 0, bare = false } = {}) {
     this.margin = { left: 46, right: 12, top: 10, bottom: 38, ...margin };
     this.share = height;
+    this.least = least; // pixels
     this.bare = bare; // no axes: an image or a strip
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.axes = s("g", { class: "axes" });
@@ -52,7 +53,7 @@ export class Plot {
   now() {
     const width = Math.round(this.root.clientWidth);
     if (width < 40) return;
-    const height = Math.round(this.share * width);
+    const height = Math.max(this.least, Math.round(this.share * width));
     this.layout(width, height);
     const dots = Math.min(devicePixelRatio || 1, 3);
     if (this.canvas.width !== width * dots || this.canvas.height !== height * dots) Object.assign(this.canvas, { width: width * dots, height: height * dots });

@@ -24,7 +24,7 @@ from mercer.app.explore import (
     separating,
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
-from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE
+from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, quietly
 from mercer.app.explore.panels import GRID, back_panel
 from mercer.app.explore.planes import rows_panel
 from mercer.data.formats import SUFFIXES
@@ -157,6 +157,8 @@ def kernel(session: Session, body: dict[str, Any], job: Job) -> Reply:
     try:
         return json_reply(expression.described(body.get("text"), data, _scale(body)))
     except MercerError as error:
+        if not isinstance(body.get("text"), str):
+            raise
         return json_reply({"wrong": told(error)})
 
 
@@ -186,19 +188,24 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 def back(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """Pre-images, of rows that are too many for them to follow a finger."""
-    return packet(back_panel(_shown(session, body, job), body.get("plane"), job))
+    shown = _shown(session, body, job)
+    with quietly("rest", len(shown.sheet)):
+        return packet(back_panel(shown, body.get("plane"), job))
 
 
 def walk(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """A walk along a component."""
     steps, at = body.get("steps", 41), body.get("at", "mean")
     shown = _shown(session, body, job)
-    return packet(meaning.walk(shown, body.get("component", 0), at, steps, body.get("plane")))
+    with quietly("rest", len(shown.sheet)):
+        return packet(meaning.walk(shown, body.get("component", 0), at, steps, body.get("plane")))
 
 
 def importance(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """Which variables move a component."""
-    return packet(meaning.importance(_shown(session, body, job)))
+    shown = _shown(session, body, job)
+    with quietly("rest", len(shown.sheet)):
+        return packet(meaning.importance(shown))
 
 
 def image(session: Session, body: dict[str, Any], job: Job) -> Reply:

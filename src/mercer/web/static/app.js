@@ -84,7 +84,9 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
     panels.slice(-2).forEach((each) => (each.root.hidden = watches));
     if (watches !== (grid.previousSibling === inspector)) (watches ? notice : grid).after(inspector);
   });
-  // Programs that drive the page wait for the kernel that is drawn at rest.
+  // Programs that drive the page wait for the kernel that is drawn at rest, and measure when one is drawn at all: this
+  // listener is the last, so its frame is the one in which the panels have drawn.
+  session.store.on(["fit"], ({ fit }) => fit && requestAnimationFrame(() => (root.dataset.drawn = JSON.parse(fit.key).kernel ?? "")));
   session.store.on(["fit", "rest", "busy"], ({ fit, rest, busy }) => (root.dataset.settled = rest && fit === rest && !busy ? rest.header.fit.kernel : ""));
   if (ask.upload) onDrop(root, (file) => open({ file }));
   if (address) keepAddress(session);

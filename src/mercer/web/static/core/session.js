@@ -53,6 +53,7 @@ export class Session {
   show(table, { recipe = null, view = null, other = null } = {}) {
     this.asked = "";
     clearTimeout(this.resting);
+    for (const lane of Object.values(this.lanes)) lane.cancel(); // fits to other rows
     const own = recipe ?? table.suggested, first = firstView(table);
     if (this.kindOf(own) === "detector" && !first.color) first.color = "alarm"; // what one opens rows with a detector for
     this.store.set({

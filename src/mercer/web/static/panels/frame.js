@@ -4,6 +4,8 @@ import { button, fill, fresh, h, table } from "../core/dom.js";
 import { icon } from "../draw/icons.js";
 import { savePicture } from "../draw/picture.js";
 
+const LATE = 500; // ms
+
 /** The kernel of a recipe in a few words. */
 const called = (key) => {
   const recipe = JSON.parse(key);
@@ -18,7 +20,7 @@ export function panel(session, title, { controls = [], plot = null, body = null,
   const tables = h("div", { class: "tables", hidden: true });
   const inside = h("div", { class: "inside" }, plot ? plot.root : body);
   const badge = h("span", { class: "badge", hidden: true }), tag = h("span", { class: "tag" });
-  let listed = [], of = null;
+  let listed = [], of = null, waited = 0;
   plot?.root.setAttribute("aria-describedby", caption.id);
   const list = () => fill(tables, listed.length ? listed.map(table) : h("p", {}, "This picture has no numbers beside those in its sentence."));
   const numbers = button("Show the numbers as a table", () => {
@@ -38,7 +40,10 @@ export function panel(session, title, { controls = [], plot = null, body = null,
     const wrong = of !== null && session.wrong(slot), late = of !== null && of !== session.wanted(slot);
     root.classList.toggle("outdated", Boolean(wrong));
     root.classList.toggle("stale", late);
-    if (wrong || late) tag.textContent = `still ${called(of)}`;
+    if (wrong) tag.textContent = `still ${called(of)}`;
+    else if (!late) tag.textContent = "";
+    clearTimeout(waited); // a drag is answered before anyone could read whose picture it was
+    if (late) waited = setTimeout(() => (tag.textContent = of === null ? "" : `still ${called(of)}`), LATE);
   }
   session.store.on(["recipe", "other", "invalid", "otherInvalid"], compared);
   return {

@@ -91,10 +91,10 @@ class Chart {
 }
 
 /** The variables behind a row, largest first. */
-function blame({ names, caption, called, axis }, values) {
+function blame({ names, caption, called }, values) {
   const most = Math.max(...values.map(Math.abs), 1e-12);
-  const whose = `What each variable adds to the statistic of ${/^\d+$/.test(called) ? "row " : ""}${spoken(called)}${axis ? `, ${axis}` : ""}.`;
-  return [h("p", { class: "note" }, `${whose} ${caption}`), h("ol", { class: "moves" }, names.slice(0, MOST_BARS).map((name, j) => {
+  const whose = `What each variable adds to the statistic of ${/^\d+$/.test(called) ? "row " : ""}${spoken(called)}: ${caption}`;
+  return [h("p", { class: "note" }, whose), h("ol", { class: "moves" }, names.slice(0, MOST_BARS).map((name, j) => {
     const bar = h("span", { class: values[j] < 0 ? "move less" : "move alarm" });
     bar.style.left = "0";
     bar.style.width = `${(100 * Math.abs(values[j])) / most}%`;

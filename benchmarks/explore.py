@@ -44,6 +44,8 @@ WATCH = """() => {
   }).observe(root, { attributes: true, attributeFilter: ["data-drawn"] });
 }"""
 
+AT_REST = "() => !document.querySelector('.grid .stale, .grid .waiting')"
+
 
 @contextmanager
 def served(path: Path) -> Iterator[tuple[str, int]]:
@@ -113,10 +115,13 @@ def measured(browser: Any, path: Path, moves: int) -> dict[str, Any]:
         page = context.new_page()
         page.goto(url)
         page.wait_for_selector("#explore[data-settled*='RBF']")
-        page.wait_for_timeout(1500)  # pre-images and the walk
+        page.wait_for_function(AT_REST)
         page.evaluate(WATCH)
         dragged(page, 10)  # what is loaded with the first drag
         page.wait_for_selector("#explore[data-settled*='RBF']")
+        page.wait_for_function(
+            AT_REST
+        )  # or pre-images of the drag before would run beside this one
         page.evaluate("() => { window.moves = []; window.paints = []; }")
         before, begun = resident(pid), processor(pid)
         took = dragged(page, moves)

@@ -99,7 +99,7 @@ export function kernelField(session, { label, value, change, wrong }) {
   function place(found) {
     const keep = found.length === widths.length && found.every((width, i) => widths[i].same(width));
     if (keep) return found.forEach((width, i) => widths[i].set(width));
-    widths = found.map((width) => widthSlider(width, slide));
+    widths = found.map((width) => widthSlider(width, slide, (held) => session.hold(held)));
     fill(sliders, widths.map((each) => each.root));
   }
   /** A slider moved: fit at once, look at the other widths when it rests. The fit brings the formula. */
@@ -127,6 +127,7 @@ export function kernelField(session, { label, value, change, wrong }) {
     if (document.activeElement !== input && input.value !== text) input.value = text;
     lane.push({ text, apply: false });
   });
+  session.store.on(["restored"], () => value() && take(value()));
   root.append(h("div", { class: "combo" }, input, list), shown, says, sliders);
   return { root, input };
 }

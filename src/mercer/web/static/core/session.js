@@ -5,6 +5,7 @@ import { createStore, Selection } from "./store.js";
 import { isStale } from "./wire.js";
 
 const REST = 150; // ms without a change before the exact fit and the fine grid are asked for
+const HELD = 600; // and while a finger is still down: it will move on, and pre-images and walks of a place on its way would slow it down
 const WORTH_SAYING = 500; // ms after which a running fit shows its progress
 
 const hex = () => [...crypto.getRandomValues(new Uint8Array(4))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -32,7 +33,7 @@ export class Session {
       rows: null, rowsProblem: null, fit: null, fitProblem: null, rest: null, otherFit: null, otherProblem: null, // answers
       invalid: null, otherInvalid: null, // a text in a kernel field that is not a kernel: {text, message}
       watch: null, // the table that a detector judges; null: that of the page
-      busy: false, progress: null, witness: null, walker: null, said: "", notice: null,
+      busy: false, progress: null, witness: null, walker: null, said: "", notice: null, restored: 0,
     });
     const lane = (slot) => newest((job, signal) => this.fetchFit(slot, job, signal), {
       busy: (is) => slot === "a" && this.isBusy(is),
@@ -54,7 +55,7 @@ export class Session {
     this.asked = "";
     clearTimeout(this.resting);
     for (const lane of Object.values(this.lanes)) lane.cancel(); // fits to other rows
-    const own = recipe ?? table.suggested, first = firstView(table);
+    const given = recipe ?? table.suggested, own = given.model ? given : { kind: "kpca", ...given }, first = firstView(table);
     if (this.kindOf(own) === "detector" && !first.color) first.color = "alarm"; // what one opens rows with a detector for
     this.store.set({
       selection: new Selection(), hover: null, rows: null, fit: null, rest: null, otherFit: null, witness: null, walker: null, fitProblem: null, rowsProblem: null, otherProblem: null,
@@ -97,7 +98,7 @@ export class Session {
   /** A recipe that worked, in place of one that did not. */
   restore(recipe) {
     this.asked = "";
-    this.store.set({ recipe: { ...recipe }, fitProblem: null });
+    this.store.set({ recipe: { ...recipe }, fitProblem: null, restored: this.state.restored + 1 });
   }
 
   /** Another kind of model. A detector has its own kernel and its own number of components, those of the command line. */
@@ -139,7 +140,7 @@ export class Session {
     this.asked = asked;
     this.push("drag", changed);
     clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.push("rest"), REST);
+    this.resting = setTimeout(() => this.push("rest"), this.held ? HELD : REST);
   }
 
   push(quality) {
@@ -147,6 +148,15 @@ export class Session {
     const urgent = quality === "drag"; // the exact fit at rest does not take the place of the quick one
     this.lanes.a.push({ table, recipe, view, quality }, urgent);
     if (other) this.lanes.b.push({ table, recipe: rival(recipe, other), view, quality }, urgent);
+  }
+
+  /** A finger went down on a slider, or was lifted: what waits for rest need not wait longer then. */
+  hold(held) {
+    if (this.held && !held && this.state.rest?.key !== this.wanted()) {
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.push("rest"), REST);
+    }
+    this.held = held;
   }
 
   /** Fit exactly, whatever it takes. */

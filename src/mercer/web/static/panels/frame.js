@@ -66,6 +66,12 @@ export function panel(session, title, { controls = [], plot = null, body = null,
       listed = found;
       if (!tables.hidden) list();
     },
+    /** What is shown is also true of the recipe of this key. */
+    holds(key) {
+      if (of === null) return;
+      of = key;
+      compared();
+    },
     /** A word beside the title; what follows its colon is there for the pointer. */
     badge(words) {
       badge.hidden = !words;

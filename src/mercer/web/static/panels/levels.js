@@ -70,7 +70,7 @@ export function levelsPanel(session, { slot = "a", title = "Level sets" } = {}) 
     hover: (row) => store.set({ hover: row }),
     select: (rows, how) => session.select(rows, how),
     describe: (row) => describe(session, row),
-  });
+  }, true);
 
   function rowsOver(rows) {
     if (!rows || !drawn || rows.header.shown.how === "density") return;

@@ -72,6 +72,7 @@ export function mercerPanel(session) {
     const settled = fitProblem || (rest && rest.key === session.wanted()); // a verdict does not need a fit that succeeds
     if (!settled || !frame.visible || !kernelOf(store.state)) return;
     if (asked !== JSON.stringify([rows.id, kernelOf(store.state), recipe.scale])) fetchIt();
+    else frame.holds(session.wanted()); // more components of the same kernel
   }
   store.on(["rest", "table", "invalid", "fitProblem"], refresh);
   return Object.assign(frame, { onShow: refresh, onHide: () => {

@@ -6,7 +6,7 @@ drawing of the scores of that width, or of a later one (the newest request wins,
 Beside it the frames a second, the processor time of the server for each drawing, and its resident memory
 before and after. Needs Linux (/proc), Playwright and Chromium.
 
-    python -m benchmarks.explore                       # n = 2000, 20 000 and 200 000; then 1000 moves for the memory
+    python -m benchmarks.explore     # n = 2000, 20 000 and 200 000; then 1000 moves for the memory
     python -m benchmarks.explore --rows 2000 --moves 50 --memory-moves 0
 """
 
@@ -45,6 +45,18 @@ WATCH = """() => {
 }"""
 
 AT_REST = "() => !document.querySelector('.grid .stale, .grid .waiting')"
+
+HEADS = {
+    "inputs": "inputs",
+    "drawn": "drawn",
+    "median_ms": "median ms",
+    "p95_ms": "95 % ms",
+    "worst_ms": "worst ms",
+    "frames_a_second": "frames/s",
+    "server_cpu_ms_a_frame": "server CPU ms/frame",
+    "memory_before_mb": "MB before",
+    "memory_after_mb": "MB after",
+}
 
 
 @contextmanager
@@ -144,12 +156,7 @@ def measured(browser: Any, path: Path, moves: int) -> dict[str, Any]:
 
 def line(name: str, found: dict[str, Any]) -> str:
     """One measurement as a row of the table."""
-    f = found
-    return (
-        f"| {name} | {f['inputs']} | {f['drawn']} | {f['median_ms']:.0f} | {f['p95_ms']:.0f} | {f['worst_ms']:.0f} | "
-        f"{f['frames_a_second']:.0f} | {f['server_cpu_ms_a_frame']:.0f} | {f['memory_before_mb']:.0f} | "
-        f"{f['memory_after_mb']:.0f} |"
-    )
+    return " | ".join([f"| {name}", *(f"{found[key]:.0f}" for key in HEADS)]) + " |"
 
 
 def main() -> None:
@@ -164,8 +171,7 @@ def main() -> None:
     given = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    print("| rows | inputs | drawn | median ms | 95 % ms | worst ms | frames/s | server CPU ms/frame |"
-          " MB before | MB after |\n| --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |")  # fmt: skip
+    print(" | ".join(["| rows", *HEADS.values()]), "|\n|", " --: |" * (len(HEADS) + 1), sep="")
     runs = [(n, given.moves, str(n)) for n in given.rows]
     if given.memory_moves:
         n = min(given.rows)

@@ -113,6 +113,25 @@ def test_a_drag_redraws_while_the_finger_is_down(visit):
     assert float(re.search(r"gamma=([^)]+)", seen.settled("RBF"))[1]) == pytest.approx(gamma)
 
 
+def test_slow_answers_are_drawn_although_newer_requests_wait(visit):
+    """A finger that never pauses must not starve the page."""
+    script = """async () => {
+        const { newest } = await import("/static/core/lane.js"), done = [];
+        const lane = newest((job, signal) => new Promise((resolve, reject) => {
+            signal.addEventListener("abort", () => reject(signal.reason));
+            setTimeout(() => (done.push(job), resolve()), 500); // as slow as a fit to many rows
+        }));
+        for (let job = 0; job < 30; job++) {
+            lane.push(job);
+            await new Promise((next) => setTimeout(next, 50));
+        }
+        return done;
+    }"""
+    done = visit().page.evaluate(script)
+    assert len(done) >= 2
+    assert done == sorted(done)
+
+
 def test_width_by_keyboard_number_and_median(visit):
     seen = visit()
     seen.width().focus()

@@ -543,3 +543,9 @@ def test_json_of_every_answer_is_json(client):
         raise AssertionError(word)
 
     json.loads(reply.content[4 : 4 + length], parse_constant=refused)
+
+
+def test_answers_are_not_held_back_until_they_are_acknowledged():
+    """Nagle's delay, 40 ms of every answer, is off only for sockets that call themselves TCP (asyncio)."""
+    with launch.listening() as found:
+        assert found.proto == socket.IPPROTO_TCP

@@ -1,4 +1,4 @@
-"""Errors as the page shows them: a sentence, a place in a text, a remedy; no details of what was not foreseen."""
+"""Errors as the page shows them: a sentence, a place in a text, a remedy, and no details."""
 
 from __future__ import annotations
 

@@ -114,7 +114,12 @@ def select(
         "sense": MEASURES[rank][1],
         "candidates": candidates,
         "tables": [
-            {"caption": "All figures", "head": heads, "rows": rows, "texts": heads.index("components")}
+            {
+                "caption": "All figures",
+                "head": heads,
+                "rows": rows,
+                "texts": heads.index("components"),
+            }
         ],
         "findings": [as_dict(finding) for finding in outcome.findings],
     }
@@ -143,13 +148,13 @@ def _said(reasons: list[str]) -> list[str]:
 
 
 def _candidate(row: Any, rank: str) -> dict[str, Any]:
-    """A row of the table as parts of a recipe, to the digits that it shows, with its figure and its verdict."""
+    """A row of the table as parts of a recipe, to the digits shown, with its figure and its verdict."""
     name = f"{row['kernel']}({row['parameters']})"
     try:
         text: str | None = kernel_text(parse_kernel(name))
     except KernelError:
         text = None
-    told = [str(row[column]) for column in ("verdict", "symptoms") if column in row and row[column]]
+    told = [str(row[column]) for column in ("verdict", "symptoms") if row.get(column)]
     return {
         "name": name,
         "kernel": text,

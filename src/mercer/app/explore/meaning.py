@@ -126,8 +126,8 @@ def importance(shown: Shown) -> Panel:
     header = {
         "names": list(names),
         "sentences": str(found).splitlines(),
-        "caption": "A share is how much of the change of a component is due to a column, when each column moves "
-        f"alone and the others stay; averaged over {whose}.",
+        "caption": "A share is how much of the change of a component is due to a column, when each column "
+        f"moves alone and the others stay; averaged over {whose}.",
         "tables": [
             {
                 "caption": "Shares",

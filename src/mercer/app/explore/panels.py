@@ -179,7 +179,7 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
     fit = shown.inside.fit
     header = {
         **listed(view),
-        "caption": f"A bar is the share of the variance of one component, the line is their sum. {view.caption}",
+        "caption": f"A bar is one component's share of the variance, the line is their sum. {view.caption}",
         "axes": list(view.axes),
         "evidence": view.evidence,
         "enough": view.enough,

@@ -128,7 +128,9 @@ class Plane:
         """Rows in the units of the file; a column without numbers has no place in the plane."""
         used = np.asarray(raw) if self.columns is None else np.asarray(raw)[:, list(self.columns)]
         if np.isnan(used).any():
-            msg = "The model has no value for a column of this plane. Choose two columns that it has."
+            msg = (
+                "The model has no value for a column of this plane. Choose two columns that it has."
+            )
             raise InputError(msg)
         if self.columns is not None:
             return used
@@ -184,7 +186,9 @@ def rows_panel(
     across, up = seen.axes
     header["caption"] = f"Each mark is a row: {up} against {across}, {choice.plain['words']}."
     if choice.how == "density":
-        header["caption"] = f"Darker cells hold more rows: {up} against {across}, {choice.plain['words']}."
+        header["caption"] = (
+            f"Darker cells hold more rows: {up} against {across}, {choice.plain['words']}."
+        )
     drawn_as = drawn_points(points, choice, looks)
     return Panel({**header, **drawn_as.header}, drawn_as.arrays)
 

@@ -44,7 +44,11 @@ WATCH = """() => {
   }).observe(root, { attributes: true, attributeFilter: ["data-drawn"] });
 }"""
 
-AT_REST = "() => !document.querySelector('.grid .stale, .grid .waiting')"
+LAST = """() => {
+  const text = document.querySelector(".expression").value;
+  return document.getElementById("explore").dataset.drawn === text && window.paints.at(-1)?.[1] === text;
+}"""
+AT_REST = "() => !document.querySelector('main > .grid > :is(.stale, .waiting)')"
 
 HEADS = {
     "inputs": "inputs",
@@ -98,7 +102,7 @@ def dragged(page: Any, moves: int) -> float:
         page.mouse.move(float(x), y)
         page.wait_for_timeout(max(0.0, 1e3 * (begun + (i + 1) * PACE - time.perf_counter())))
     took = time.perf_counter() - begun
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(20)
     page.mouse.up()
     return took
 
@@ -110,10 +114,9 @@ def waits(inputs: list[Any], frames: list[Any]) -> np.ndarray:
         found = [i for i, (at, wanted) in enumerate(inputs) if wanted == text and at < when]
         if found:
             shown.append((when, max(found)))
-    last = inputs[-1][0] + PATIENCE if inputs else np.nan  # never drawn
     return np.array(
         [
-            min([when for when, newest in shown if newest >= i and when >= at], default=last) - at
+            min(when for when, newest in shown if newest >= i and when >= at) - at
             for i, (at, _) in enumerate(inputs)
         ]
     )
@@ -137,6 +140,7 @@ def measured(browser: Any, path: Path, moves: int) -> dict[str, Any]:
         page.evaluate("() => { window.moves = []; window.paints = []; }")
         before, begun = resident(pid), processor(pid)
         took = dragged(page, moves)
+        page.wait_for_function(LAST)
         spent, after = processor(pid) - begun, resident(pid)
         inputs, frames = page.evaluate("() => [window.moves, window.paints]")
         context.close()
@@ -171,7 +175,7 @@ def main() -> None:
     given = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    print(" | ".join(["| rows", *HEADS.values()]), "|\n|", " --: |" * (len(HEADS) + 1), sep="")
+    print(" | ".join(["| rows", *HEADS.values()]), " |\n|", " --: |" * (len(HEADS) + 1), sep="")
     runs = [(n, given.moves, str(n)) for n in given.rows]
     if given.memory_moves:
         n = min(given.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mercer.app.outcome import Observer
 
 MOST_KERNELS = 12
+LONG = re.compile(r"\d+\.\d{5,}(?:e[+-]?\d+)?")  # more digits than a sentence needs
 SELECT_ROWS = 1000  # compared on a page: seconds, not minutes; the note says so
 NOT_RANKED = ("standard_error", "rank", "components")
 TOLD = {"rank", "kernel", "parameters", "components"}
@@ -142,6 +144,7 @@ MEASURES = {
 def _said(reasons: list[str]) -> list[str]:
     """Reasons as sentences, the verdict first; the page has its own way to be judged by labels."""
     texts = [text.replace(" (pass y, or --supervised at the command line)", "") for text in reasons]
+    texts = [LONG.sub(lambda digits: number(float(digits[0])), text) for text in texts]
     told = [text[:1].upper() + text[1:].rstrip(".") + "." for text in texts]
     verdict = [text for text in told if not text.startswith(("Criterion", "Judge", "Judged"))]
     return [*verdict, *(text for text in told if text not in verdict)]

@@ -27,9 +27,9 @@ def chromium():
 
 
 @contextmanager
-def explored(data):
+def explored(*data):
     """The command in a process of its own; its address."""
-    command = [sys.executable, "-m", "mercer", "explore", data, "--no-browser"]
+    command = [sys.executable, "-m", "mercer", "explore", *map(str, data), "--no-browser"]
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, **quiet) as run:
         try:

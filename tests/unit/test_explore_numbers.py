@@ -11,6 +11,7 @@ from sklearn.decomposition import KernelPCA as Reference
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
+from mercer import app
 from mercer.web.answers import job_of
 from mercer.web.session import Session
 
@@ -60,9 +61,8 @@ def parts(reply):
 
 def fit(session, **more):
     recipe = {"kernel": "rbf(gamma=0.2)", "components": 3}
-    return parts(
-        ask(session, "fit", table=session.key, **{"recipe": recipe, "quality": "rest", **more})
-    )
+    body = {"table": session.key, "recipe": recipe, "quality": "rest", **more}
+    return parts(ask(session, "fit", **body))
 
 
 def same(found, expected, scale):
@@ -97,6 +97,58 @@ def test_level_sets_are_scores_of_the_points_of_the_grid(session, rows):
     sign = np.sign(np.sum(expected * arrays["levels"]))
     same(sign * arrays["levels"], expected, np.abs(expected).max())
     same(arrays["across"] + own["centre"][0], across, np.ptp(across))
+
+
+def seen_in_the_plane(header, rows):
+    """The grid over the first two principal axes as rows of the file; axes have no sign of their own."""
+    scaler = StandardScaler().fit(rows)
+    plane = LinearPCA(2).fit(scaler.transform(rows))
+    own = header["panels"]["levels"]
+    across, up = (np.linspace(*ends, 96) for ends in own["extent"])
+    at = np.column_stack([axis.ravel() for axis in np.meshgrid(across, up)])
+    ways = [(a, b) for a in (1, -1) for b in (1, -1)]
+    return [scaler.inverse_transform(plane.inverse_transform(at * way)) for way in ways]
+
+
+@pytest.mark.parametrize("kind", ["kpca", "detector", "saved"])
+def test_level_sets_over_principal_axes_are_scores_of_rows_of_the_file(
+    session, rows, tmp_path, kind
+):
+    """A detector scales rows itself, and a saved model has columns of its own: in another order, unscaled."""
+    recipe = {"kernel": "rbf(gamma=0.2)", "components": 3, "kind": kind}
+    order = [3, 1, 0, 2]
+    # A detector divides by the deviation of a sample, n − 1.
+    spread = rows.std(axis=0, ddof=int(kind == "detector"))
+    prepared = lambda raw: (raw - rows.mean(axis=0)) / spread  # noqa: E731
+    gamma = 0.2
+    if kind == "saved":
+        request = app.FitRequest(
+            data=str(saved_rows(tmp_path, rows[:, order], order)),
+            kernel="rbf(gamma=0.001)",
+            components=3,
+            scale="none",
+            output=str(tmp_path / "m.mercer"),
+        )
+        app.run(request)
+        recipe = {"model": session.open_model_file(tmp_path / "m.mercer", "m.mercer")}
+        gamma, prepared = 0.001, np.asarray
+    reference = Reference(3, kernel="rbf", gamma=gamma, eigen_solver="dense").fit(prepared(rows))
+    table = session.open_file(saved_rows(tmp_path, rows, range(4), "named.csv"), "named.csv")
+    wanted = {"levels": {"component": 1, "plane": {"pca": True}}}
+    header, arrays = fit(session, table=table, recipe=recipe, panels=wanted)
+    found = arrays["levels"].ravel()
+    ways = [reference.transform(prepared(at))[:, 1] for at in seen_in_the_plane(header, rows)]
+    nearest = min(np.abs(sign * found - way).max() for way in ways for sign in (1, -1))
+    # The extent is written as float64, the rows of the CSV to their last digit: only float32 is lost.
+    assert nearest <= 1e-5 * np.abs(found).max()
+
+
+def saved_rows(folder, rows, order, name="rows.csv"):
+    """A CSV whose columns are called by their place in the rows that they are of."""
+    path = folder / name
+    head = ",".join(f"c{j}" for j in order)
+    np.savetxt(path, rows, delimiter=",", header=head, comments="", fmt="%.17g")
+    return path
 
 
 @pytest.mark.parametrize("plane", [{"columns": [1, 2]}, {"pca": True}], ids=["columns", "pca"])

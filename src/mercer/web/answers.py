@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer._core.errors import (
     InputError,
-    KernelSyntaxError,
     MercerError,
     ParameterError,
-    StoppedError,
     nearest,
 )
 from mercer._core.version import VERSION
@@ -26,14 +24,15 @@ from mercer.app.explore import (
     separating,
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
-from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE
+from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, quietly
 from mercer.app.explore.panels import GRID, back_panel
 from mercer.app.explore.planes import rows_panel
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
-from mercer.web.desk import BusyError, Job, SupersededError
+from mercer.web.desk import Job, SupersededError
 from mercer.web.packets import Reply, json_reply, packet
+from mercer.web.refusals import told
 from mercer.web.session import MODEL_SUFFIX, NotFoundError, is_readable, safe_name
 
 if TYPE_CHECKING:
@@ -119,8 +118,8 @@ def received(session: Session, path: Path, name: str) -> Reply:
     except BaseException:
         session.discard(path)
         raise
-    told = None if table is None else session.described(table)
-    return json_reply({"model": session.described_model(key), "table": told})
+    rows = None if table is None else session.described(table)
+    return json_reply({"model": session.described_model(key), "table": rows})
 
 
 def reread(session: Session, body: dict[str, Any], job: Job) -> Reply:
@@ -150,12 +149,17 @@ def stop(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 # ── panels ──────────────────────────────────────────────────────────────────
 def kernel(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """An expression while it is being written."""
+    """An expression while it is being written: half a text is an answer like any other, not a failure."""
     del job
     if "complete" in body:
         return json_reply({"items": expression.completed(str(body["complete"])[:MOST_TEXT])})
     data = None if body.get("table") is None else session.table(body["table"])
-    return json_reply(expression.described(body.get("text"), data, _scale(body)))
+    try:
+        return json_reply(expression.described(body.get("text"), data, _scale(body)))
+    except MercerError as error:
+        if not isinstance(body.get("text"), str):
+            raise
+        return json_reply({"wrong": told(error)})
 
 
 def rows(session: Session, body: dict[str, Any], job: Job) -> Reply:
@@ -178,26 +182,30 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
     if job.reason is SupersededError:
         job.check()
     panel = panels(shown, wanted, quality, job)
-    told = {"generation": job.generation, "slot": job.slot, "table": body["table"]}
-    panel.header.update(told)
+    panel.header.update(generation=job.generation, slot=job.slot, table=body["table"])
     return packet(panel)
 
 
 def back(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """The way back, of rows that are too many for it to follow a finger."""
-    return packet(back_panel(_shown(session, body, job), body.get("plane"), job))
+    """Pre-images, of rows that are too many for them to follow a finger."""
+    shown = _shown(session, body, job)
+    with quietly("rest", len(shown.sheet)):
+        return packet(back_panel(shown, body.get("plane"), job))
 
 
 def walk(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """A walk along a component."""
     steps, at = body.get("steps", 41), body.get("at", "mean")
     shown = _shown(session, body, job)
-    return packet(meaning.walk(shown, body.get("component", 0), at, steps, body.get("plane")))
+    with quietly("rest", len(shown.sheet)):
+        return packet(meaning.walk(shown, body.get("component", 0), at, steps, body.get("plane")))
 
 
 def importance(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """Which variables move a component."""
-    return packet(meaning.importance(_shown(session, body, job)))
+    shown = _shown(session, body, job)
+    with quietly("rest", len(shown.sheet)):
+        return packet(meaning.importance(shown))
 
 
 def image(session: Session, body: dict[str, Any], job: Job) -> Reply:
@@ -233,7 +241,9 @@ def check(session: Session, body: dict[str, Any], job: Job) -> Reply:
 def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """Kernels side by side."""
     data, recipe = session.table(body.get("table")), Recipe.read(body.get("recipe", {}))
-    return packet(judging.select(recipe, data, body.get("kernels"), body.get("components"), job))
+    supervised = body.get("supervised") is True
+    wanted = body.get("kernels"), body.get("components")
+    return packet(judging.select(recipe, data, *wanted, job, supervised=supervised))
 
 
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
@@ -352,48 +362,3 @@ def job_of(name: Any, body: Any) -> tuple[Question, Job]:
             parameter="generation", value=generation, must_be="a whole number"
         )
     return QUESTIONS[name], Job(client, slot or name, generation)
-
-
-# ── errors ──────────────────────────────────────────────────────────────────
-ERRORS: dict[type[BaseException], tuple[str, int]] = {
-    NotFoundError: ("not-found", 404),
-    SupersededError: ("superseded", 409),
-    StoppedError: ("stopped", 409),
-    BusyError: ("busy", 429),
-    MercerError: ("refused", 422),
-    MemoryError: ("refused", 422),
-    OSError: ("failed", 500),
-    Exception: ("failed", 500),
-}
-
-
-def failed(error: BaseException) -> Reply:
-    """An error as the page shows it: a sentence, and the parameter and the remedy where it has them."""
-    code, status = next(told for kind, told in ERRORS.items() if isinstance(error, kind))
-    message = str(error) if isinstance(error, MercerError) else _unforeseen(error)
-    at = None
-    if isinstance(error, KernelSyntaxError):
-        message, at = _pointed(message)
-    told = {
-        "code": code,
-        "message": message,
-        "parameter": getattr(error, "parameter", None),
-        "remedy": getattr(error, "remedy", ""),
-        "at": at,
-    }
-    return json_reply({"error": told}, status)
-
-
-def _unforeseen(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return "There is not enough memory for this. Use fewer rows, or an approximation."
-    return f"{type(error).__name__}: this was not foreseen. The terminal has the details."
-
-
-def _pointed(message: str) -> tuple[str, list[int] | None]:
-    """The sentence of a syntax error, and where its caret points in a text that is shown whole."""
-    lines = message.split("\n")
-    if len(lines) < 3 or "^" not in lines[-1] or "…" in lines[-2]:
-        return lines[0], None
-    start = lines[-1].index("^") - 2
-    return "\n".join(lines[:-2]), [start, start + lines[-1].count("~") + 1]

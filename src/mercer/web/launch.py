@@ -190,7 +190,8 @@ class Explorer:
 def listening(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
     """A socket that listens; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # Named TCP, for which asyncio turns delays off: each answer would wait 40 ms for an acknowledgement else.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))

@@ -18,10 +18,11 @@ from starlette.staticfiles import StaticFiles
 
 from mercer._core.errors import MercerError, ParameterError, StoppedError
 from mercer._core.memory import format_bytes
-from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, failed, job_of, place_for, received
+from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, job_of, place_for, received
 from mercer.web.desk import Job
 from mercer.web.guard import HEADERS, decoded
 from mercer.web.packets import JSON, PACKET, STATIC, Reply, json_reply
+from mercer.web.refusals import failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mercer.data.frames import need
-from mercer.web.answers import failed, job_of, place_for, received
+from mercer.web.answers import job_of, place_for, received
 from mercer.web.bundle import module, sheet
 from mercer.web.desk import Job
 from mercer.web.launch import begin, begin_in_memory
 from mercer.web.packets import JSON, PACKET, Reply
+from mercer.web.refusals import failed
 from mercer.web.session import Session
 
 if TYPE_CHECKING:

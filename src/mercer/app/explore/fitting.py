@@ -21,7 +21,7 @@ from mercer.views.fitted import Fitted
 from mercer.views.wording import count
 
 if TYPE_CHECKING:
-    from mercer._core.types import Indices
+    from mercer._core.types import Array, Indices
     from mercer.app.explore.dataset import Dataset
     from mercer.app.explore.recipe import Recipe
     from mercer.app.rows import Opened
@@ -34,7 +34,7 @@ LANDMARKS = 500
 SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
 SYMPTOM_ROWS = 200
-WAY_BACK = "ridge"
+PREIMAGE = "ridge"
 
 
 @dataclass(eq=False)
@@ -73,11 +73,42 @@ class Shown:
             rows = f"{count(SAMPLE)} of {n} rows, drawn with seed 0"
         return f"approximate: {'' if chosen is None else repr(chosen)} of {rows}"
 
+    # ── the columns of the file and those of the model ─────────────────────
+    @cached_property
+    def _places(self) -> list[int] | None:
+        """Where the file has the columns of the model; None where the two are the same."""
+        own, file = self.inside.names(self.sheet.names), self.data.raw.names
+        if tuple(own) == tuple(file) or not {*own} <= {*file}:
+            return None
+        place = {name: j for j, name in enumerate(file)}
+        return [place[name] for name in own]
+
+    def of_file(self, raw: Array) -> Array:  # (m, p) -> (m, d)
+        """Rows of the file as rows of the model, both in the units of the file."""
+        found = raw if self._places is None else raw[:, self._places]
+        return self._as_wide(found, self.inside.d)
+
+    def in_file(self, raw: Array) -> Array:  # (m, d) -> (m, p)
+        """Rows of the model with the columns of the file; one that the model does not have is NaN."""
+        p = len(self.data.raw.names)
+        if self._places is None:
+            return self._as_wide(raw, p)
+        found = np.full((len(raw), p), np.nan)
+        found[:, self._places] = raw
+        return found
+
+    @staticmethod
+    def _as_wide(rows: Array, wanted: int) -> Array:
+        if rows.shape[1] != wanted:
+            msg = f"The file has {wanted} columns here and the model {rows.shape[1]}: they share no plane."
+            raise InputError(msg)
+        return rows
+
     def returning(self) -> Shown:
-        """The same with a way back from scores to rows, which is learned where there is none."""
+        """The same with a pre-image, which is learned where there is none."""
         if self.inside.detector is not None or self.inside.has_preimage:
             return self
-        method = self.recipe.preimage or WAY_BACK
+        method = self.recipe.preimage or PREIMAGE
         with self.lock:
             kept = vars(self).setdefault("_returning", {})
             if method not in kept:
@@ -92,7 +123,7 @@ class Shown:
         if fit is not None and fit.keeps_points and not fit.is_low_rank:
             return None
         if self.way is None:  # these are rows, but perhaps not those of its fit
-            msg = "This model keeps no rows to learn a way back from. Fit it with one: preimage='ridge'."
+            msg = "This model keeps no rows to learn a pre-image from. Fit it with one: preimage='ridge'."
             raise InputError(msg)
         some = drawn(len(self.sheet), SAMPLE) if self.way.sampled else None
         return self.sheet.rows if some is None else self.sheet.rows[some]

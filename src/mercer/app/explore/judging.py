@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mercer.app.outcome import Observer
 
 MOST_KERNELS = 12
+LONG = re.compile(r"\d+\.\d{5,}(?:e[+-]?\d+)?")  # more digits than a sentence needs
 SELECT_ROWS = 1000  # compared on a page: seconds, not minutes; the note says so
 NOT_RANKED = ("standard_error", "rank", "components")
 TOLD = {"rank", "kernel", "parameters", "components"}
@@ -72,7 +74,13 @@ def check(kernel: Any, data: Dataset | None, scale: str, observer: Observer | No
 
 
 def select(
-    recipe: Recipe, data: Dataset, kernels: Any, components: Any, observer: Observer | None = None
+    recipe: Recipe,
+    data: Dataset,
+    kernels: Any,
+    components: Any,
+    observer: Observer | None = None,
+    *,
+    supervised: bool = False,
 ) -> Panel:
     """Kernels side by side on rows held out, as a table one can choose from."""
     for name, given in (("kernels", kernels), ("components", components)):
@@ -85,6 +93,7 @@ def select(
         kernels=tuple(kernels or ()),
         components=None if components is None else tuple(components),
         max_rows=min(SELECT_ROWS, data.n),
+        supervised=supervised,
     )
     outcome = app.run(request, observer)
     found, table = outcome.value.selection, outcome.value.selection.table_
@@ -93,29 +102,71 @@ def select(
         for name in table.columns
         if name not in TOLD | {*NOT_RANKED} and np.asarray(table[name]).dtype.kind == "f"
     )
-    rows = [[_cell(row[name]) for name in table.columns] for row in table]
+    columns = [str(name) for name in table.columns]
+    rows = [[_cell(row[name]) for name in columns] for row in table]
+    candidates = [_candidate(row, rank) for row in table]
+    winner = outcome.value.winner  # the first of the table, with all its digits
+    candidates[0] |= {"kernel": winner["kernel"], "best": True}
+    heads = [name.replace("_", " ") for name in columns]
     header = {
-        "winner": outcome.value.winner,
+        "winner": winner,
         "conclusive": found.conclusive_,
-        "reasons": outcome.value.facts["reasons"],
-        "columns": [str(name) for name in table.columns],
-        "rows": rows,
-        "bars": rank,
-        "candidates": [_candidate(row) for row in table],
-        "caption": " ".join(outcome.value.facts["reasons"][:1]),
+        "reasons": _said(outcome.value.facts["reasons"]),
+        "measure": MEASURES[rank][0],
+        "sense": MEASURES[rank][1],
+        "candidates": candidates,
+        "tables": [
+            {
+                "caption": "All figures",
+                "head": heads,
+                "rows": rows,
+                "texts": heads.index("components"),
+            }
+        ],
         "findings": [as_dict(finding) for finding in outcome.findings],
     }
     return Panel(header, {"bars": np.asarray(table[rank], dtype=np.float64)})
 
 
-def _candidate(row: Any) -> dict[str, Any]:
-    """A row of the table as parts of a recipe, to the digits that it shows."""
-    text: str | None = f"{row['kernel']}({row['parameters']})"
+# What the bars are, and which way is better.
+MEASURES = {
+    "shared": (
+        "components that neighbours share",
+        "Longer bars are better, and components should also be stable: a kernel replaces the first one only "
+        "if it is better by more than four standard errors on both.",
+    ),
+    "captured": ("captured", "Longer bars are better."),
+    "score": ("score on rows held out", "Longer bars are better."),
+    "error": ("error on rows held out", "Shorter bars are better."),
+}
+
+
+def _said(reasons: list[str]) -> list[str]:
+    """Reasons as sentences, the verdict first; the page has its own way to be judged by labels."""
+    texts = [text.replace(" (pass y, or --supervised at the command line)", "") for text in reasons]
+    texts = [LONG.sub(lambda digits: number(float(digits[0])), text) for text in texts]
+    told = [text[:1].upper() + text[1:].rstrip(".") + "." for text in texts]
+    verdict = [text for text in told if not text.startswith(("Criterion", "Judge", "Judged"))]
+    return [*verdict, *(text for text in told if text not in verdict)]
+
+
+def _candidate(row: Any, rank: str) -> dict[str, Any]:
+    """A row of the table as parts of a recipe, to the digits shown, with its figure and its verdict."""
+    name = f"{row['kernel']}({row['parameters']})"
     try:
-        text = kernel_text(parse_kernel(str(text)))
+        text: str | None = kernel_text(parse_kernel(name))
     except KernelError:
         text = None
-    return {"kernel": text, "components": int(row["components"])}
+    told = [str(row[column]) for column in ("verdict", "symptoms") if row.get(column)]
+    return {
+        "name": name,
+        "kernel": text,
+        "components": int(row["components"]),
+        "figure": plain(float(row[rank])),
+        "error": plain(float(row["standard_error"])),
+        "words": "; ".join(told),
+        "best": False,
+    }
 
 
 def _cell(value: Any) -> str:

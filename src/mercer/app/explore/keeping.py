@@ -36,7 +36,7 @@ class Kept:
 
 
 def model(shown: Shown) -> Kept:
-    """The model file, with the way back where one was asked for: what `mercer fit` would write."""
+    """The model file, with the pre-image where one was asked for: what `mercer fit` would write."""
     if shown.recipe.model is not None:
         msg = "This model was not fitted here: its file is the one that was opened."
         raise InputError(msg)

@@ -36,7 +36,7 @@ def row_number(name: str, given: Any, n: int) -> int:
 def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -> Panel:
     """From a row, or from the mean, along one component: its score moves, all others stay."""
     if shown.inside.detector is not None:
-        msg = "A detector has no way back to rows. Choose kernel PCA to walk along a component."
+        msg = "A detector has no pre-images to walk through. Choose kernel PCA to walk along a component."
         raise InputError(msg)
     back = shown.returning()
     own, sheet = back.inside, shown.sheet
@@ -60,7 +60,7 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
     names = own.names(sheet.names)
     title = component_names([component], own.shares)[0]
     seen = Plane.read(plane, shown.data, "standard" if shown.recipe.scale == "standard" else "none")
-    track = seen.of_raw(path) if path.shape[1] == shown.data.raw.rows.shape[1] else path[:, :2]
+    track = seen.of_raw(shown.in_file(path))
     centre = track.mean(axis=0)
     shape = own.image_shape
     method = own.preimage
@@ -76,8 +76,8 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
         "start": int(np.argmin(np.abs(t - begun[component]))),
         "centre": centre.tolist(),
         "axes": seen.axes,
-        "caption": f"From {where} along {title}, from its {ENDS[0]:g}st to its {ENDS[1]:g}th percentile; "
-        "the scores of all other components stay.",
+        "caption": f"The row that belongs to each score: {title} moves from its {ENDS[0]:g}st to its "
+        f"{ENDS[1]:g}th percentile, all other scores stay those of {where}.",
         "tables": [_walked(path, names)],
     }
     arrays = {
@@ -126,7 +126,8 @@ def importance(shown: Shown) -> Panel:
     header = {
         "names": list(names),
         "sentences": str(found).splitlines(),
-        "caption": f"How much of each component every variable moves, each alone, over {whose}.",
+        "caption": "A share is how much of the change of a component is due to a column, when each column "
+        f"moves alone and the others stay; averaged over {whose}.",
         "tables": [
             {
                 "caption": "Shares",

@@ -1,4 +1,4 @@
-"""The linked panels of a fit: scores, level sets, spectrum and the way back."""
+"""The linked panels of a fit: scores, level sets, spectrum and pre-images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from mercer.app.outcome import Observer
 
 GRID = {"drag": 48, "rest": 96, "exact": 96}
-FEW = 500  # rows of which the way back is quick enough to follow a finger
+ALIKE = "Rows that the kernel finds alike lie close together."
+FEW = 500  # rows whose pre-images are quick enough to follow a finger
 
 
 def panels(
@@ -101,6 +102,7 @@ def _score_panel(
     )
     header = {
         **listed(view),
+        "caption": f"{view.caption} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
         "left_out": view.left_out,
@@ -137,8 +139,8 @@ def _level_panel(
     rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
     knobs: dict[str, Any] = {"component": component, "resolution": GRID[quality]}
     if plane.columns is None:
-        pca = shown.data.plane(plane.scale)
-        through: Callable[[Any], Any] = lambda at: own.scores(pca.inverse_transform(at))  # noqa: E731
+        # The plane is that of the file's rows: a detector, or a saved model, scales them in its own way.
+        through: Callable[[Any], Any] = lambda at: own.raw_scores(shown.of_file(plane.raw(at)))  # noqa: E731
         view = views.levels(through, plane.points(some), names=plane.axes, **knobs)
     else:
         if plane.columns[0] == plane.columns[1]:
@@ -150,8 +152,10 @@ def _level_panel(
     header = {
         **listed(view),
         "axes": list(view.axes),
+        "caption": f"{view.titles[0].capitalize()} as a function of {' and '.join(view.axes)}: points of one "
+        "shade have about the same score, which is 0 on the line.",
         "titles": list(view.titles),
-        "where": view.where,
+        "where": view.where.capitalize(),
         "reach": float(view.reach[0]),
         "extent": [[float(a[0]), float(a[-1])] for a in (view.across, view.up)],
         "centre": centre.tolist(),
@@ -175,6 +179,7 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
     fit = shown.inside.fit
     header = {
         **listed(view),
+        "caption": f"A bar is one component's share of the variance, the line is their sum. {view.caption}",
         "axes": list(view.axes),
         "evidence": view.evidence,
         "enough": view.enough,
@@ -193,21 +198,21 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
 def _back_panel(
     shown: Shown, options: dict[str, Any], choice: Choice, quality: str, observer: Observer | None
 ) -> Panel:
-    """The way back, where it is quick enough to follow a finger; others are asked for by themselves."""
+    """Pre-images, where they are quick enough to follow a finger; others are asked for by themselves."""
     del choice
     if len(shown.sheet) > FEW:
-        words = "when you let go" if quality == "drag" else "by itself: it takes a moment"
-        return Panel({"later": f"The way back is computed {words}."})
+        words = "when you let go" if quality == "drag" else "now; that takes a moment"
+        return Panel({"later": f"Pre-images are computed {words}."})
     return back_panel(shown, options.get("plane"), observer)
 
 
 def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Panel:
-    """Rows taken to their scores and back, beside what always saying the mean would be wrong by."""
+    """Rows taken to their scores and back, beside the error of always answering with the mean."""
     if shown.inside.detector is not None:
-        msg = "A detector judges rows and has no way back to them. Choose kernel PCA to see it."
+        msg = "A detector judges rows and has no pre-images. Choose kernel PCA to see them."
         raise InputError(msg)
     run = Run(observer)
-    with run.following(), run.timed("way back"):
+    with run.following(), run.timed("pre-image"):
         back = shown.returning()
     own, sheet = back.inside, shown.sheet
     plane = Plane.read(given, shown.data, _scale(shown))
@@ -218,8 +223,8 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
     else:
         block = sheet.rows[which]
         raw, there = own.raw(block), own.back(own.scores(block))
-    points = plane.of_raw(there)
-    centre = np.array([0.5 * sum(span(c, 0.0)) for c in plane.of_raw(raw).T])
+    points = plane.of_raw(shown.in_file(there))
+    centre = np.array([0.5 * sum(span(c, 0.0)) for c in plane.of_raw(shown.in_file(raw)).T])
     spread = np.where(view.spread > 0, view.spread, 1.0)
     method = own.preimage
     header = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import ParameterError
+from mercer._core.errors import InputError, ParameterError
 from mercer.app.explore.dataset import described_classes
 from mercer.app.explore.fitting import POINTS, SAMPLE, drawn
 from mercer.views.base import span
@@ -125,10 +125,22 @@ class Plane:
         return found if found.shape[1] == 2 else np.column_stack([found, np.zeros(len(found))])
 
     def of_raw(self, raw: Array) -> Array:  # (m, d) -> (m, 2)
-        """Rows in the units of the file."""
+        """Rows in the units of the file; a column without numbers has no place in the plane."""
+        used = np.asarray(raw) if self.columns is None else np.asarray(raw)[:, list(self.columns)]
+        if np.isnan(used).any():
+            msg = (
+                "The model has no value for a column of this plane. Choose two columns that it has."
+            )
+            raise InputError(msg)
         if self.columns is not None:
-            return np.asarray(raw)[:, list(self.columns)]
+            return used
         return self._of_prepared(self.data.sheet(self.scale).preparation.scaled(raw))
+
+    def raw(self, at: Array) -> Array:  # (m, 2) -> (m, d)
+        """Points of the plane of the principal axes as rows in the units of the file."""
+        pca = self.data.plane(self.scale)
+        rows = np.asarray(pca.inverse_transform(np.asarray(at)[:, : pca.n_components_]))
+        return np.asarray(self.data.sheet(self.scale).preparation.unscaled(rows))
 
 
 def coloured(data: Dataset, color: Any, shown: Shown | None) -> Classes:
@@ -171,7 +183,12 @@ def rows_panel(
         "classes": described_classes(looks),
     }
     header["tables"] = [_first_rows(points, seen.axes)]
-    header["caption"] = f"{seen.axes[1]} against {seen.axes[0]}: {choice.plain['words']}."
+    across, up = seen.axes
+    header["caption"] = f"Each mark is a row: {up} against {across}, {choice.plain['words']}."
+    if choice.how == "density":
+        header["caption"] = (
+            f"Darker cells hold more rows: {up} against {across}, {choice.plain['words']}."
+        )
     drawn_as = drawn_points(points, choice, looks)
     return Panel({**header, **drawn_as.header}, drawn_as.arrays)
 

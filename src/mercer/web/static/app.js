@@ -5,7 +5,7 @@ import { onDrop } from "./core/files.js";
 import { fromHash, toHash, wanted } from "./core/permalink.js";
 import { Session } from "./core/session.js";
 import { sidebar } from "./controls/sidebar.js";
-import { topbar } from "./controls/topbar.js";
+import { notices, topbar } from "./controls/topbar.js";
 import { tabs } from "./controls/tabs.js";
 import { brush } from "./draw/brush.js";
 import { backPanel } from "./panels/back.js";
@@ -23,18 +23,39 @@ import { walkPanel } from "./panels/walk.js";
 /** Open what was chosen: {builtin}, {table} or {file}, with what a link says of it. */
 async function opened(session, { builtin, table, file, ...link }) {
   const { info } = session;
+  if (file) return received(session, file);
   if (builtin) {
     table = info.tables.find((each) => each.builtin === builtin) ?? { ...(await session.ask("open", { builtin })), builtin };
     await refreshed(session, table);
-  } else if (file) {
-    session.say(`Reading ${file.name}.`);
-    const answer = await session.ask.upload(file);
-    await refreshed(session, answer.table);
-    if (answer.model) link.recipe = { model: answer.model.id };
-    table = answer.table ?? session.state.table; // a model that keeps no rows is shown with those that are open
   }
   session.show(table, link);
-  session.say([`${table.title || table.name}: ${table.n} rows.`, ...(table.notes ?? [])].join(" "));
+  session.say(described(table));
+}
+
+const described = (table) => [`${table.title || table.name}: ${table.n} rows.`, ...(table.notes ?? [])].join(" ");
+
+/** Whether rows have the columns of a model; one that knows no names takes as many columns as it has. */
+const fits = (table, { features }) => features.every((name) => table.features.includes(name)) || (features.every((name, j) => name === `x${j}`) && features.length === table.d);
+
+/** A file that was chosen or dropped: a model is shown; rows go to the model that is shown, where it is a saved one or a detector and takes them. */
+async function received(session, file) {
+  session.say(`Reading ${file.name}.`);
+  const { model, table } = await session.ask.upload(file);
+  await refreshed(session, table);
+  const now = session.state, shown = session.info.models.find((each) => each.id === now.recipe?.model);
+  const alone = table && ["Fit to these rows instead", () => session.show(table)];
+  if (model && !table) {
+    session.show(now.table, { recipe: { model: model.id } }); // with the rows that are open, if they have its columns
+    session.notify(`${model.name} keeps no rows of its own. Drop the file of the rows that it is to ${model.is_detector ? "judge" : "show"} onto the page.`);
+  } else if (model) session.show(table, { recipe: { model: model.id } });
+  else if (shown && fits(table, shown)) {
+    session.show(table, { recipe: now.recipe });
+    session.notify(`${shown.name} ${shown.is_detector ? "judges" : "shows"} the ${table.n} rows of ${table.name}.`, { action: alone });
+  } else if (session.kindOf(now.recipe) === "detector" && now.table && fits(table, now.table)) {
+    session.store.set({ watch: table.id });
+    session.notify(`The detector that was fitted to ${now.table.title || now.table.name} judges the ${table.n} rows of ${table.name}.`, { action: alone });
+  } else session.show(table);
+  if (table) session.say(described(table));
 }
 
 /** The tables and models that the server holds now; built-in ones keep their name. */
@@ -49,15 +70,23 @@ async function refreshed(session, table) {
 export async function explore(root, ask, { quit = null, address = false } = {}) {
   const info = await ask("state", {});
   const session = new Session(ask, info);
-  const open = (what) => opened(session, what).catch((error) => session.say(error.message));
+  const open = (what) => opened(session, what).catch(session.complain);
   const panels = [dataPanel, scoresPanel, levelsPanel, spectrumPanel, backPanel, walkPanel].map((make) => make(session));
-  const inspector = tabs(session, [["What components mean", importancePanel], ["Over time", timelinePanel], ["Is it a kernel?", mercerPanel], ["Compare", comparePanel], ["Choose a kernel", choosePanel]]);
+  const inspector = tabs(session, [["What components mean", importancePanel], ["Over time", timelinePanel], ["Is it a kernel?", mercerPanel], ["Compare", comparePanel], ["Choose a kernel", choosePanel]], open);
   const foot = h("footer", {}, h("span", {}, `mercer ${info.version}`), h("span", {}, `marks drawn by ${brush().name}`), address && h("span", {}, "Nothing leaves this computer."));
-  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session),
-    h("main", {}, h("div", { class: "grid" }, panels.map((each) => each.root)), inspector, foot),
+  const grid = h("div", { class: "grid" }, panels.map((each) => each.root)), notice = notices(session);
+  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session), h("main", {}, notice, grid, inspector, foot),
     h("div", { class: "drop-sign", "aria-hidden": "true" }, "Drop the file to open it"));
   root.classList.add("mx");
-  // Programs that drive the page wait for the kernel that is drawn at rest.
+  // A detector is asked about time first, and has neither pre-images nor a walk.
+  session.store.on(["recipe", "table"], ({ recipe }) => {
+    const watches = session.kindOf(recipe) === "detector";
+    panels.slice(-2).forEach((each) => (each.root.hidden = watches));
+    if (watches !== (grid.previousSibling === inspector)) (watches ? notice : grid).after(inspector);
+  });
+  // Programs that drive the page wait for the kernel that is drawn at rest, and measure when one is drawn at all: this
+  // listener is the last, so its frame is the one in which the panels have drawn.
+  session.store.on(["fit"], ({ fit }) => fit && requestAnimationFrame(() => (root.dataset.drawn = JSON.parse(fit.key).kernel ?? "")));
   session.store.on(["fit", "rest", "busy"], ({ fit, rest, busy }) => (root.dataset.settled = rest && fit === rest && !busy ? rest.header.fit.kernel : ""));
   if (ask.upload) onDrop(root, (file) => open({ file }));
   if (address) keepAddress(session);

@@ -2,6 +2,7 @@
 
 import { fill, fresh, h } from "../core/dom.js";
 import { newest } from "../core/lane.js";
+import { isStale } from "../core/wire.js";
 import { formula } from "./formula.js";
 import { widthSlider } from "./width.js";
 
@@ -55,56 +56,78 @@ function completion(input, kernels, take) {
 /** The text with the wrong part marked. */
 const pointedAt = (text, at) => (at ? h("code", { class: "pointed" }, text.slice(0, at[0]), h("mark", {}, text.slice(at[0], Math.max(at[1], at[0] + 1)) || "␣"), text.slice(at[1])) : null);
 
-/** kernelField(session, {label, value, change}): `change(text)` gets every text that is a kernel. */
-export function kernelField(session, { label, value, change }) {
+const PAUSE = 400; // ms: a text that is still being typed is not called wrong
+const REST = 150; // ms after the last move of a slider
+
+/** kernelField(session, {label, value, change, wrong}): `change(text)` gets every text that is a kernel, `wrong` those that stay none. */
+export function kernelField(session, { label, value, change, wrong }) {
   const id = fresh("kernel");
   const input = h("input", { type: "text", id, class: "expression", spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-describedby": `${id}-says` });
   const shown = h("div", { class: "formula" }), sliders = h("div", { class: "widths" }), says = h("div", { id: `${id}-says`, class: "says", "aria-live": "polite" });
-  let widths = [];
+  const root = h("div", { class: "kernel-field" }, h("label", { for: id }, label));
+  let widths = [], patience = 0, sliding = 0;
 
   const lane = newest(async ({ text, apply }, signal) => {
     const { table, recipe } = session.state;
-    try {
-      const found = await session.ask("kernel", { text, table: table.id, scale: recipe.scale ?? "standard" }, { signal });
-      input.removeAttribute("aria-invalid");
-      fill(shown, formula(found.formula));
-      fill(says, found.is_kernel ? h("span", { class: "proof" }, `A kernel: ${found.is_kernel.replace(/^proved: ?/, "")}`) : found.words ? h("span", {}, found.words) : null);
-      place(found.widths);
-      if (apply) change(text);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      input.setAttribute("aria-invalid", "true");
-      fill(says, h("span", { class: "wrong" }, error.message.split("\n")[0]), pointedAt(text, error.at));
-    }
-  });
+    const found = text.trim() ? await session.ask("kernel", { text, table: table.id, scale: recipe.scale ?? "standard" }, { signal }) : { wrong: { message: "Type a kernel, such as rbf(gamma=1)." } };
+    if (text !== input.value && document.activeElement === input) return; // a newer text is on its way
+    if (found.wrong) return refuse(text, found.wrong);
+    fine();
+    fill(shown, formula(found.formula));
+    fill(says, found.is_kernel ? h("span", { class: "proof" }, `A kernel: ${found.is_kernel.replace(/^proved: ?/, "")}`) : h("span", {}, "Nothing proves that this is a kernel: see “Is it a kernel?”"));
+    place(found.widths);
+    if (apply) change(text);
+  }, { failed: (error) => isStale(error) || refuse(input.value, error) });
+
+  /** A text that is not a kernel: its formula and its sliders would be those of another one. */
+  function refuse(text, { message, at = null }) {
+    const words = message.split("\n")[0];
+    input.setAttribute("aria-invalid", "true");
+    root.classList.add("refused");
+    fill(shown);
+    fill(says, h("span", { class: "wrong" }, words), pointedAt(text, at));
+    clearTimeout(patience);
+    patience = setTimeout(() => wrong({ text, message: words }), PAUSE);
+  }
+  function fine() {
+    clearTimeout(patience);
+    input.removeAttribute("aria-invalid");
+    root.classList.remove("refused");
+    wrong(null);
+  }
 
   function place(found) {
     const keep = found.length === widths.length && found.every((width, i) => widths[i].same(width));
     if (keep) return found.forEach((width, i) => widths[i].set(width));
-    widths = found.map((width) => widthSlider(width, slide));
+    widths = found.map((width) => widthSlider(width, slide, (held) => session.hold(held)));
     fill(sliders, widths.map((each) => each.root));
   }
-  /** A slider moved: fit at once, look at the other widths afterwards. */
+  /** A slider moved: fit at once, look at the other widths when it rests. The fit brings the formula. */
   function slide(text) {
     input.value = text;
+    clearTimeout(sliding);
+    sliding = setTimeout(() => ([sliding, session[id]] = [0, ""], lane.push({ text, apply: false })), REST);
+    fine();
     change(text);
-    lane.push({ text, apply: false });
   }
   const take = (text) => {
     input.value = text;
     lane.push({ text, apply: true });
   };
-  input.addEventListener("input", () => input.value.trim() && lane.push({ text: input.value, apply: true }));
+  input.addEventListener("input", () => lane.push({ text: input.value, apply: true }));
+  session.store.on(["fit"], ({ fit }) => sliding && fit?.header.fit.formula && fill(shown, formula(fit.header.fit.formula)));
   const list = completion(input, () => session.info.kernels, take);
   session.store.on(["recipe", "table", "other", "rest"], () => {
     const { table, recipe } = session.state;
     const text = value();
-    if (!table || !recipe || !text) return;
+    if (!table || !recipe || !text || sliding) return;
     const key = JSON.stringify([table.id, recipe.scale, text]);
     if (key === session[id]) return;
     session[id] = key;
     if (document.activeElement !== input && input.value !== text) input.value = text;
     lane.push({ text, apply: false });
   });
-  return { root: h("div", { class: "kernel-field" }, h("label", { for: id }, label), h("div", { class: "combo" }, input, list), shown, says, sliders), input };
+  session.store.on(["restored"], () => value() && take(value()));
+  root.append(h("div", { class: "combo" }, input, list), shown, says, sliders);
+  return { root, input };
 }

@@ -19,7 +19,7 @@ function modelGroup(session) {
   const id = fresh("components");
   const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95", on: { input: () => wanted(Number(components.value)) } });
   const wanted = (k) => k > 0 && session.cook({ components: k >= 1 ? Math.floor(k) : k });
-  const field = kernelField(session, { label: "Kernel", value: () => named(store.state), change: (kernel) => session.cook({ kernel }) });
+  const field = kernelField(session, { label: "Kernel", value: () => named(store.state), change: (kernel) => session.cook({ kernel }), wrong: (invalid) => store.set({ invalid }) });
   const saved = h("p", { class: "note", hidden: true });
   store.on(["recipe"], ({ recipe }) => {
     if (!recipe) return;
@@ -28,7 +28,8 @@ function modelGroup(session) {
     if (document.activeElement !== components) components.value = typeof recipe.components === "number" ? recipe.components : "";
     field.root.hidden = recipe.kind === "pca" || Boolean(recipe.model);
     saved.hidden = !recipe.model;
-    saved.textContent = "A saved model as it is. Changing anything fits anew.";
+    const model = session.info.models.find((each) => each.id === recipe.model);
+    saved.textContent = `${model ? `${model.name}: ${short(model.words)}. ` : ""}This model is shown as it was saved; changing anything fits anew.`;
   });
   store.on(["fit"], ({ fit }) => fit && (components.placeholder = String(fit.header.fit.components)));
   return section("Model", kind.root, field.root, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
@@ -64,10 +65,13 @@ function colourGroup(session) {
       markOf(i), h("span", {}, name), h("small", {}, count(classes.counts[i]))));
     const ends = rows.arrays.shade ? extent(rows.arrays.shade, 0, 1, 0).map((x) => number(x)) : [];
     const bar = classes.shaded ? h("li", { class: "ramp-item" }, h("span", {}, ends[0]), h("span", { class: "ramp", "aria-hidden": "true" }), h("span", {}, ends[1])) : null;
-    fill(legend, classes.shaded ? bar : classes.names.length > 1 || classes.names[0] ? classes.names.map(item) : null, classes.remark ? h("li", { class: "note" }, classes.remark) : null);
+    const remark = !classes.shaded ? classes.remark : classes.shaded === "label" ? "" : `${classes.shaded}: the numbers are places in that order.`;
+    fill(legend, classes.shaded ? bar : classes.names.length > 1 || classes.names[0] ? classes.names.map(item) : null, remark ? h("li", { class: "note" }, remark) : null);
   });
   return section("Colour", pick.root, legend);
 }
+
+const HINT = "Draw around marks to select rows; Shift adds, Alt takes away. Arrow keys move between marks, Enter selects. Rows are counted from 0, as in Python.";
 
 /** The rows that are selected: the same in all panels. */
 function selectionGroup(session) {
@@ -76,19 +80,19 @@ function selectionGroup(session) {
   const clear = button("Clear", () => session.select([]), { kind: "quiet", disabled: true });
   const save = button("Save these rows", async () => {
     const { table, selection, recipe } = store.state;
-    const file = await session.ask("save", { what: "selection", table: table.id, recipe, rows: selection.sorted(), format: "csv" }).catch((error) => session.say(error.message));
-    if (file) download(file.name, file.blob);
+    const file = await session.ask("save", { what: "selection", table: table.id, recipe, rows: selection.sorted(), format: "csv" }).catch(session.complain);
+    if (file?.blob) download(file.name, file.blob);
   }, { disabled: true });
   const show = ({ selection, table }) => {
     const some = selection.size > 0;
     clear.disabled = save.disabled = !some;
-    words.textContent = some ? `${count(selection.size)} of ${count(table.n)} rows are selected.` : "Draw around marks to select rows; Shift adds, Alt takes away. Arrow keys move between marks, Enter selects.";
+    words.textContent = some ? `${count(selection.size)} of ${count(table.n)} rows are selected.` : HINT;
   };
   store.on(["selection", "table"], (state) => {
     show(state);
     if (state.selection.size) session.say(words.textContent);
   });
-  words.textContent = "Draw around marks to select rows.";
+  words.textContent = HINT;
   return section("Selection", words, h("div", { class: "row" }, clear, save));
 }
 
@@ -103,10 +107,15 @@ function finding(session, { message, words, level = "warning", remedy }) {
 /** What the fit says of itself: how it was done, how far it can be trusted, what is wrong. */
 function evidenceGroup(session) {
   const { store } = session;
+  let root = null;
   const facts = h("p", { class: "facts" }), found = h("ul", { class: "findings" }), evidence = h("ul", { class: "sentences" }), plan = h("pre", { tabindex: "0", "aria-label": "Plan of the fit" });
+  store.on(["invalid"], ({ invalid }) => root.classList.toggle("outdated", Boolean(invalid)));
   store.on(["fit", "fitProblem"], ({ fit, fitProblem }) => {
-    if (fitProblem) return void (facts.textContent = fitProblem.message);
-    if (!fit) return void (facts.textContent = "Fitting.");
+    if (!fit) {
+      facts.textContent = fitProblem ? fitProblem.message : "Fitting.";
+      plan.textContent = "";
+      return void [found, evidence].forEach((each) => fill(each));
+    }
     const { fit: info, findings = [], timings = {} } = fit.header;
     const kept = info.variance_kept ?? null;
     facts.textContent = `${info.components} components${kept === null ? "" : ` hold ${percent(kept)} of the variance`}. ${short(info.kernel)}.`;
@@ -115,7 +124,7 @@ function evidenceGroup(session) {
     fill(evidence, (info.evidence ?? []).map((text) => h("li", {}, text)), timings.fit === undefined ? null : h("li", {}, `The fit took ${Math.round(timings.fit)} ms.`));
     plan.textContent = info.plan ?? "";
   });
-  return section("Fit", facts, found, h("details", {}, h("summary", {}, "Evidence and plan"), evidence, plan));
+  return (root = section("Fit", facts, found, h("details", {}, h("summary", {}, "Evidence and plan"), evidence, plan)));
 }
 
 export const sidebar = (session) => h("aside", { class: "sidebar", "aria-label": "Model, colours and selection" }, modelGroup(session), evidenceGroup(session), colourGroup(session), selectionGroup(session));

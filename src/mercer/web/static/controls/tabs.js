@@ -2,13 +2,17 @@
 
 import { fresh, h } from "../core/dom.js";
 
-export function tabs(session, entries) {
+const TIME = 1; // the tab of a detector
+
+export function tabs(session, entries, open) {
   const stem = fresh("tab");
-  const panels = entries.map(([, make]) => make(session));
+  let kind = null, shown = 0;
+  const panels = entries.map(([, make]) => make(session, open));
   const heads = entries.map(([name], i) => h("button", { type: "button", role: "tab", id: `${stem}-${i}`, "aria-controls": `${stem}-${i}-panel`, on: { click: () => choose(i), keydown: (event) => key(event, i) } }, name));
   const bodies = panels.map((panel, i) => h("div", { role: "tabpanel", id: `${stem}-${i}-panel`, "aria-labelledby": `${stem}-${i}` }, panel.root));
 
   function choose(at) {
+    shown = at;
     panels.forEach((panel, i) => {
       const was = panel.visible;
       panel.visible = i === at;
@@ -28,7 +32,15 @@ export function tabs(session, entries) {
     choose(at);
     heads[at].focus();
   }
-  session.store.on(["table"], ({ view, recipe }) => choose(view?.tab ?? (session.kindOf(recipe) === "detector" ? 1 : 0)));
+  session.store.on(["table"], ({ view, recipe }) => {
+    kind = session.kindOf(recipe);
+    choose(view?.tab ?? (kind === "detector" ? TIME : 0));
+  });
+  session.store.on(["recipe"], ({ recipe }) => {
+    const was = kind;
+    kind = session.kindOf(recipe);
+    if (was !== kind && (kind === "detector" || (was === "detector" && shown === TIME))) choose(kind === "detector" ? TIME : 0);
+  });
   choose(0);
   return h("div", { class: "inspector" }, h("div", { role: "tablist", "aria-label": "Questions about the fit" }, heads), bodies);
 }

@@ -24,7 +24,10 @@ function dataset(session, open) {
   const { store } = session;
   const pick = choice("Rows", [], "", (value) => open(value.startsWith("open ") ? { builtin: value.slice(5) } : { table: session.info.tables.find((each) => each.id === value) }));
   const facts = h("span", { class: "table-facts" });
-  const file = h("input", { type: "file", class: "unseen", "aria-label": "Open a file", on: { change: () => file.files[0] && open({ file: file.files[0] }) } });
+  const file = h("input", { type: "file", class: "unseen", "aria-label": "Open a file", on: { change: () => {
+    if (file.files[0]) open({ file: file.files[0] });
+    file.value = ""; // the same file may be opened again
+  } } });
   const load = session.ask.upload ? button("Open a file…", () => file.click()) : null;
   file.tabIndex = -1;
   store.on(["table"], ({ table }) => {
@@ -34,6 +37,28 @@ function dataset(session, open) {
     facts.textContent = table ? `${count(table.n)} rows × ${count(table.d)} ${table.d === 1 ? "column" : "columns"}` : "";
   });
   return h("div", { class: "dataset" }, pick.root, facts, load, file);
+}
+
+/** A sentence above the panels: a kernel that failed and what is drawn instead of it, or a file and what was done with it. */
+export function notices(session) {
+  const { store } = session;
+  const root = h("div", { class: "notice", role: "status", hidden: true });
+  const kernel = (recipe) => recipe?.kernel ?? (recipe?.kind === "pca" ? "PCA" : "the model before");
+  function told({ invalid, fitProblem, fit, recipe, notice }) {
+    const back = (to) => [`Back to ${kernel(to)}`, () => (store.set({ invalid: null }), session.restore(to))];
+    if (invalid) return { level: "warning", words: `${invalid.text ? `“${invalid.text}” is not a kernel` : "The kernel is missing"}: ${invalid.message}${fit ? ` What is drawn below still belongs to ${kernel(recipe)}.` : ""}`, action: back(recipe) };
+    if (fitProblem && fitProblem.code !== "stopped") return { level: "warning", words: `${recipe.kernel ?? "This model"} could not be fitted: ${fitProblem.message}`, action: session.good && session.good !== recipe ? back(session.good) : null };
+    return notice;
+  }
+  store.on(["invalid", "fitProblem", "fit", "notice"], (state) => {
+    const now = told(state);
+    root.hidden = !now;
+    if (!now) return;
+    root.className = `notice ${now.level}`;
+    fill(root, h("p", {}, now.words), now.action ? button(now.action[0], now.action[1], { kind: "tiny" }) : null,
+      now === state.notice ? button("Close this note", () => store.set({ notice: null }), { icon: icon("close"), kind: "quiet" }) : null);
+  });
+  return root;
 }
 
 /** Whether a fit runs, how far it is, and the button that stops it. */
@@ -55,8 +80,8 @@ function copies(session, address) {
   const put = async (text, what) => session.say((await copyText(text)) ? `${what} copied.` : `The browser did not allow copying. ${what}: ${text}`);
   const code = (kind, what) => async () => {
     const { table, recipe } = session.state;
-    const found = await session.ask("code", { table: table.id, recipe }).catch((error) => session.say(error.message));
-    if (found) put(found[kind], what);
+    const found = await session.ask("code", { table: table.id, recipe }).catch(session.complain);
+    if (found?.[kind]) put(found[kind], what);
   };
   const link = () => put(location.href.split("#")[0] + toHash(session.state), "Link");
   return menu("Copy", [button("As Python", code("python", "Python")), button("As a command line", code("command", "Command line")), address && button("As a link to this view", link)]);
@@ -66,10 +91,10 @@ function saves(session) {
   const save = (what, more = {}) => async () => {
     const { table, recipe, view } = session.state;
     session.say("Preparing the file.");
-    const file = await session.ask("save", { what, table: table.id, recipe, ...(what === "picture" ? { components: view.components.slice(0, 2), plane: view.plane } : {}), ...more }).catch((error) => session.say(error.message));
-    if (!file) return;
+    const file = await session.ask("save", { what, table: table.id, recipe, ...(what === "picture" ? { components: view.components.slice(0, 2), plane: view.plane } : {}), ...more }).catch(session.complain);
+    if (!file?.blob) return void session.say("Nothing was saved.");
     download(file.name, file.blob);
-    session.say(`Saved ${file.name}.`);
+    session.say(`Saved ${file.name}${session.state.invalid ? `, of ${recipe.kernel ?? "the earlier kernel"}: the text in the field is not a kernel` : ""}.`);
   };
   return menu("Save", [button("Model (.mercer)", save("model")), button("Scores (CSV)", save("scores", { format: "csv" })), button("Scores (NPY)", save("scores", { format: "npy" })),
     button("Report (HTML)", save("report")), button("Picture of the scores (PNG)", save("picture", { picture: "scores", format: "png" })), button("Picture of the scores (SVG)", save("picture", { picture: "scores", format: "svg" }))]);

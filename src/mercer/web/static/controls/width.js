@@ -8,8 +8,8 @@ const STEP = 0.02; // decades a key press: a factor of 1.05
 /** A number short enough for an expression and exact enough to come back as the same slider place. */
 export const brief = (x) => String(Number(x.toPrecision(4)));
 
-/** widthSlider(width, change): `change(text of the number)` while the finger is down. */
-export function widthSlider(width, change) {
+/** widthSlider(width, change, hold): `change(text of the number)` while the finger is down, which `hold(true)` says. */
+export function widthSlider(width, change, hold) {
   const id = fresh("width"), { to, from } = width.log === false ? { to: (x) => x, from: (x) => x } : { to: Math.log10, from: (x) => 10 ** x };
   const low = to(width.low), high = to(width.high), step = width.whole ? 1 : width.log === false ? (high - low) / 200 : STEP;
   const range = h("input", { type: "range", id, min: low, max: high, step: width.whole ? 1 : step / 2 });
@@ -35,6 +35,8 @@ export function widthSlider(width, change) {
     show(value);
     change(held.before + brief(value) + held.after);
   };
+  range.addEventListener("pointerdown", () => hold(true));
+  for (const end of ["pointerup", "pointercancel", "lostpointercapture", "change"]) range.addEventListener(end, () => hold(false));
   range.addEventListener("input", () => give(from(Number(range.value))));
   range.addEventListener("keydown", (event) => {
     const far = width.whole ? 1 : 15 * step;

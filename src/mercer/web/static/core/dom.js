@@ -36,9 +36,12 @@ export const fill = (element, ...children) => {
 export function choice(label, pairs, value, act, { hideLabel = false } = {}) {
   const id = fresh("choice");
   const select = h("select", { id, on: { change: () => act(select.value) } });
+  let listed = "";
   const set = (options, chosen) => {
-    fill(select, options.map(([key, text]) => h("option", { value: String(key) }, text)));
-    select.value = String(chosen);
+    const now = options.join("\n"); // rebuilt only where it has changed: a drag sets it with every frame
+    if (now !== listed) fill(select, options.map(([key, text]) => h("option", { value: String(key) }, text)));
+    listed = now;
+    if (select.value !== String(chosen)) select.value = String(chosen);
   };
   set(pairs, value);
   const root = h("span", { class: "choice" }, h("label", { for: id, class: hideLabel ? "unseen" : null }, label), select);

@@ -1,38 +1,46 @@
-// One request at a time; of those that wait only the newest is kept. A request that has run long gives way to an urgent one.
+// One request at a time; of those that wait only the newest is kept. A request gives way to an urgent one when it has run long,
+// but not twice in a row: while a finger moves without a pause, every other answer is drawn however slow it is.
 
-const PATIENCE = 400; // ms: a quick answer is worth painting even when the finger has moved on, a slow one is not
+const PATIENCE = { urgent: 2000, other: 100 }; // ms that an urgent request, and one that is not, may run when a newer one waits
 
 /** newest(run): `push(job)` runs `run(job, signal)`, skipping all jobs but the last that arrived meanwhile. */
 export function newest(run, { busy = () => {}, failed = () => {} } = {}) {
-  let current = null; // {controller, since}
+  let current = null; // {controller, since, urgent}
   let pending = null; // the newest urgent job
   let later = null; // one that waits for all urgent ones
+  let gaveWay = false;
 
-  async function start(job) {
-    current = { controller: new AbortController(), since: performance.now() };
+  async function start(job, urgent) {
+    current = { controller: new AbortController(), since: performance.now(), urgent };
     const mine = current;
     busy(true);
     try {
       await run(job, mine.controller.signal);
+      gaveWay = false;
     } catch (error) {
       if (!mine.controller.signal.aborted && !pending && !later) failed(error);
     }
     if (current !== mine) return;
     current = null;
-    const next = pending ?? later;
+    const next = pending ?? later, isUrgent = pending !== null;
     if (next === later) later = null;
     pending = null;
-    if (next) start(next);
+    if (next) start(next, isUrgent);
     else busy(false);
   }
+
+  /** Whether what runs has had its time. */
+  const tooLong = () => performance.now() - current.since > (current.urgent ? (gaveWay ? Infinity : PATIENCE.urgent) : PATIENCE.other);
 
   return {
     /** A job that is not urgent waits for what runs and for the urgent one behind it. */
     push(job, urgent = true) {
-      if (!current) return void start(job);
+      if (!current) return void start(job, urgent);
       if (!urgent) return void (later = job);
       [pending, later] = [job, null];
-      if (performance.now() - current.since > PATIENCE) current.controller.abort();
+      if (!tooLong() || current.controller.signal.aborted) return;
+      gaveWay = current.urgent;
+      current.controller.abort();
     },
     /** Forget what waits; what runs goes on until it is answered. */
     drop() {

@@ -27,5 +27,5 @@ export function wanted(link, state) {
   if (name && state.builtins.some((b) => b.name === name)) return { builtin: name };
   const source = link.table.source ?? name;
   const table = state.tables.find((t) => t.source === source || t.name === source);
-  return table ? { table } : { missing: String(source) };
+  return table ? { table } : { missing: String(source ?? "a file") };
 }

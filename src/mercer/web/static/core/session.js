@@ -5,6 +5,7 @@ import { createStore, Selection } from "./store.js";
 import { isStale } from "./wire.js";
 
 const REST = 150; // ms without a change before the exact fit and the fine grid are asked for
+const HELD = 600; // and while a finger is still down: it will move on, and pre-images and walks of a place on its way would slow it down
 const WORTH_SAYING = 500; // ms after which a running fit shows its progress
 
 const hex = () => [...crypto.getRandomValues(new Uint8Array(4))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -14,6 +15,9 @@ export const firstView = (table) => ({
   components: [0, 1], level: 0, plane: table.d > 2 ? { pca: true } : { columns: table.d === 1 ? [0, 0] : [0, 1] },
   color: table.label ? "label" : null, fixed: "median", walk: 0, from: "mean",
 });
+
+/** The same text for recipes that are the same. */
+export const keyOf = (recipe) => JSON.stringify(recipe ?? null);
 
 /** The recipe of the kernel to compare with. */
 export const rival = ({ model, ...recipe }, kernel) => ({ ...recipe, kind: recipe.kind === "pca" ? "kpca" : recipe.kind, kernel });
@@ -27,11 +31,13 @@ export class Session {
     this.store = createStore({
       table: null, recipe: null, view: null, selection: new Selection(), hover: null, other: null, // the kernel to compare with
       rows: null, rowsProblem: null, fit: null, fitProblem: null, rest: null, otherFit: null, otherProblem: null, // answers
-      busy: false, progress: null, witness: null, walker: null, said: "",
+      invalid: null, otherInvalid: null, // a text in a kernel field that is not a kernel: {text, message}
+      watch: null, // the table that a detector judges; null: that of the page
+      busy: false, progress: null, witness: null, walker: null, said: "", notice: null, restored: 0,
     });
     const lane = (slot) => newest((job, signal) => this.fetchFit(slot, job, signal), {
       busy: (is) => slot === "a" && this.isBusy(is),
-      failed: (error) => isStale(error) || this.store.set(slot === "a" ? { fitProblem: error } : { otherProblem: error }),
+      failed: (error) => isStale(error) || this.failed(slot, error),
     });
     this.lanes = { a: lane("a"), b: lane("b") };
     this.rowsLane = newest((job, signal) => this.fetchRows(job, signal), { failed: (error) => isStale(error) || this.store.set({ rowsProblem: error }) });
@@ -48,10 +54,32 @@ export class Session {
   show(table, { recipe = null, view = null, other = null } = {}) {
     this.asked = "";
     clearTimeout(this.resting);
+    for (const lane of Object.values(this.lanes)) lane.cancel(); // fits to other rows
+    const given = recipe ?? table.suggested, own = given.model ? given : { kind: "kpca", ...given }, first = firstView(table);
+    if (this.kindOf(own) === "detector" && !first.color) first.color = "alarm"; // what one opens rows with a detector for
     this.store.set({
       selection: new Selection(), hover: null, rows: null, fit: null, rest: null, otherFit: null, witness: null, walker: null, fitProblem: null, rowsProblem: null, otherProblem: null,
-      table, recipe: recipe ?? table.suggested, view: { ...firstView(table), ...view }, other,
+      invalid: null, otherInvalid: null, notice: null, watch: table.partner ?? null, table, recipe: own, view: { ...first, ...view }, other,
     });
+  }
+
+  /** What the panels of a slot are to show, as a text; a panel that shows anything else is marked. */
+  wanted(slot = "a") {
+    const { recipe, other } = this.state;
+    return keyOf(slot === "a" ? recipe : recipe && other ? rival(recipe, other) : null);
+  }
+
+  /** The text of a slot's kernel field that is not a kernel, and why; null where it is one. */
+  wrong(slot = "a") {
+    return slot === "a" ? this.state.invalid : this.state.invalid ?? this.state.otherInvalid;
+  }
+
+  /** A fit that failed leaves nothing behind that could be taken for its result. */
+  failed(slot, error) {
+    if (slot === "b") return void this.store.set({ otherProblem: error, otherFit: null });
+    const { fit } = this.state;
+    if (error.code === "stopped" && fit?.key === this.wanted()) return; // the quick fit of the same recipe stays
+    this.store.set({ fitProblem: error, fit: null, rest: null, witness: null, walker: null });
   }
 
   /** What a recipe makes: also that of a saved model, which says nothing of it. */
@@ -64,12 +92,20 @@ export class Session {
   cook(patch) {
     const { model, ...recipe } = { ...this.state.recipe, kind: this.kindOf(this.state.recipe), ...patch };
     for (const key of Object.keys(recipe)) if (recipe[key] === null) delete recipe[key];
-    this.store.set({ recipe, fitProblem: null });
+    if (keyOf(recipe) !== keyOf(this.state.recipe)) this.store.set({ recipe, fitProblem: null });
+  }
+
+  /** A recipe that worked, in place of one that did not. */
+  restore(recipe) {
+    this.asked = "";
+    this.store.set({ recipe: { ...recipe }, fitProblem: null, restored: this.state.restored + 1 });
   }
 
   /** Another kind of model. A detector has its own kernel and its own number of components, those of the command line. */
   become(kind) {
     const watches = kind === "detector" || this.kindOf(this.state.recipe) === "detector";
+    if (kind === "detector" && !this.state.view.color) this.look({ color: "alarm" });
+    else if (kind !== "detector" && this.state.view.color === "alarm") this.look({ color: this.state.table.label ? "label" : null });
     this.cook({ kind, ...(watches ? { kernel: null, components: null } : {}), ...(kind === "pca" ? { kernel: null } : {}) });
   }
 
@@ -80,6 +116,14 @@ export class Session {
   select(rows, how = "replace") {
     this.store.set({ selection: this.state.selection.changed(rows, how) });
   }
+
+  /** A sentence that stays until it is read: {words, level, action: [text, act]}. */
+  notify(words, { level = "note", action = null } = {}) {
+    this.store.set({ notice: { words, level, action } });
+  }
+
+  /** What went wrong, where it can be read to its end. */
+  complain = (error) => isStale(error) || this.notify(error.message, { level: "warning" });
 
   /** One sentence for the live region. */
   say(said) {
@@ -96,7 +140,7 @@ export class Session {
     this.asked = asked;
     this.push("drag", changed);
     clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.push("rest"), REST);
+    this.resting = setTimeout(() => this.push("rest"), this.held ? HELD : REST);
   }
 
   push(quality) {
@@ -104,6 +148,15 @@ export class Session {
     const urgent = quality === "drag"; // the exact fit at rest does not take the place of the quick one
     this.lanes.a.push({ table, recipe, view, quality }, urgent);
     if (other) this.lanes.b.push({ table, recipe: rival(recipe, other), view, quality }, urgent);
+  }
+
+  /** A finger went down on a slider, or was lifted: what waits for rest need not wait longer then. */
+  hold(held) {
+    if (this.held && !held && this.state.rest?.key !== this.wanted()) {
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.push("rest"), REST);
+    }
+    this.held = held;
   }
 
   /** Fit exactly, whatever it takes. */
@@ -119,7 +172,9 @@ export class Session {
     const body = { client: this.client, generation: ++this.generation, slot, table: table.id, recipe, quality, panels };
     const answer = await this.ask("fit", body, { signal });
     if (table !== this.state.table) return;
+    answer.key = keyOf(recipe);
     if (slot === "b") return void this.store.set({ otherFit: answer, otherProblem: null });
+    if (answer.key === this.wanted()) this.good = recipe; // what a failure can go back to
     this.store.set({ fit: answer, fitProblem: null, ...(quality === "drag" ? {} : { rest: answer }) });
   }
 
@@ -170,6 +225,7 @@ export class Session {
     const fitted = view.color === "alarm" || view.color?.component !== undefined;
     const body = { table: table.id, scale: recipe?.scale ?? "standard", plane: view.plane, color: view.color, ...(fitted ? { recipe } : {}) };
     const rows = await this.ask("rows", body, { signal });
+    rows.key = fitted ? keyOf(recipe) : null; // colours of a fit are outdated with it
     if (table === this.state.table) this.store.set({ rows, rowsProblem: null });
   }
 }

@@ -13,8 +13,9 @@ export const sizeOf = (m) => (m <= 400 ? 6.4 : m <= 3000 ? 5.2 : m <= 20000 ? 3.
 const opacityOf = (m) => (m <= 3000 ? 0.86 : m <= 20000 ? 0.65 : 0.4);
 
 export class Cloud {
-  /** `acts`: {hover(row | null), select(rows, how), describe(i) → lines, turn(dx, dy) where a drag turns the plot}. */
-  constructor(plot, acts) {
+  /** `acts`: {hover(row | null), select(rows, how), describe(i) → lines, turn(dx, dy) where a drag turns the plot}; `keeps` marks that stay while the plot is redrawn. */
+  constructor(plot, acts, keeps = false) {
+    this.keeps = keeps;
     Object.assign(this, { plot, acts, m: 0, xy: new Float32Array(0), rows: null, codes: null, shade: null, counts: null, cursor: -1, path: null });
     this.selection = null;
     this.lent();
@@ -80,10 +81,22 @@ export class Cloud {
     }
     if (!this.m) return;
     context.setTransform(1, 0, 0, 1, 0, 0);
-    const options = { size: sizeOf(this.m) * plot.dots, alpha: opacityOf(this.m), palette: plot.theme.palette };
-    this.points.draw(context, plot.pixels, plot.x.domain, plot.y.domain, options);
+    this.drawMarks(context);
     this.mark();
     this.drawWalk();
+  }
+
+  /** The marks, kept as a picture: what is drawn beneath them changes more often than they do. */
+  drawMarks(context) {
+    const { plot } = this, { width, height } = plot.canvas;
+    const now = [this.points, this.xy, this.looks, plot.theme, width, height, ...plot.pixels, ...plot.x.domain, ...plot.y.domain];
+    if (now.every((each, i) => each === this.kept?.of[i])) return void context.drawImage(this.kept.picture, 0, 0);
+    const options = { size: sizeOf(this.m) * plot.dots, alpha: opacityOf(this.m), palette: plot.theme.palette };
+    if (!this.keeps) return void this.points.draw(context, plot.pixels, plot.x.domain, plot.y.domain, options);
+    const picture = Object.assign(document.createElement("canvas"), { width, height });
+    this.points.draw(picture.getContext("2d"), plot.pixels, plot.x.domain, plot.y.domain, options);
+    this.kept = { of: now, picture };
+    context.drawImage(picture, 0, 0);
   }
 
   rowOf = (i) => (this.rows ? this.rows[i] : i);

@@ -26,21 +26,29 @@ export function ramp(t, dark = false) {
   return mix(parse(VIRIDIS[i]), parse(VIRIDIS[i + 1]), Math.min(1, Math.max(0, u - i)));
 }
 
-/** The colours of the page as they are now, light or dark. */
+const known = { key: "", theme: null };
+
+/** The colours of the page as they are now, light or dark; read off the style sheet when they change, not with every frame. */
 export function theme(element) {
+  const key = ["(prefers-color-scheme: dark)", "(forced-colors: active)", "print"].map((query) => matchMedia(query).matches).join();
+  if (key !== known.key) Object.assign(known, { key, theme: read(element) });
+  return known.theme;
+}
+
+function read(element) {
   const style = getComputedStyle(element);
-  const read = (name) => style.getPropertyValue(name).trim() || "#888888";
+  const text = (name) => style.getPropertyValue(name).trim() || "#888888";
   const dark = style.colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
-  const rgb = (name) => parse(read(name));
-  const classes = Array.from({ length: CLASSES }, (_, i) => read(`--c${i}`));
+  const rgb = (name) => parse(text(name));
+  const classes = Array.from({ length: CLASSES }, (_, i) => text(`--c${i}`));
   const palette = new Uint8Array(256 * 4);
   const put = (i, [r, g, b], a = 255) => palette.set([r, g, b, a], 4 * i);
-  classes.forEach((text, i) => put(i, parse(text)));
+  classes.forEach((each, i) => put(i, parse(each)));
   put(MUTED, rgb("--muted"));
   for (let i = RAMP; i < 256; i++) put(i, ramp((i - RAMP) / (255 - RAMP), dark));
   return {
-    dark, palette, classes, ink: read("--ink"), soft: read("--soft"), line: read("--line"), paper: read("--panel"),
-    accent: read("--accent"), low: read("--low"), high: read("--high"), muted: read("--muted"),
+    dark, palette, classes, ink: text("--ink"), soft: text("--soft"), line: text("--line"), paper: text("--panel"),
+    accent: text("--accent"), low: text("--low"), high: text("--high"), muted: text("--muted"),
   };
 }
 

@@ -7,18 +7,19 @@ import { theme } from "./colour.js";
 const queue = new Set();
 function frameOf(plot) {
   if (!queue.size) requestAnimationFrame(() => {
-    const due = [...queue];
+    const due = [...queue].map((each) => [each, Math.round(each.root.clientWidth)]); // all are measured before any is changed
     queue.clear();
-    due.forEach((each) => each.now());
+    due.forEach(([each, width]) => each.now(width));
   });
   queue.add(plot);
 }
 
 export class Plot {
-  /** `label` names the plot for a screen reader; `height` is a share of the width. */
-  constructor(label, { margin = {}, height = 0.8, bare = false } = {}) {
+  /** `label` names the plot for a screen reader; `height` is a share of the width, of `least` pixels. */
+  constructor(label, { margin = {}, height = 0.8, least = 0, bare = false } = {}) {
     this.margin = { left: 46, right: 12, top: 10, bottom: 38, ...margin };
     this.share = height;
+    this.least = least; // pixels
     this.bare = bare; // no axes: an image or a strip
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.axes = s("g", { class: "axes" });
@@ -48,11 +49,10 @@ export class Plot {
     frameOf(this);
   }
 
-  /** Paint at once; called once a frame at most. */
-  now() {
-    const width = Math.round(this.root.clientWidth);
+  /** Paint at once, as wide as it was measured; called once a frame at most. */
+  now(width) {
     if (width < 40) return;
-    const height = Math.round(this.share * width);
+    const height = Math.max(this.least, Math.round(this.share * width));
     this.layout(width, height);
     const dots = Math.min(devicePixelRatio || 1, 3);
     if (this.canvas.width !== width * dots || this.canvas.height !== height * dots) Object.assign(this.canvas, { width: width * dots, height: height * dots });
@@ -111,6 +111,9 @@ export class Plot {
     const { shift = [0, 0], xlabel = "", ylabel = "", xticks = null } = this.wanted;
     const across = xticks ?? this.ticks(this.x, shift[0], Math.max(2, Math.floor(width / 52)));
     const up = this.ticks(this.y, shift[1], Math.max(2, Math.floor(height / 36)));
+    const now = JSON.stringify([this.box, across, up, xlabel, ylabel]);
+    if (now === this.drawn) return; // most frames of a drag leave the axes as they are
+    this.drawn = now;
     fill(this.axes,
       s("rect", { class: "ground", x: left, y: top, width, height }),
       across.map(({ at }) => s("line", { class: "rule", x1: at, x2: at, y1: top, y2: bottom })),

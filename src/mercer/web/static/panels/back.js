@@ -3,14 +3,14 @@
 import { choice, fill, h } from "../core/dom.js";
 import { Cloud } from "../draw/cloud.js";
 import { Plot } from "../draw/plot.js";
-import { extent, number, percent } from "../draw/scale.js";
+import { extent, number } from "../draw/scale.js";
 import { newest } from "../core/lane.js";
-import { coloursFor } from "../core/session.js";
+import { coloursFor, keyOf } from "../core/session.js";
 import { isStale } from "../core/wire.js";
 import { panel } from "./frame.js";
 import { describe } from "./tip.js";
 
-const THREADS = 600; // rows whose way back is drawn as a line
+const THREADS = 600; // rows whose way to their pre-image is drawn as a line
 
 /** Two bars: the error of the pre-images and that of the mean, which a model must beat. */
 function meter({ rms, mean_rms: mean }) {
@@ -23,7 +23,7 @@ function meter({ rms, mean_rms: mean }) {
   };
   return [h("dl", { class: "meter" },
     h("div", {}, h("dt", {}, "pre-images"), h("dd", {}, bar(rms, share < 1 ? "good" : "bad"), number(rms))),
-    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean)))), h("p", { class: "note" }, share < 1 ? `${share * share < 0.001 ? "Over 99.9 %" : percent(1 - share * share)} of the squared error of the mean is gone.` : "No better than always answering with the mean.")];
+    h("div", {}, h("dt", {}, "the mean"), h("dd", {}, bar(mean, "plain"), number(mean)))), share < 1 ? null : h("p", { class: "note" }, "No better than always answering with the mean.")];
 }
 
 export function backPanel(session) {
@@ -32,7 +32,7 @@ export function backPanel(session) {
   const extra = h("div", { class: "back-extra" });
   const body = h("div", {}, plot.root, extra);
   const way = choice("by", session.info.preimages.map((name) => [name, name]), "ridge", (value) => session.cook({ preimage: value }));
-  const frame = panel("Pre-image", { body, controls: [way.root], waits: "Pre-images are drawn when the fit is at rest." });
+  const frame = panel(session, "Pre-image", { body, controls: [way.root], waits: "Pre-images are drawn when the fit is at rest." });
   plot.root.setAttribute("aria-describedby", frame.caption.id);
   let answer = null;
   const cloud = new Cloud(plot, {
@@ -77,26 +77,24 @@ export function backPanel(session) {
   const lane = newest(async ({ table, recipe, view }, signal) => {
     const body = { client: session.client, generation: ++session.generation, table: table.id, recipe, plane: view.plane, quality: "rest" };
     const { header, arrays } = await session.ask("back", body, { signal });
-    if (table === store.state.table && recipe === store.state.recipe) draw(header, arrays);
+    if (table === store.state.table && recipe === store.state.recipe) draw(header, arrays, keyOf(recipe));
   }, { failed: (error) => isStale(error) || frame.say(error.message) });
   store.on(["recipe", "table"], () => lane.cancel());
 
   store.on(["rest", "fitProblem"], ({ rest, fitProblem, table, recipe, view }) => {
+    if (fitProblem || !rest) answer = null;
     if (fitProblem) return frame.say(fitProblem.message);
     if (!rest) {
-      answer = null;
       return frame.say("Pre-images are drawn when the fit is at rest.");
     }
     const info = rest.header.panels.back;
     if (!info || info.error) return frame.say(info?.error?.message ?? "This fit has no pre-images.");
-    if (!info.later) return draw(info, rest.arrays);
-    frame.stale(Boolean(answer));
-    if (answer) frame.caption.textContent = info.later;
-    else frame.say(info.later);
+    if (!info.later) return draw(info, rest.arrays, rest.key);
+    if (!answer) frame.say(info.later);
     lane.push({ table, recipe, view });
   });
 
-  function draw(info, arrays) {
+  function draw(info, arrays, key) {
     answer = { info, arrays };
     const xy = arrays.back, numbers = arrays.back_rows ?? null;
     const all = store.state.rows?.arrays.points;
@@ -108,10 +106,9 @@ export function backPanel(session) {
     plot.show({ x: joined(0), y: joined(1), equal: true, shift: info.centre, xlabel: info.axes[0], ylabel: info.axes[1] });
     cloud.place({ xy, rows: numbers, ...coloursFor(store.state.rows, numbers, xy.length / 2) });
     fill(extra, meter(info), h("details", {}, h("summary", {}, "Method"), h("p", { class: "note" }, info.method), h("p", { class: "note" }, info.quality)));
-    frame.ready({ caption: info.caption, tables: info.tables });
+    frame.ready({ caption: info.caption, tables: info.tables, key });
   }
   store.on(["recipe"], ({ recipe }) => recipe && (way.select.value = recipe.preimage ?? "ridge"));
-  store.on(["fit"], ({ fit, rest }) => fit && fit !== rest && frame.stale(true));
   store.on(["rows"], ({ rows }) => rows && answer && cloud.colour(...Object.values(coloursFor(rows, cloud.rows, cloud.m))));
   store.on(["selection"], ({ selection }) => cloud.select(selection));
   store.on(["hover"], ({ hover }) => cloud.follow(hover));

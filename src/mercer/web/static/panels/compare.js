@@ -24,7 +24,7 @@ function leading(session, frame) {
   let asked = "";
   async function refresh() {
     const { rest, otherFit, table, view, other, recipe, otherProblem, fitProblem } = session.state;
-    if (!other || otherProblem || fitProblem) return void ([asked, words.textContent] = ["", ""]);
+    if (!other || otherProblem || fitProblem || session.wrong("b")) return void ([asked, words.textContent] = ["", ""]);
     if (!frame.visible || !rest || !otherFit || otherFit.header.quality === "drag") return;
     const body = { table: table.id, recipe, other: rival(recipe, other), components: view.components, quality: "rest" };
     const mine = JSON.stringify(body);
@@ -39,25 +39,25 @@ function leading(session, frame) {
 
 export function comparePanel(session) {
   const { store } = session;
-  const field = kernelField(session, { label: "Kernel B", value: () => store.state.other ?? "", change: (text) => store.set({ other: text, otherProblem: null }) });
+  const field = kernelField(session, { label: "Kernel B", value: () => store.state.other ?? "", change: (text) => store.set({ other: text, otherProblem: null }), wrong: (otherInvalid) => store.set({ otherInvalid }) });
   const scores = scoresPanel(session, { slot: "b", title: "Scores, kernel B", linked: false });
   const levels = levelsPanel(session, { slot: "b", title: "Level sets, kernel B" });
   const both = h("div", { class: "both" });
   const start = h("p", { class: "note" });
   const grid = h("div", { class: "grid two", hidden: true }, scores.root, levels.root);
   const body = h("div", { class: "compare" });
-  const frame = panel("Compare two kernels", { body, kind: "wide", waits: "Waiting for a fit." });
+  const frame = panel(session, "Compare two kernels", { body, kind: "wide", waits: "Waiting for a fit." });
   const lead = leading(session, frame);
   fill(body, field.root, start, lead.words, both, grid);
   const suggest = ["linear()", "rbf(gamma='median')", "poly(degree=2)"];
-  fill(start, "Try ", suggest.map((text) => button(text, () => store.set({ other: text, otherProblem: null }), { kind: "chip" })), " against the kernel on the left.");
+  fill(start, "Try ", suggest.map((text) => button(text, () => store.set({ other: text, otherProblem: null }), { kind: "chip" })), " against the kernel of the model.");
 
-  store.on(["fit", "otherFit", "other", "otherProblem"], ({ fit, other, otherFit, otherProblem }) => {
-    if (!fit) return frame.say("Waiting for a fit.");
-    frame.ready({ caption: other ? "The panels above are kernel A; those here are kernel B on the same rows, scaled the same way. Shares of the variance compare components of one kernel, not two kernels. The sign of a component is arbitrary." : "" });
+  store.on(["fit", "otherFit", "other", "otherProblem", "fitProblem", "invalid", "otherInvalid"], ({ fit, other, otherFit, otherProblem, fitProblem }) => {
+    if (!fit) return frame.say(fitProblem?.message ?? "Waiting for a fit.");
+    frame.ready({ key: fit.key, caption: other ? "The panels above are kernel A; those here are kernel B on the same rows, scaled the same way. Shares of the variance compare components of one kernel, not two kernels. The sign of a component is arbitrary." : "" });
     grid.hidden = !other;
-    fill(both, other && otherFit && !otherProblem ? figures(fit, otherFit) : null, other ? button("End the comparison", () => store.set({ other: null, otherFit: null }), { kind: "quiet" }) : null);
+    fill(both, other && otherFit && !otherProblem && !session.wrong("b") ? figures(fit, otherFit) : null, other ? button("End the comparison", () => store.set({ other: null, otherFit: null, otherProblem: null, otherInvalid: null }), { kind: "quiet" }) : null);
   });
-  store.on(["rest", "otherFit", "other", "view", "otherProblem", "fitProblem"], lead.refresh);
+  store.on(["rest", "otherFit", "other", "view", "otherProblem", "fitProblem", "invalid", "otherInvalid"], lead.refresh);
   return Object.assign(frame, { onShow: lead.refresh });
 }

@@ -20,7 +20,7 @@ function planeChoices(session) {
     const pairs = table.features.map((name, i) => [i, name]);
     const pca = table.d > 1 ? [["pca", "PCA of all"]] : [];
     axes[0].set([...pca, ...pairs], view.plane.pca ? "pca" : view.plane.columns[0]);
-    axes[1].set(view.plane.pca ? [["", "second direction"]] : pairs, view.plane.pca ? "" : view.plane.columns[1]);
+    axes[1].set(view.plane.pca ? [["", "second axis"]] : pairs, view.plane.pca ? "" : view.plane.columns[1]);
     axes[1].select.disabled = Boolean(view.plane.pca);
   });
   return axes.map((each) => each.root);
@@ -29,7 +29,7 @@ function planeChoices(session) {
 export function dataPanel(session) {
   const { store } = session;
   const plot = new Plot("Rows of the table");
-  const frame = panel("Data", { controls: planeChoices(session), plot, waits: "Waiting for rows." });
+  const frame = panel(session, "Data", { controls: planeChoices(session), plot, waits: "Waiting for rows." });
   const cloud = new Cloud(plot, {
     hover: (row) => store.set({ hover: row }),
     select: (rows, how) => session.select(rows, how),
@@ -44,7 +44,7 @@ export function dataPanel(session) {
     if (header.shown.how === "density") cloud.count(arrays.density, header.extent);
     else cloud.place({ xy: arrays.points, rows: arrays.rows ?? null, codes: arrays.codes ?? null, shade: arrays.shade ?? null });
     frame.badge(header.shown.how === "all" ? "" : header.shown.how);
-    frame.ready({ caption: said(header.shown, header.caption), tables: header.tables });
+    frame.ready({ caption: said(header.shown, header.caption), tables: header.tables, key: rows.key });
   });
   store.on(["selection"], ({ selection }) => cloud.select(selection));
   store.on(["hover"], ({ hover }) => cloud.follow(hover));

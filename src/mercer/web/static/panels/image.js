@@ -5,6 +5,7 @@ import { h } from "../core/dom.js";
 /** Paint h × w grey values, `low` black and `high` white. */
 export function paintImage(canvas, values, [height, width], low, high) {
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  canvas.classList.toggle("coarse", width < 32); // pixels that can be counted stay squares
   const image = new ImageData(width, height);
   const span = high - low || 1;
   for (let i = 0; i < width * height; i++) {

@@ -38,7 +38,7 @@ function maps(shares, shape, k) {
 export function importancePanel(session) {
   const { store } = session;
   const body = h("div", { class: "importance-body" });
-  const frame = panel("What components mean", { body, waits: "Not asked for yet.", kind: "wide" });
+  const frame = panel(session, "What components mean", { body, waits: "Not asked for yet.", kind: "wide" });
   let asked = null;
 
   let running = null;
@@ -57,14 +57,15 @@ export function importancePanel(session) {
       const [d, k] = arrays.shares.shape;
       const drawn = table.image_shape ? maps(arrays.shares, table.image_shape, k) : grid({ names: header.names, shares: arrays.shares, d, k });
       fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text))), drawn);
-      frame.ready(header);
+      frame.ready({ ...header, key: rest.key });
     } catch (error) {
       if (!signal.aborted) frame.say(error.message, button("Try again", fetchIt));
     }
   }
   const refresh = () => frame.visible && store.state.rest && asked !== store.state.rest && fetchIt();
-  store.on(["rest"], ({ rest }) => {
-    if (!rest) frame.say("Waiting for a fit.");
+  store.on(["rest", "fitProblem"], ({ rest, fitProblem }) => {
+    if (fitProblem) asked = null;
+    if (!rest) frame.say(fitProblem?.message ?? "Waiting for a fit.");
     refresh();
   });
   return Object.assign(frame, { onShow: refresh });

@@ -62,23 +62,25 @@ export function levelsPanel(session, { slot = "a", title = "Level sets" } = {}) 
   const { store } = session;
   const plot = new Plot("A component as a function over the plane of the data");
   const pick = choice("of", [], "", (value) => session.look({ level: Number(value) }));
-  const frame = panel(title, { controls: slot === "a" ? [pick.root] : [], plot });
-  let drawn = null;
+  const frame = panel(session, title, { controls: slot === "a" ? [pick.root] : [], plot, slot });
+  let drawn = null, placed = [null];
   plot.layers.push((context) => drawn && paintBands(context, plot, { ...drawn, x: plot.x, y: plot.y, theme: plot.theme }));
   plot.layers.push((context) => drawn && paintZero(context, plot, drawn.zero, plot.theme.ink));
   const cloud = new Cloud(plot, {
     hover: (row) => store.set({ hover: row }),
     select: (rows, how) => session.select(rows, how),
     describe: (row) => describe(session, row),
-  });
+  }, true);
 
   function rowsOver(rows) {
     if (!rows || !drawn || rows.header.shown.how === "density") return;
     const { points, codes = null, shade = null, rows: numbers = null } = rows.arrays;
     // Both packets have a centre of their own; the plot uses that of the level sets.
     const [dx, dy] = rows.header.centre.map((c, i) => c - drawn.centre[i]);
-    const xy = dx || dy ? points.map((v, i) => v + (i % 2 ? dy : dx)) : points;
-    cloud.place({ xy, rows: numbers, codes, shade });
+    const now = [rows, dx, dy];
+    if (placed.every((each, i) => each === now[i])) return; // a drag moves the level sets, not the rows
+    placed = now;
+    cloud.place({ xy: dx || dy ? points.map((v, i) => v + (i % 2 ? dy : dx)) : points, rows: numbers, codes, shade });
   }
 
   function draw(answer) {
@@ -91,7 +93,7 @@ export function levelsPanel(session, { slot = "a", title = "Level sets" } = {}) 
     plot.show({ x: ends(arrays.across), y: ends(arrays.up), shift: drawn.centre, xlabel: info.axes[0], ylabel: info.axes[1] });
     rowsOver(store.state.rows);
     const key = "Green is positive, purple negative.";
-    frame.ready({ caption: [info.caption, info.where, key].filter(Boolean).map((t) => (/[.]$/.test(t) ? t : `${t}.`)).join(" "), tables: info.tables });
+    frame.ready({ caption: [info.caption, info.where, key].filter(Boolean).map((t) => (/[.]$/.test(t) ? t : `${t}.`)).join(" "), tables: info.tables, key: answer.key });
   }
 
   const keys = slot === "a" ? ["fit", "fitProblem"] : ["otherFit", "otherProblem"];

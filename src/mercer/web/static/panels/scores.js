@@ -43,7 +43,7 @@ function componentChoices(session) {
 export function scoresPanel(session, { slot = "a", title = "Scores", linked = true } = {}) {
   const { store } = session;
   const plot = new Plot("Scores of the rows on components");
-  const frame = panel(title, { controls: linked ? componentChoices(session) : [], plot });
+  const frame = panel(session, title, { controls: linked ? componentChoices(session) : [], plot, slot });
   const angle = { yaw: 0.6, pitch: 0.4 };
   let answer = null;
   const cloud = new Cloud(plot, {
@@ -67,7 +67,7 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
     if (header.shown.how === "density") {
       cloud.count(arrays.score_density, info.extent);
       plot.show({ x: info.extent[0], y: info.extent[1], xlabel: info.axes[0], ylabel: info.axes[1] });
-      return frame.ready({ caption, tables });
+      return frame.ready({ caption, tables, key: answer.key });
     }
     const deep = arrays.scores.shape[1] === 3;
     const xy = deep ? turned(arrays.scores, angle) : arrays.scores;
@@ -76,7 +76,7 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
     plot.show({ ...ranges, equal: deep, xlabel, ylabel });
     const numbers = arrays.rows ?? null;
     cloud.place({ xy, rows: numbers, ...coloursFor(store.state.rows, numbers, xy.length / 2) });
-    frame.ready({ caption, tables });
+    frame.ready({ caption, tables, key: answer.key });
   }
 
   const keys = slot === "a" ? ["fit", "fitProblem"] : ["otherFit", "otherProblem"];

@@ -31,7 +31,7 @@ export function spectrumPanel(session) {
   const { store } = session;
   const plot = new Plot("Share of the variance of each component", { margin: { right: 14 } });
   const reached = h("span", { class: "words" });
-  const frame = panel("Spectrum", { plot, controls: [reached] });
+  const frame = panel(session, "Spectrum", { plot, controls: [reached] });
   plot.root.classList.add("pressable");
   const group = s("g");
   plot.over.append(group);
@@ -62,7 +62,7 @@ export function spectrumPanel(session) {
     const goal = percent(drawn.enough, 0);
     reached.textContent = info.reached ? `${goal} of the variance with ${info.reached} component${info.reached > 1 ? "s" : ""}` : `${goal} of the variance is not reached`;
     frame.badge(info.certificate ? "certified" : "");
-    frame.ready({ caption: [info.caption, info.certificate || info.evidence, cut].filter(Boolean).join(" "), tables: info.tables });
+    frame.ready({ caption: [info.caption, info.certificate || info.evidence, cut].filter(Boolean).join(" "), tables: info.tables, key: fit.key });
   });
   store.on(["view"], () => plot.paint());
   const whole = plot.ticks.bind(plot);

@@ -1,11 +1,16 @@
 // A detector's rows over time: statistics with limits, alarms, what led when each run began, and the row under the cursor.
 
 import { button, choice, fill, h, s } from "../core/dom.js";
+import { keyOf } from "../core/session.js";
+import { isStale } from "../core/wire.js";
 import { Plot } from "../draw/plot.js";
 import { number } from "../draw/scale.js";
 import { panel } from "./frame.js";
 
 const MOST_BARS = 10;
+
+/** A time as people write it: 2026-01-05 09:38. */
+const spoken = (text) => text.replace(/(\d{4}-\d\d-\d\d)T(?=\d)/g, "$1 ");
 
 const clock = (hour) => hour.slice(0, 8).replace(/:00$/, (end, at) => (at > 2 ? "" : end));
 
@@ -18,7 +23,7 @@ function when(times, row, before) {
 /** One statistic over rows. */
 class Chart {
   constructor(name, point) {
-    this.plot = new Plot(`${name} of rows over time`, { height: 0.24, margin: { left: 76, bottom: 36 } });
+    this.plot = new Plot(`${name} of rows over time`, { height: 0.2, least: 150, margin: { left: 64, bottom: 36 } });
     this.cursor = s("line", { class: "cursor" });
     this.limit = s("line", { class: "limit" });
     this.plot.over.append(this.limit, this.cursor);
@@ -86,24 +91,48 @@ class Chart {
 }
 
 /** The variables behind a row, largest first. */
-function blame({ names, caption }, values) {
+function blame({ names, caption, called }, values) {
   const most = Math.max(...values.map(Math.abs), 1e-12);
-  return [h("p", { class: "note" }, caption), h("ol", { class: "moves" }, names.slice(0, MOST_BARS).map((name, j) => {
-    const bar = h("span", { class: "move alarm" });
+  const whose = `What each variable adds to the statistic of ${/^\d+$/.test(called) ? "row " : ""}${spoken(called)}: ${caption}`;
+  return [h("p", { class: "note" }, whose), h("ol", { class: "moves" }, names.slice(0, MOST_BARS).map((name, j) => {
+    const bar = h("span", { class: values[j] < 0 ? "move less" : "move alarm" });
     bar.style.left = "0";
     bar.style.width = `${(100 * Math.abs(values[j])) / most}%`;
     return h("li", {}, h("span", { class: "name" }, name), h("span", { class: "lane" }, bar), h("span", { class: "value" }, number(values[j])));
   }))];
 }
 
-export function timelinePanel(session) {
+/** Runs of alarms as buttons that move the cursor to where each began. */
+const runList = (runs, point) => runs.length ? h("ol", { class: "run-list" }, runs.map((run) => h("li", {}, button(spoken(run.words), () => point(run.first), { kind: "link" }),
+  run.leaders?.length ? h("span", {}, ` led by ${run.leaders.map(({ name }) => name).join(", ")}`) : null))) : h("p", { class: "note" }, "No row is beyond a limit for long enough to be an alarm.");
+
+/** Which rows are judged: those of the page, others that are open, or a file that is opened for it. */
+function watching(session, open) {
+  const pick = choice("Rows to watch", [], "", (value) => session.store.set({ watch: value || null }));
+  const file = h("input", { type: "file", class: "unseen", tabindex: "-1", "aria-label": "File of rows to watch", on: { change: () => {
+    if (file.files[0]) open({ file: file.files[0] });
+    file.value = ""; // the same file may be opened again
+  } } });
+  const load = session.ask.upload ? button("Open rows to watch…", () => file.click(), { kind: "tiny" }) : null;
+  const hint = h("span", { class: "words" }, session.ask.upload ? "or drop their file onto the page" : "");
+  return {
+    roots: [pick.root, load, file, hint],
+    set({ table, recipe, watch }) {
+      const others = session.info.tables.filter((each) => each.id !== table.id && each.features.join() === table.features.join());
+      const own = `${table.title || table.name}${recipe.model ? "" : " (fitted to these)"}`;
+      pick.set([["", own], ...others.map((each) => [each.id, each.title || each.name])], others.some((each) => each.id === watch) ? watch : "");
+    },
+  };
+}
+
+export function timelinePanel(session, open) {
   const { store } = session;
   const summary = h("p", { class: "lede" }), runs = h("div", { class: "runs" }), contributions = h("div", { class: "blame" });
   const holder = h("div", { class: "charts" });
   const body = h("div", { class: "timeline" }, summary, holder, h("div", { class: "columns" }, h("div", {}, h("h3", {}, "Runs of alarms"), runs), h("div", {}, h("h3", {}, "Variables behind the row under the cursor"), contributions)));
-  const watch = choice("rows to watch", [["", "its own rows"]], "", () => fetchIt());
-  const frame = panel("Over time", { controls: [watch.root], body, kind: "wide" });
-  let charts = [], asked = null, row = null, timer = null;
+  const watch = watching(session, open);
+  const frame = panel(session, "Over time", { controls: watch.roots, body, kind: "wide" });
+  let charts = [], asked = "", row = null, timer = null;
 
   function point(next) {
     if (next === row) return;
@@ -111,13 +140,13 @@ export function timelinePanel(session) {
     charts.forEach((chart) => chart.follow(row));
     clearTimeout(timer);
     timer = setTimeout(() => explain(row), 60);
-    if (!watch.select.value) store.set({ hover: row });
+    if (!store.state.watch) store.set({ hover: row });
   }
 
   async function explain(at) {
-    const { table, recipe } = store.state;
+    const { table, recipe, watch: watched } = store.state;
     try {
-      const { header, arrays } = await session.ask("contributions", { table: table.id, recipe, watch: watch.select.value || null, row: at });
+      const { header, arrays } = await session.ask("contributions", { table: table.id, recipe, watch: watched, row: at });
       if (at === row) fill(contributions, blame(header, Array.from(arrays.contributions)));
     } catch (error) {
       if (at === row) fill(contributions, h("p", { class: "note" }, error.message));
@@ -125,37 +154,46 @@ export function timelinePanel(session) {
   }
 
   async function fetchIt() {
-    const { table, recipe, rest } = store.state;
-    asked = rest;
+    const { table, recipe, watch: watched } = store.state, mine = asked;
     frame.say("Judging rows.");
     try {
-      const { header, arrays } = await session.ask("detector", { table: table.id, recipe, watch: watch.select.value || null, time: null });
-      if (asked !== rest) return;
-      charts = header.charts.map((info) => new Chart(info.name, point));
-      fill(holder, charts.map((chart) => chart.plot.root));
-      frame.ready({ tables: header.tables, caption: [header.legend, header.limits, header.shown && header.shown.how !== "all" && header.shown.words].filter(Boolean).join(" ") });
-      charts.forEach((chart, i) => chart.show(header.charts[i], arrays[`chart${i}`], arrays.alarm, arrays.judged, header.axis, header.times));
-      summary.textContent = header.caption;
-      fill(runs, header.runs.length ? h("ol", { class: "run-list" }, header.runs.map((run) => h("li", {}, button(run.words ?? `row ${run.first + 1}`, () => point(run.first), { kind: "link" }),
-        run.leaders?.length ? h("span", {}, ` led by ${run.leaders.map(({ name }) => name).join(", ")}`) : null))) : h("p", { class: "note" }, "No row is beyond a limit for long enough to be an alarm."));
-      row = null;
-      point(header.runs[0]?.first ?? 0);
+      const { header, arrays } = await session.ask("detector", { table: table.id, recipe, watch: watched, time: null });
+      if (mine === asked) draw(header, arrays, keyOf(recipe));
     } catch (error) {
-      frame.say(error.message, button("Try again", fetchIt));
+      if (mine === asked && !isStale(error)) frame.say(error.message, button("Try again", fetchIt));
     }
   }
 
+  function draw(header, arrays, key) {
+    charts = header.charts.map((info) => new Chart(info.name, point));
+    fill(holder, charts.map((chart) => chart.plot.root));
+    const sentences = [header.legend, header.limits, header.shown && header.shown.how !== "all" && header.shown.words].filter(Boolean);
+    frame.ready({ tables: header.tables, caption: sentences.map((text) => (/[.]$/.test(text) ? text : `${text}.`)).join(" "), key });
+    charts.forEach((chart, i) => chart.show(header.charts[i], arrays[`chart${i}`], arrays.alarm, arrays.judged, header.axis, header.times));
+    summary.textContent = spoken(header.caption);
+    fill(runs, runList(header.runs, point));
+    row = null;
+    point(header.runs[0]?.first ?? 0);
+  }
+
   function refresh() {
-    const { rest, recipe, table } = store.state;
-    if (!rest || !recipe) return frame.say("Waiting for a fit.");
-    if (session.kindOf(recipe) !== "detector") {
+    const { rest, recipe, table, watch: watched, fitProblem } = store.state;
+    const is = recipe && session.kindOf(recipe) === "detector";
+    watch.roots.forEach((each) => each && (each.hidden = !is));
+    if (!rest || !recipe) {
+      asked = "";
+      return frame.say(fitProblem?.message ?? "Waiting for a fit.");
+    }
+    if (!is) {
+      asked = "";
       return frame.say("Rows over time need a detector, whose limits come from rows of normal operation.", button("Fit a detector to these rows", () => session.become("detector"), { kind: "primary" }));
     }
-    const others = session.info.tables.filter((each) => each.id !== table.id && each.features.join() === table.features.join());
-    const now = watch.select.value;
-    watch.set([["", "the rows of the fit"], ...others.map((each) => [each.id, each.title || each.name])], others.some((each) => each.id === now) ? now : table.partner ?? "");
-    if (frame.visible && asked !== rest) fetchIt();
+    watch.set(store.state);
+    const now = JSON.stringify([table.id, rest.key, rest.header.generation, watched]);
+    if (!frame.visible || now === asked || rest.key !== session.wanted()) return;
+    asked = now;
+    fetchIt();
   }
-  store.on(["rest", "recipe", "table"], refresh);
+  store.on(["rest", "recipe", "table", "watch", "fitProblem"], refresh);
   return Object.assign(frame, { onShow: refresh });
 }

@@ -7,7 +7,7 @@ export function describe(session, row) {
   const { table } = session.state;
   const key = `${table.id} ${row}`;
   if (known.has(key)) return known.get(key);
-  const title = `row ${row + 1}`;
+  const title = `row ${row}`;
   known.set(key, [title]);
   if (known.size > 5000) known.clear();
   clearTimeout(session.tipTimer);
@@ -18,7 +18,7 @@ export function describe(session, row) {
 async function fetchRow(session, table, row, key) {
   try {
     const found = await session.ask("row", { table: table.id, row });
-    const name = found.id && found.id !== String(row) ? found.id : `row ${row + 1}`;
+    const name = found.id && found.id !== String(row) ? found.id : `row ${row}`;
     const values = found.values.slice(0, 6).map(({ name: column, value }) => `${column} = ${value}`);
     const more = found.values.length > 6 ? [`… ${found.values.length - 6} more columns`] : [];
     known.set(key, [found.label ? `${name}, ${found.label}` : name, ...values, ...more]);

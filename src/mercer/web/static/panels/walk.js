@@ -2,6 +2,7 @@
 
 import { button, choice, fill, fresh, h, s } from "../core/dom.js";
 import { newest } from "../core/lane.js";
+import { keyOf } from "../core/session.js";
 import { isStale } from "../core/wire.js";
 import { icon } from "../draw/icons.js";
 import { Plot } from "../draw/plot.js";
@@ -51,7 +52,7 @@ export function walkPanel(session) {
   const play = button("Play the walk", () => toggle(), { icon: icon("play"), kind: "quiet" });
   const shown = h("div", { class: "walked" });
   const body = h("div", { class: "walk" }, shown, h("div", { class: "slider" }, play, h("label", { for: id, class: "unseen" }, "place along the component"), range, where));
-  const frame = panel("Walk", { controls: [pick.root, from.root], body, waits: "The walk begins when the fit is at rest." });
+  const frame = panel(session, "Walk", { controls: [pick.root, from.root], body, waits: "The walk begins when the fit is at rest." });
   const images = [imageBox("here"), imageBox("where it began")];
   const curve = new Plot("The columns of the point, in their order", { height: 0.5 });
   const line = s("path", { class: "curve" }), base = s("path", { class: "curve base" });
@@ -106,32 +107,33 @@ export function walkPanel(session) {
     const d = answer.arrays.path.shape[1];
     if (!answer.header.image_shape && d <= CURVE) walk.strips = strips(answer.header.names, answer.arrays.path, d);
     fill(shown, answer.header.image_shape ? h("div", { class: "images" }, images.map((each) => each.root)) : walk.strips?.root ?? curve.root);
-    frame.ready({ caption: answer.header.caption, tables: answer.header.tables });
+    frame.ready({ caption: answer.header.caption, tables: answer.header.tables, key: keyOf(recipe) });
     draw();
   }, { failed: (error) => isStale(error) || frame.say(error.message) });
   store.on(["recipe", "table"], () => lane.cancel());
 
   let asked = "";
-  store.on(["rest", "view", "selection", "table"], ({ rest, view, table, recipe, selection }) => {
+  store.on(["rest", "view", "selection", "table", "fitProblem"], ({ rest, view, table, recipe, selection, fitProblem }) => {
     if (!rest || !view) {
       asked = "";
       walk = null;
-      return frame.say("The walk begins when the fit is at rest.");
+      return frame.say(fitProblem?.message ?? "The walk begins when the fit is at rest.");
     }
     if (rest.header.panels.back?.error) {
       asked = "";
+      walk = null;
       return frame.say(rest.header.panels.back.error.message);
     }
     const k = rest.header.fit.components;
     pick.set(Array.from({ length: k }, (_, i) => [i, `component ${i + 1}`]), Math.min(view.walk, k - 1));
     const rows = [...new Set([...(view.from === "mean" ? [] : [view.from.row]), ...selection.sorted().slice(0, 20)])];
-    from.set([["mean", "the mean"], ...rows.map((row) => [row, `row ${row + 1}`])], view.from === "mean" ? "mean" : view.from.row);
+    from.set([["mean", "the mean"], ...rows.map((row) => [row, `row ${row}`])], view.from === "mean" ? "mean" : view.from.row);
     const now = JSON.stringify([table.id, rest.header.recipe, rest.header.generation, view.walk, view.from, view.plane]);
     if (now === asked) return;
     asked = now;
     if (!walk) frame.say("Taking the steps of the walk back to input space.");
     lane.push({ table, recipe, view: { ...view, walk: Math.min(view.walk, k - 1) } });
   });
-  store.on(["fit", "rest"], ({ fit, rest }) => frame.stale(Boolean(fit && rest && fit !== rest)));
+  store.on(["invalid"], ({ invalid }) => (invalid ? store.set({ walker: null }) : draw())); // its point is one of the kernel that was
   return { ...frame, range };
 }

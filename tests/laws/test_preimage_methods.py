@@ -26,7 +26,7 @@ from mercer.kernels import (
     RationalQuadratic,
 )
 from mercer.preimage import PREIMAGES, Distances, Exact, FixedPoint, Gradient, Ridge, search
-from mercer.preimage import distances as distances_module
+from mercer.preimage import exact as closed_forms
 from mercer.solvers import BlockKrylov
 
 N = 60
@@ -221,7 +221,7 @@ def test_the_same_again_and_in_slices(name, digits, monkeypatch):
     model = KernelPCA(8, kernel=RBF(0.05), preimage=name).fit(train)
     found = model.reconstruct(held)
     np.testing.assert_array_equal(clone(model).fit(train).reconstruct(held), found)
-    for module in (search, distances_module):
+    for module in (search, closed_forms):
         monkeypatch.setattr(module, "SLICE_NUMBERS", 5000)
     monkeypatch.setattr("mercer.engine.native.engine.SEARCHED_BYTES", 1)
     np.testing.assert_allclose(model.reconstruct(held), found, atol=1e-6)

@@ -35,8 +35,8 @@ def test_most_kernels_have_a_fused_form():
 
 
 REFUSED = {
-    "l1": (Laplacian(0.5), False, "no function of products"),
-    "chi2": (Chi2(0.5), False, "no function of products"),
+    "l1": (Laplacian(0.5), False, "not a function of products"),
+    "chi2": (Chi2(0.5), False, "not a function of products"),
     "columns": (RBF(0.3).on([0]) + Linear().on([1]), False, "different columns"),
     "lengths": (
         Polynomial(2).normalised() + Polynomial(3).normalised(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from markets.commands import run
@@ -33,7 +34,7 @@ def test_a_file_is_judged_as_the_stream_judges_it(plant, spoilt):
     assert judged[0] == judged[1]
     assert [i for i, cell in enumerate(judged[0]) if cell == "0"] == [*TEXTS, 51]
     assert "cells are missing in flow (2), temperature (1), pressure (1), power (1)" in whole.stderr
-    assert "1 column of quality" in whole.stderr
+    assert "which readings count is read from 'power.Quality'" in whole.stderr
     facts = json.loads(run("monitor", plant / "d.mercer", spoilt, "--json").stdout)
     cells = facts.get("results", facts)["not_judged"]["missing_cells"]
     assert cells == {"flow": 2, "temperature": 1, "pressure": 1, "power": 1}
@@ -65,7 +66,7 @@ def test_a_detector_is_fitted_to_whole_rows_of_readings_that_count(spoilt, lines
     fit = ("fit", "--id", "time", "--model", "detector")
     told = run(*fit, spoilt, "-o", new)
     assert told.exit_code == 0, told.stderr
-    assert "1 column of quality say which readings count" in told.stderr
+    assert "which readings count is read from 'power.Quality'" in told.stderr
     assert "5 of 360 rows lack a reading and are left out" in told.stderr
     run(*fit, by_hand, "-o", other)
     assert load(new).model.fingerprint_ == load(other).model.fingerprint_
@@ -81,3 +82,57 @@ def test_a_detector_of_rows_that_all_lack_a_reading_is_refused(lines, tmp_path):
     told = run("fit", path, "--id", "time", "--model", "detector", "-o", tmp_path / "d.mercer")
     assert told.exit_code == 3
     assert "every one of 360 rows lacks a reading" in told.stderr
+
+
+QUALITIES = {
+    "words": ("Good", "Bad"),
+    "numbers": ("192", "24"),
+    "numbers that pandas wrote": ("192.0", "0.0"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(QUALITIES))
+@pytest.mark.parametrize("chosen", [False, True])
+def test_quality_counts_whatever_its_spelling_and_whichever_columns_are_chosen(
+    plant, tmp_path, kind, chosen
+):
+    good, bad = QUALITIES[kind]
+    rows = [line.split(",") for line in (plant / "normal.csv").read_text().splitlines()]
+    rows = [[*row, bad if i in (7, 8) else good] for i, row in enumerate(rows)]
+    rows[0][-1] = "power.Quality"
+    path = tmp_path / "q.csv"
+    path.write_text("\n".join(map(",".join, rows)) + "\n")
+    args = ("--columns", "flow,power") if chosen else ()
+    told = run(
+        "fit", path, "--id", "time", "--model", "detector", *args, "-o", tmp_path / "q.mercer"
+    )
+    assert told.exit_code == 0, told.stderr
+    assert f"2 of {len(rows) - 1} rows lack a reading" in told.stderr
+    assert "read from 'power.Quality'" in told.stderr
+
+
+@pytest.mark.parametrize(("low", "high"), [(180, 220), (90, 110), (0, 1)])
+def test_a_variable_with_the_name_of_a_quality_stays_a_variable(plant, tmp_path, low, high):
+    rng = np.random.default_rng(0)
+    rows = [line.split(",") for line in (plant / "normal.csv").read_text().splitlines()]
+    other = [f"{low + (high - low) * u:.0f}" if high > 1 else f"{u:.3f}" for u in rng.random(999)]
+    rows = [[*row, *other[i : i + 1]] for i, row in enumerate(rows)]
+    rows[0][-1] = "power_q"
+    path = tmp_path / "v.csv"
+    path.write_text("\n".join(map(",".join, rows)) + "\n")
+    told = run("fit", path, "--id", "time", "--model", "detector", "-o", tmp_path / "v.mercer")
+    assert told.exit_code == 0, told.stderr
+    assert len(load(tmp_path / "v.mercer").preparation.features) == len(rows[0]) - 1
+
+
+def test_lags_over_rows_that_are_left_out_need_times(plant, tmp_path):
+    rows = [line.split(",") for line in (plant / "normal.csv").read_text().splitlines()]
+    for row in rows[50:60]:
+        row[1] = ""
+    path = tmp_path / "g.csv"
+    path.write_text("\n".join(map(",".join, rows)) + "\n")
+    args = ("fit", path, "--model", "detector", "--lags", "3", "-o", tmp_path / "g.mercer")
+    assert run(*args, "--id", "time").exit_code == 0
+    refused = run(*args, "--columns", ",".join(rows[0][1:]))
+    assert refused.exit_code == 2
+    assert "need a column of times where rows lack readings" in refused.stderr

@@ -249,7 +249,7 @@ def test_quality_columns_and_units_of_a_historian(plant, lines):
     table = [line.split(",") for line in result.stdout.splitlines()]
     assert [row[8] for row in table[1:]] == ["1", "1", "0", "0", "1"]
     assert [row[-1] for row in table[3:5]] == ["missing: flow", "missing: temperature"]
-    assert "5 columns of quality" in result.stderr
+    assert "which readings count is read from" in result.stderr
     assert "line of units" in result.stderr
     plain = run("monitor", model, "-", "-q", input="".join(lines[:6])).stdout.splitlines()
     assert table[1][:-3] == plain[1].split(",")

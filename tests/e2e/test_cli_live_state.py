@@ -123,3 +123,30 @@ def test_a_port_that_is_taken_leaves_the_files_as_they_were(plant, tmp_path):
     assert found.exit_code == 1
     assert f"port {port}" in found.stderr
     assert out.read_text() == "kept"
+
+
+def test_the_exit_code_is_of_the_rows_of_this_call_or_of_an_event_that_lasts(
+    plant, lines, tmp_path
+):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-o", tmp_path / "o.csv")
+    data.write_text("".join(lines[:231]))  # in the middle of an event
+    assert run(*args).exit_code == 4
+    assert run(*args).exit_code == 4  # no row is new, and the event lasts
+    later = [line.replace("2026-01-05", "2026-01-06") for line in lines[1:200]]
+    data.write_text("".join([*lines[:231], *later]))
+    told = run(*args)
+    assert told.exit_code == 0  # the event is over, and nobody is called out for it again
+    assert "199 new rows, 0 alarms; since the state began 429 rows" in told.stderr
+
+
+def test_a_shelf_is_not_put_up_again_by_a_restart(plant, lines, tmp_path):
+    data, state, events = (tmp_path / name for name in ("r.csv", "s.json", "e.jsonl"))
+    for end in range(30, len(lines), 30):
+        data.write_text("".join(lines[:end]))
+        run(
+            *("monitor", plant / "d.mercer", data, "--state", state, "-q"),
+            *("--events", events, "--shelve", "60", "-o", tmp_path / "o.csv"),
+        )
+    first = json.loads(events.read_text().splitlines()[0])
+    assert not first["shelved"]

@@ -189,3 +189,54 @@ def test_what_can_not_be_meant_is_said(models, args, code, words, monkeypatch):
     result = run("monitor", "d.mercer", *args, input=text)
     assert result.exit_code == code, result.output
     assert words in result.stderr
+
+
+def test_a_shadow_that_could_not_judge_does_not_agree(models, lines, tmp_path):
+    old, _, few = models
+    rows = [line.rstrip("\n").split(",") for line in lines]
+    missing = rows[0].index("power")
+    for row in rows[1:]:
+        row[missing] = ""
+    data = tmp_path / "nopower.csv"
+    data.write_text("\n".join(map(",".join, rows)) + "\n")
+    for live in ((), ("--marks",)):
+        told = run("monitor", few, data, "--shadow", old, *live).stderr
+        assert "0 rows that both could judge" in told or "d.mercer could not judge" in told
+        assert "agree on 100" not in told
+
+
+def test_a_shadow_holds_no_row_back(models, lines, tmp_path):
+    """Lines that lack what only the shadow needs: the same verdicts, at the same row, also with a state."""
+    _, _, few = models
+    names = lines[0].strip().split(",")
+    points = []
+    for i, line in enumerate(lines[200:260]):
+        cells = dict(zip(names, line.strip().split(","), strict=True))
+        fields = ",".join(f"{name}={cells[name]}" for name in ("flow", "temperature", "pressure"))
+        points.append(f"p {fields} {1767600000 + 60 * i}\n")
+    told = [
+        run(
+            "monitor",
+            few,
+            "-",
+            *args,
+            "-q",
+            "--state",
+            tmp_path / f"{len(args)}",
+            input="".join(points),
+        )
+        for args in ((), ("--shadow", models[0]))
+    ]
+    assert told[0].exit_code == told[1].exit_code == 4
+    assert len(told[0].stdout.splitlines()) == len(told[1].stdout.splitlines()) == 61
+
+
+def test_a_shadow_is_looked_at_before_the_rows_and_is_not_written_over(plant, models, tmp_path):
+    old, _, few = models
+    copy = tmp_path / "few.csv"
+    copy.write_bytes(few.read_bytes())
+    over = run("monitor", old, plant / "faulty.csv", "--shadow", copy, "-o", copy)
+    assert over.exit_code == 2
+    assert copy.read_bytes() == few.read_bytes()
+    gone = run("monitor", old, tmp_path / "nothing.csv", "--shadow", tmp_path / "none.mercer")
+    assert "none.mercer" in gone.stderr  # before the data file is missed

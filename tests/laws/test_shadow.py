@@ -46,12 +46,20 @@ def test_alarms_and_events_of_one_alone_are_those_of_brute_force(
     both = both.swapped().swapped() if swapped else both
     found = both.report()
     spans = [[(e.first, e.last) for e in one.events(rows, rule=rule)] for one in pair]
-    told = [[v.alarm for v in one.stream(rule=rule, top=0).push_many(rows)] for one in pair]
-    a, b = np.array(told)
-    assert (found.both, found.only_old, found.only_new) == (
-        (a & b).sum(),
-        (a & ~b).sum(),
-        (b & ~a).sum(),
+    told = [one.stream(rule=rule, top=0).push_many(rows) for one in pair]
+    a, b = np.array([[v.alarm for v in own] for own in told])
+    sure, certain = np.array([[v.judged or v.alarm for v in own] for own in told])
+    compared = sure & certain
+    assert (found.rows, found.both, found.only_old, found.only_new) == (
+        compared.sum(),
+        (a & b & compared).sum(),
+        (a & ~b & compared).sum(),
+        (b & ~a & compared).sum(),
+    )
+    assert (found.alarms_old, found.alarms_new) == (a.sum(), b.sum())
+    assert (found.unjudged_old, found.unjudged_new) == (
+        (certain & ~sure).sum(),
+        (sure & ~certain).sum(),
     )
     assert (found.events_old, found.events_new) == tuple(map(len, spans))
     assert found.events_only_new == alone(*reversed(spans))

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mercer._core.errors import DataError
@@ -114,7 +114,7 @@ NAMES = st.text(
 ) | st.sampled_from(["a b", "a,b", "a=b", ", =", "C:\\logs"])
 FIELDS = (
     st.floats(allow_nan=False, allow_infinity=False)
-    | st.integers()
+    | st.integers(-(2**63), 2**63 - 1)
     | st.booleans()
     | st.text(st.characters(blacklist_categories=["Cc", "Cs"]))
 )
@@ -134,6 +134,9 @@ def test_a_point_is_read_back_as_it_was_written(point):
 
 
 @given(st.text(max_size=60))
+@example("p flow=" + "9" * 5000 + "i 1")
+@example("p flow=1 " + "9" * 5000)
+@example("p flow=" + "9" * 5000 + " 1")
 def test_no_text_makes_the_parser_raise_anything_else(text):
     with suppress(DataError):
         parse_point(text)

@@ -17,10 +17,10 @@ from mercer._core.errors import DataError
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.live_unit import Unit, loaded, unit_names, whole
-from mercer.app.monitor import named_by_time, require_detector
+from mercer.app.monitor import named_by_time
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, open_model
-from mercer.app.shadow import require_another, shadow_facts
+from mercer.app.shadow import require_another, require_detector, shadow_facts
 from mercer.monitoring.alarm_rule import AlarmRule
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class LiveRequest(OfModel, Request["Watched"]):
             for path, name in zip(paths, unit_names(paths), strict=True)
         ]
         for unit, (variable, rows) in product(units, self.shelve):
-            unit.stream.shelve(rows, variable or None)
+            unit.shelve(rows, variable)
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
             watch = _Watch(self, run, units, sinks, stop, before=before)
@@ -306,11 +306,12 @@ def _compared(unit: Unit, models: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen, in numbers."""
+    """What was seen, in numbers: alarms of this call, and whether an event lasts that may be older."""
 
     facts: dict[str, Any]
     detector: Any
     alarms: int
+    lasts: bool
     stopped: bool
 
     @classmethod
@@ -321,6 +322,7 @@ class Watched:
         facts = {
             unit.name: {
                 **unit.stream.counts,
+                **unit.new,
                 "bad_lines": unit.bad_lines,
                 "drift_events": unit.drifts,
                 "sensors": unit.stream.sensor_counts(),
@@ -339,4 +341,6 @@ class Watched:
                 "There is no row to judge: the lines ended before the first. Give names, then rows."
             )
             raise DataError(msg)
-        return cls({"units": facts}, detector, sum(unit.alarms for unit in units), stopped)
+        alarms = sum(unit.new["new_alarms"] for unit in units)
+        lasts = any(unit.stream.current is not None for unit in units)
+        return cls({"units": facts}, detector, alarms, lasts, stopped)

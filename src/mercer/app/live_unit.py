@@ -63,11 +63,12 @@ class Unit:
     lines: Lines
     reader: RowReader
     stream: LiveStream
-    alarms: int = 0
     bad_lines: int = 0
     drifts: int = 0  # events that a drift has led to
     shade: Shade | None = None
     said: int = 0  # notes that were passed on
+    known: tuple[int, int] = (0, 0)  # rows and alarms before this call
+    shelved: list[list[Any]] = field(default_factory=list)  # variables and rows that were asked for
 
     @classmethod
     def of(
@@ -100,8 +101,23 @@ class Unit:
             reader.go_on(own["head"])
             lines = Lines(path, follow=request.follow, at=own["place"])
             # Of the stream that counts now: another may have done so before.
-            counts = stream.counts["alarms"], own["bad_lines"], own.get("drifts", 0)
-            return cls(name, lines, reader, stream, *counts, shade)
+            known = stream.rows, stream.counts["alarms"]
+            counts = own["bad_lines"], own.get("drifts", 0)
+            shelved = own.get("shelved", [])
+            return cls(name, lines, reader, stream, *counts, shade, known=known, shelved=shelved)
+
+    def shelve(self, rows: int, variable: str) -> None:
+        """Shelve a variable, or all: once, also where the same command goes on from its state."""
+        if [variable, rows] not in self.shelved:
+            self.shelved.append([variable, rows])
+            self.stream.shelve(rows, variable or None)
+
+    @property
+    def new(self) -> dict[str, int]:
+        """Rows and alarms of this call."""
+        rows, alarms = self.known
+        found = {"rows": self.stream.rows - rows, "alarms": self.stream.counts["alarms"] - alarms}
+        return {f"new_{name}": number for name, number in found.items()}
 
     def read(self) -> list[Row]:
         """The rows that are there now, judged."""
@@ -116,7 +132,6 @@ class Unit:
         if not len(arrived.rows):
             return []
         verdicts = self.stream.push_many(arrived.rows, arrived.times)
-        self.alarms += sum(verdict.alarm for verdict in verdicts)
         self.bad_lines += sum(map(bool, arrived.bad))
         self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
         none: list[Any] = [None] * len(verdicts)
@@ -130,8 +145,7 @@ class Unit:
             "head": self.reader.head,
             "stream": self.stream.state(),
         }
-        own |= {"alarms": self.alarms, "bad_lines": self.bad_lines}
-        own["drifts"] = self.drifts
+        own |= {"bad_lines": self.bad_lines, "drifts": self.drifts, "shelved": self.shelved}
         if self.shade is not None:
             stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
             own["shadow"] = {"stream": stream, "agreement": agreement}

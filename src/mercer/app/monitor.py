@@ -15,8 +15,15 @@ from mercer._core.table import plain
 from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, open_model, read_sheet
-from mercer.app.shadow import Compared, compared, require_another, shadow_facts
+from mercer.app.rows import OfModel, open_model, read_sheet
+from mercer.app.shadow import (
+    Compared,
+    compared,
+    open_shadow,
+    require_another,
+    require_detector,
+    shadow_facts,
+)
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.report import Monitoring
@@ -63,15 +70,16 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         if self.output is not None:
             if Path(self.output).suffix.lower() not in DELIMITERS:
                 refuse("{output} must be a .csv or .tsv file; got {path}.", path=self.output)
-            path = check_output(self.output, (self.model, self.data))
+            inputs = (self.model, self.data, *filter(None, [self.shadow]))
+            path = check_output(self.output, inputs)
         found = open_model(self.model)
         require_detector(found)
+        shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
         sheet = read_sheet(run, self.data, found, gaps=True)
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
-            if self.shadow is not None:
-                beside = compared(run, found.model, sheet, self.data, self.shadow)
-                seen = replace(seen, shadow=beside)
+            if shadow is not None:
+                seen = replace(seen, shadow=compared(run, found.model, sheet, self.data, shadow))
         if path is not None:
             with run.timed("write"), replacing(path) as file:
                 for piece in table_text(seen, DELIMITERS[path.suffix.lower()]):
@@ -81,17 +89,6 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         if seen.shadow is not None and self.shadow is not None:
             facts["shadow"] = shadow_facts(seen.shadow.report, self.model, self.shadow)
         return Monitored(seen, found.model, facts)
-
-
-def require_detector(found: Opened) -> None:
-    """Raise when the model judges no rows."""
-    if not found.is_detector:
-        refuse(
-            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
-            "fit DATA --model detector -o detector.mercer",
-            path=repr(str(found.path)),
-            holds=type(found.model).__name__,
-        )
 
 
 def named_by_time(run: Run, time: str | None) -> None:

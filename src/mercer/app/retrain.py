@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.monitor import require_detector
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, check_model_output, keep_model, open_model, read_sheet
+from mercer.app.shadow import require_detector
 from mercer.monitoring.shadow import ShadowStream
 
 BLOCK = 4096

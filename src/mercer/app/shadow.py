@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.app.outcome import Run, refuse
-from mercer.app.rows import open_model, read_sheet
+from mercer.app.rows import Opened, open_model, read_sheet
 from mercer.monitoring.shadow import Agreement
 
 if TYPE_CHECKING:
@@ -30,16 +30,31 @@ class Compared:
     report: ShadowReport
 
 
-def compared(run: Run, detector: Any, sheet: Sheet, data: str, shadow: str) -> Compared:
-    """Judge the rows of a sheet by their detector, and those of its file by the one in the shadow."""
+def open_shadow(path: str, data: str) -> Opened:
+    """The detector in the shadow, before any row is read."""
     if data == "-":
         refuse(
             "{shadow} reads the rows of a document or a chart twice, and a pipe can be read once. Write the "
             "rows to a file."
         )
-    found = open_model(shadow)
+    found = open_model(path)
+    require_detector(found)
+    return found
+
+
+def require_detector(found: Opened) -> None:
+    """Raise when the model judges no rows."""
     if not found.is_detector:
-        refuse("{shadow} must be the file of a detector; got {path}.", path=shadow)
+        refuse(
+            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
+            "fit DATA --model detector -o detector.mercer",
+            path=repr(str(found.path)),
+            holds=type(found.model).__name__,
+        )
+
+
+def compared(run: Run, detector: Any, sheet: Sheet, data: str, found: Opened) -> Compared:
+    """Judge the rows of a sheet by their detector, and those of its file by the one in the shadow."""
     again = read_sheet(Run(reading=run.reading, memory=run.memory), data, found, gaps=True)
     streams = [
         one.stream(names=list(own.names), top=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -111,7 +111,7 @@ def live(
     found = call.run(asked).value
     for line in summary(found):
         call.say(line)
-    return ALARM if found.alarms and not found.stopped else OK
+    return ALARM if (found.alarms or found.lasts) and not found.stopped else OK
 
 
 def name_by_time(call: Call, time: str | None) -> None:
@@ -126,9 +126,13 @@ def summary(found: Watched) -> list[str]:
     lines = []
     for unit, seen in found.facts["units"].items():
         where = f"{unit}: " if len(found.facts["units"]) > 1 else ""
-        parts = [", ".join(many(seen[f"{noun}s"], noun) for noun in ("row", "alarm", "event"))]
+        seen_in_all = ", ".join(many(seen[f"{noun}s"], noun) for noun in ("row", "alarm", "event"))
+        parts = [seen_in_all]
+        if seen["new_rows"] < seen["rows"]:  # a state was there before
+            new = f"{many(seen['new_rows'], 'new row')}, {many(seen['new_alarms'], 'alarm')}"
+            parts = [new, f"since the state began {seen_in_all}"]
         names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
-        parts += [f"{seen[name]} {WORDS[name]}" for name in names if seen[name]]
+        parts += [WORDS[name].counted(seen[name]) for name in names if seen[name]]
         lines.append(where + "; ".join(parts) + ".")
         lines += (
             [f"{where}{line}" for line in shadow_lines(seen["shadow"])] if "shadow" in seen else []
@@ -143,12 +147,24 @@ def summary(found: Watched) -> list[str]:
     return lines
 
 
+class Count(NamedTuple):
+    """What is counted, of one and of several."""
+
+    noun: str
+    one: str
+    more: str
+
+    def counted(self, n: int) -> str:
+        """The number in words."""
+        return f"{many(n, self.noun)} {self.one if n == 1 else self.more}"
+
+
 WORDS = {
-    "unjudged": "rows lack readings",
-    "late": "rows were late",
-    "repeated": "rows repeated a time",
-    "missing": "readings were missing",
-    "frozen": "readings were of frozen sensors",
-    "range": "readings were out of range",
-    "bad_lines": "lines were not rows",
+    "unjudged": Count("row", "lacks readings", "lack readings"),
+    "late": Count("row", "was late", "were late"),
+    "repeated": Count("row", "repeated a time", "repeated a time"),
+    "missing": Count("reading", "was missing", "were missing"),
+    "frozen": Count("reading", "was of a frozen sensor", "were of frozen sensors"),
+    "range": Count("reading", "was out of range", "were out of range"),
+    "bad_lines": Count("line", "was not a row", "were not rows"),
 }

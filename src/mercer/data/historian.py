@@ -30,13 +30,15 @@ SUFFIX = re.compile(
     r"^(.+?)[\s._\-:/]*[\[(]?(?:quality|qual|status|confidence|q)[\])]?$", re.IGNORECASE
 )
 PREFIX = re.compile(r"^(?:quality|status)[\s._\-:/]*(?:of\s+)?[\[(]?(.+?)[\])]?$", re.IGNORECASE)
+OPC = re.compile(r"\d{1,3}(?:\.0*)?$")  # pandas writes 192.0 where a cell is empty
 VALUE = re.compile(r"[\s._\-:/]*[\[(]?value[\])]?$", re.IGNORECASE)
 
 
 def is_good(text: str) -> bool | None:
     """Whether the text of a quality column, or of a reading, says that the reading counts; None of others.
 
-    OPC's quality is a number of eight bits whose upper two are 11 for good: 192 to 255.
+    OPC's quality is a number of eight bits whose upper two are 11 for good, 192 to 255, and 00 or 01 for bad
+    and uncertain, up to 127; 10 is not used.
 
     >>> is_good("Good"), is_good("192"), is_good("No Data"), is_good("24"), is_good("bar")
     (True, True, False, False, None)
@@ -46,8 +48,8 @@ def is_good(text: str) -> bool | None:
         return True
     if word in NO_READING or word in BAD or word.startswith(("bad", "no data", "uncertain")):
         return False
-    if word.isdigit() and len(word) <= 3:
-        return int(word) >= 192
+    if OPC.match(word) and (code := int(word.partition(".")[0])) <= 255:
+        return code >= 192 if not 128 <= code < 192 else None
     return None
 
 

@@ -29,9 +29,10 @@ MEASUREMENT = re.compile(r"(?:\\.|[^,\s\\]|\\$)+")
 KEY = re.compile(r"(?:\\.|[^,=\s\\])+")
 TEXT = re.compile(r'"((?:\\.|[^"\\])*)"')
 PLAIN = re.compile(r"[^,\s]+")
-STAMP = re.compile(r"-?\d+$")
+# Whole numbers have 64 bits, and no more digits than that takes.
+STAMP = re.compile(r"-?\d{1,19}$")
 FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$")
-WHOLE = re.compile(r"([+-]?\d+)i$|(\d+)u$")
+WHOLE = re.compile(r"([+-]?\d{1,19})i$|(\d{1,20})u$")
 TRUE = frozenset({"t", "T", "true", "True", "TRUE"})
 FALSE = frozenset({"f", "F", "false", "False", "FALSE"})
 # What a backslash takes away; before other characters it stays.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mercer.monitoring.verdict import Verdict
 
 SIDES = ("old", "new")
+PAIRS = ("only", "alarms", "unjudged")  # what is counted of either model
 LATEST = 10  # events of one model alone that are kept in words
 
 
@@ -24,9 +25,13 @@ class ShadowReport:
     Attributes
     ----------
     rows : int
-        Rows that either model could judge.
+        Rows that both models could judge.
     both, only_old, only_new : int
-        Alarms of both models, and of one alone.
+        Of these, alarms of both models, and of one alone.
+    alarms_old, alarms_new : int
+        Alarms of each model, on whatever rows.
+    unjudged_old, unjudged_new : int
+        Rows that this model could not judge, and the other could.
     events_old, events_new : int
         Events of each model.
     events_only_old, events_only_new : int
@@ -41,6 +46,10 @@ class ShadowReport:
     only_new: int
     events_old: int
     events_new: int
+    alarms_old: int = 0
+    alarms_new: int = 0
+    unjudged_old: int = 0
+    unjudged_new: int = 0
     events_only_old: int = 0
     events_only_new: int = 0
     latest_only_old: tuple[str, ...] = ()
@@ -48,15 +57,20 @@ class ShadowReport:
 
     @property
     def agreement(self) -> float:
-        """The share of rows on which both say the same."""
-        return 1.0 - (self.only_old + self.only_new) / self.rows if self.rows else 1.0
+        """The share of the rows that both could judge on which both say the same; NaN without such rows."""
+        return 1.0 - (self.only_old + self.only_new) / self.rows if self.rows else float("nan")
 
     def in_words(self, old: str, new: str) -> str:
         """The report, with these names for the model that counts and the one in its shadow."""
         events = f"{self.events_old} event{'' if self.events_old == 1 else 's'}"
-        before = f"{old} has {self.both + self.only_old} alarms in {events}"
-        after = f"{new} {self.both + self.only_new} in {self.events_new}"
-        told = f"{self.rows} rows: {before}, {after}; they agree on {100 * self.agreement:.1f} % of the rows."
+        before = f"{old} has {self.alarms_old} alarms in {events}"
+        after = f"{new} {self.alarms_new} in {self.events_new}"
+        told = f"{self.rows} rows that both could judge: {before}, {after}"
+        told += f"; they agree on {100 * self.agreement:.1f} % of the rows." if self.rows else "."
+        for name, unjudged in ((old, self.unjudged_old), (new, self.unjudged_new)):
+            if unjudged:
+                what = "1 row" if unjudged == 1 else f"{unjudged} rows"
+                told += f" {name} could not judge {what}, for want of readings."
         if self.only_old or self.only_new:
             told += f" Alarms of {old} alone: {self.only_old}, of {new} alone: {self.only_new}."
         if self.events_only_old or self.events_only_new:
@@ -124,11 +138,17 @@ class Agreement:
     def add(self, one: Verdict, other: Verdict) -> None:
         """The verdicts of both models on the next row."""
         mine, theirs = (v.alarm and (v.judged or not self._whole) for v in (one, other))
-        if one.judged or other.judged or mine or theirs:
+        # A row that lacks cells and is an alarm whatever they are is judged too.
+        known = one.judged or mine, other.judged or theirs
+        self._counts["alarms_old"] += int(mine)
+        self._counts["alarms_new"] += int(theirs)
+        if all(known):
             self._counts["rows"] += 1
             self._counts["both"] += int(mine and theirs)
             self._counts["only_old"] += int(mine and not theirs)
             self._counts["only_new"] += int(theirs and not mine)
+        elif any(known):
+            self._counts["unjudged_new" if known[0] else "unjudged_old"] += 1
         for side, verdict in zip(self._sides, (one, other), strict=True):
             shift = self._row - verdict.row  # a stream may have begun before the other
             if verdict.began is not None:
@@ -164,7 +184,8 @@ class Agreement:
             others = [*other.over, *other.lasting(self._row)]
             unsettled = [span for span in side.over if not span.settled] + side.lasting(self._row)
             alone = [span.told for span in unsettled if not span.meets(others)]
-            told[f"only_{name}"] = self._counts[f"only_{name}"]
+            for what in PAIRS:
+                told[f"{what}_{name}"] = self._counts[f"{what}_{name}"]
             told[f"events_{name}"] = side.events
             told[f"events_only_{name}"] = side.alone + len(alone)
             told[f"latest_only_{name}"] = tuple([*side.latest, *alone][-LATEST:])
@@ -188,8 +209,10 @@ class Agreement:
         sides = [_side_of(side) for side in state["sides"]]
         if swapped:
             sides.reverse()
-            only = [found._counts[f"only_{name}"] for name in SIDES]
-            found._counts["only_old"], found._counts["only_new"] = reversed(only)
+            for what in PAIRS:
+                old, new = (f"{what}_{name}" for name in SIDES)
+                counts = found._counts
+                counts[old], counts[new] = counts[new], counts[old]
         found._sides = (sides[0], sides[1])
         return found
 

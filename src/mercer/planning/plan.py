@@ -352,15 +352,15 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
         return f"{more}, ask for fewer components, or fit on fewer rows."
     ways = [more]
     if problem.n > LAPACK_ROWS:
-        most = problem.n // lapack_share(
-            problem.n
-        )  # components that are iterated for, K not formed
+        # Components that are iterated for, without K, unless a solver is asked for by name.
+        most = problem.n // lapack_share(problem.n)
         asked = min(problem.k or problem.n, most)
         few = next((k for k in (asked, 30, 10, 3) if k <= asked and _iterates(problem, k)), 0)
         if few and few == problem.k:  # LAPACK was asked for by name
             ways.append("use {solver:'auto'}, which does not form K for so few components")
         elif few:
-            ways.append(f"ask for at most {few} components, for which K is not formed")
+            auto = "" if isinstance(chosen.solver, BlockKrylov) else " with {solver:'auto'}"
+            ways.append(f"ask for at most {few} components{auto}, for which K is not formed")
     from mercer.approximations import RPCholesky  # only an error needs it
 
     low_rank = RPCholesky(max(1, min(100, problem.n // 4)))

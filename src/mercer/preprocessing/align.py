@@ -127,7 +127,7 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
     found = MatchedTable(table.select(wanted), preparation, gaps=gaps)
     judges = found._quality.values()
     if judges:
-        table.notes.append(f"{many(len(judges), 'column')} of quality say which readings count")
+        table.notes.append(f"which readings count is read from {listed([*judges])}")
     known = {*(column.name for column in wanted), *judges}
     if extra := [name for name in names if name not in known]:
         table.notes.append(f"columns that the model does not use, left out: {listed(extra)}")

@@ -36,7 +36,7 @@ class InfluxReader(LineReader):
     ----------
     preparation, reading, source : as in `LineReader`
     wanted : sequence of str
-        The fields that make a row complete.
+        The fields that are read: those of the model, which make a row complete, and those of a shadow.
     precision : {"ns", "us", "ms", "s"}, optional
         The unit of times; guessed from the first one otherwise, and noted.
     """
@@ -51,9 +51,12 @@ class InfluxReader(LineReader):
     ) -> None:
         super().__init__(preparation, reading, source)
         self._wanted, self._precision = frozenset(wanted), precision
+        self._left_out = False  # whether lines without a field of the model have been noted
         self._pending: dict[str, Any] | None = None  # cells of a row that waits for more lines
+        self._last: str | None = None  # the time of the row before
         numbers = preparation.numbers
         words = tuple(name for name, _ in preparation.categories)
+        self._needed = frozenset((*numbers, *words))
         label = reading.label or preparation.label
         beside = () if label is None or label in (*numbers, *words) else (label,)
         names = (TIME, *numbers, *words, *beside)
@@ -88,7 +91,8 @@ class InfluxReader(LineReader):
     @property
     def head(self) -> str | None:
         """What a later reader goes on from: the unit of times, and the row that waits."""
-        return json.dumps({"influx": {"precision": self._precision, "pending": self._pending}})
+        own = {"precision": self._precision, "pending": self._pending, "last": self._last}
+        return json.dumps({"influx": own})
 
     @head.setter
     def head(self, value: str | None) -> None:
@@ -100,6 +104,7 @@ class InfluxReader(LineReader):
         if head is not None:
             own = json.loads(head)["influx"]
             self._precision, self._pending = own["precision"], own["pending"]
+            self._last = own.get("last")
 
     def beside(self, other: LineReader) -> Arrived:
         """The rows that another reader has just put together."""
@@ -116,11 +121,17 @@ class InfluxReader(LineReader):
             return
         cells = self._cells(point)
         if not self._wanted & cells.keys():
-            self._note(
-                f"lines without a field of the model are left out, such as {point.measurement!r}"
-            )
+            if not self._left_out:
+                self._left_out = True
+                self._note(
+                    f"lines without a field of the model are left out, such as {point.measurement!r}"
+                )
             return
         time = self._time(point)
+        if time is not None and time == self._last and not self._needed & cells.keys():
+            # A row is complete for the detector that counts; its shadow must not hold it back.
+            self._note("fields that only the shadow reads are left out where they follow their row")
+            return
         pending = self._pending
         if pending is not None and (time is None or pending[TIME] != time):
             self._emit()
@@ -135,12 +146,13 @@ class InfluxReader(LineReader):
         if self._pending is None:
             self._pending = {TIME: time, "tags": point.tags}
         self._pending |= cells
-        if time is None or self._wanted <= self._pending.keys():
+        if time is None or self._needed <= self._pending.keys():
             self._emit()
 
     def _emit(self) -> None:
         if self._pending is not None:
             self.records.append(self._pending)
+            self._last = self._pending[TIME]
         self._pending = None
 
     def _cells(self, point: Point) -> dict[str, str]:
@@ -158,16 +170,13 @@ class InfluxReader(LineReader):
 
     def _of_bad_quality(self, point: Point) -> set[str]:
         """The fields whose readings don't count, by a field of their quality or one for the whole line."""
-        texts = {name: value for name, value in point.fields.items() if isinstance(value, str)}
-        if not texts:
-            return set()
-        if any(
-            name.lower() in WHOLE_LINE and is_good(text) is False for name, text in texts.items()
-        ):
+        every = {**point.tags, **point.fields}
+        bad = {name for name, value in every.items() if is_good(str(value)) is False}
+        if any(name.lower() in WHOLE_LINE for name in bad):
             return set(point.fields)
-        names = list(point.fields)
+        names = list(every)
         of = {names[j]: names[q] for j, q in quality_columns(names).items()}
-        return {name for name, q in of.items() if q in texts and is_good(texts[q]) is False}
+        return {name for name, q in of.items() if q in bad}
 
     def _time(self, point: Point) -> str | None:
         if self._id is not None:
@@ -246,6 +255,10 @@ class RowReader:
             self._own = self._new(influx=influx)
             if influx:
                 self._own.notes.append("lines are read as InfluxDB line protocol (--format influx)")
+            elif self._precision is not None:
+                self._own.notes.append(
+                    "--precision is for InfluxDB line protocol, and not used here"
+                )
         return self._own(lines, fresh=fresh)
 
     def beside(self, other: RowReader) -> Arrived:

@@ -169,7 +169,8 @@ class LineReader:
         found = quality_columns(names) if header else {}
         quality = {j: found[j] for j in places if j in found}
         if quality:
-            self._note(f"{len(quality)} columns of quality say which readings count")
+            judges = [names[j] for j in quality.values()]
+            self._note(f"which readings count is read from {listed(judges)}")
         beside = (id_, label, quality)
         return Layout(
             tuple(names), delimiter, header, tuple(places[:p]), tuple(places[p:]), *beside

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import many, refuse_data
+from mercer.data.columns import listed
 from mercer.data.historian import WRITINGS, is_good, quality_columns
 from mercer.data.table import Column, Table
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Indices
     from mercer.data.table import Chunk
+
+
+LOOKED_AT = 1000  # rows
+MOST_WORDS = 12  # of quality in them
 
 
 class ReadingsTable(Table):
@@ -35,12 +40,11 @@ class ReadingsTable(Table):
     def __init__(self, table: Table, *, whole: bool) -> None:
         found = table.names if table.named else ()
         features = {column.name: column for column in table.columns}
+        beside = (table.id_name, table.label_name)
         judges = {found[j]: found[q] for j, q in quality_columns(found).items()}
-        self._judges = {
-            name: judge
-            for name, judge in judges.items()
-            if name in features and judge in features and _speaks(features[judge])
-        }
+        self._judges = _speaking(
+            table, {n: q for n, q in judges.items() if n in features and q not in beside}
+        )
         own = [
             Column(name) if name in self._judges or _is_reading(column) else column
             for name, column in features.items()
@@ -53,8 +57,9 @@ class ReadingsTable(Table):
         self.n_rows = None if whole else table.n_rows
         self._numbers = [column.name for column in own if column.kind == "number"]
         if self._judges:
-            n = many(len(self._judges), "column")
-            self.notes.append(f"{n} of quality say which readings count")
+            self.notes.append(
+                f"which readings count is read from {listed([*self._judges.values()])}"
+            )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -97,9 +102,22 @@ class ReadingsTable(Table):
             )
 
 
-def _speaks(column: Column) -> bool:
-    """Whether a column holds words of quality, or OPC's numbers for them."""
-    return column.kind == "number" or is_good(_example(column)) is not None
+def _speaking(table: Table, judges: dict[str, str]) -> dict[str, str]:
+    """Those of the judges whose first cells are words of quality, or OPC's numbers for them.
+
+    A variable may have such a name too. It has cells that are no quality, or many different ones, or none
+    that says that a reading counts.
+    """
+    if not judges:
+        return {}
+    looked_at = table.select([Column(judge, "category") for judge in judges.values()])
+    kept, first = {}, next(iter(looked_at.chunks(LOOKED_AT)))  # a file has a row at least
+    for name, judge in judges.items():
+        words = {str(word) for word in first.words[judge] if word is not None}
+        said = {is_good(word) for word in words}
+        if True in said and None not in said and len(words) <= MOST_WORDS:
+            kept[name] = judge
+    return kept
 
 
 def _is_reading(column: Column) -> bool:

@@ -491,3 +491,22 @@ def test_the_engine_is_an_option_of_every_model(model):
         refused = run(*verb, "--engine", "cluster")
         assert refused.exit_code == 2
         assert "'auto', 'native', 'numpy', 'dask', 'cuda', 'mps' or 'torch:cpu'" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["kpca", "detector", "incremental"])
+def test_a_kernel_names_columns_of_the_file(kind):
+    for columns, path in (("['v', 'w']", "names.mercer"), ("[1, 2]", "places.mercer")):
+        kernel = f"rbf(gamma=0.5).on({columns})"
+        good(*FIT[:-3], "--model", kind, "--kernel", kernel, "-o", path, "-q")
+    one, other = (mercer.load(path) for path in ("names.mercer", "places.mercer"))
+    if kind == "detector":
+        assert np.array_equal(one.model.score_samples(X), other.model.score_samples(X))
+    else:
+        assert np.array_equal(one.transform(X), other.transform(X))
+
+
+def test_a_plan_knows_the_columns_too():
+    good(*("plan", "data.csv", "--id", "id", "--label", "group", "--kernel", "rbf().on(['v'])"))
+    wrong = run(*FIT, "--kernel", "rbf().on(['z'])")
+    assert wrong.exit_code == 3
+    assert "Unknown column 'z'" in wrong.stderr

@@ -13,13 +13,14 @@ from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.estimators.detector_lags import check_past
 from mercer.kernels import RBF, Kernel, Linear
+from mercer.kernels.algebra import placed
 from mercer.kernels.text import parse_call, parse_kernel
 from mercer.monitoring.limits import Rule
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ESTIMATORS: dict[str, type[Any]] = {
     "kpca": KernelPCA,
@@ -49,6 +50,13 @@ class Asked:
 
     kind: str
     params: dict[str, Any]
+
+    def of(self, names: Sequence[str]) -> Asked:
+        """With positions where the kernel names columns; a detector places them itself, among its lags."""
+        kernel = self.params.get("kernel")
+        if self.kind == "detector" or not isinstance(kernel, Kernel):
+            return self
+        return replace(self, params={**self.params, "kernel": placed(kernel, names)})
 
     @property
     def is_precomputed(self) -> bool:

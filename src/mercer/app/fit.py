@@ -147,7 +147,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
         path = check_model_output(self.output, self.data)
         sheet, weights = self.prepared(run, asked)
         n, d = sheet.rows.shape
-        model = asked.estimator(n, scale=self.standardises)
+        model = asked.of(sheet.names).estimator(n, scale=self.standardises)
         with run.timed("fit"):
             # Times say where a detector that looks back finds a gap.
             when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.ids}

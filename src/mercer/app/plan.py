@@ -20,6 +20,8 @@ from mercer.kernels.text import kernel_text
 from mercer.stream.batch import stream_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mercer.app.estimator import Asked
     from mercer.model import Plan
 
@@ -79,10 +81,10 @@ class PlanRequest(ModelOptions, Request[Planned]):
     def fulfil(self, run: Run) -> Planned:
         """Rows of an NPY file stay where they are; others are read and prepared as a fit would."""
         asked = self.asked
-        rows, weights = self._rows(run, asked)
+        rows, weights, names = self._rows(run, asked)
         n, d = map(int, rows.shape)
         require_two_rows(self.data, n)
-        model = asked.estimator(n, scale=self.standardises)
+        model = asked.of(names).estimator(n, scale=self.standardises)
         with run.timed("plan"):
             found = _asked(model, rows, weights)
         planned = Planned(model, (n, d), str(rows.dtype), run.budget, **found)
@@ -90,13 +92,13 @@ class PlanRequest(ModelOptions, Request[Planned]):
             run.warn(planned.refusal, "memory", remedy=planned.remedy, memory_bytes=run.budget)
         return planned
 
-    def _rows(self, run: Run, asked: Asked) -> tuple[Any, Any]:
+    def _rows(self, run: Run, asked: Asked) -> tuple[Any, Any, Sequence[str]]:
         table = open_data(run, self.data) if self.weights is None else None
         # What other models do to their rows first takes all of them.
         in_place = table.in_place() if table is not None and self.kind == "kpca" else None
         if table is None or in_place is None:
             sheet, weights = self.prepared(run, asked, table)
-            return rows_for(asked, sheet), weights
+            return rows_for(asked, sheet), weights, sheet.names
         n, d = in_place.shape
         run.say(f"{table.source}: {n} rows, {d} features, which stay there", "read", n=n, d=d)
         if self.preparing_for(asked)["scale"] != "none":
@@ -104,7 +106,7 @@ class PlanRequest(ModelOptions, Request[Planned]):
                 "the rows are taken as they are in the file: scaling changes neither bytes nor seconds",
                 "unscaled",
             )
-        return in_place, None
+        return in_place, None, [column.name for column in table.columns]
 
 
 def _asked(model: Any, rows: Any, weights: Any) -> dict[str, Any]:

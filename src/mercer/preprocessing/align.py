@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +13,13 @@ from mercer._core.memory import format_bytes, parse_bytes
 from mercer.data.columns import hint, listed
 from mercer.data.digest import Digest
 from mercer.data.formats import open_table
-from mercer.data.historian import WRITINGS, is_good, quality_columns
+from mercer.data.historian import WRITINGS, quality_columns
 from mercer.data.table import Column, Table
 from mercer.data.times import as_times
 from mercer.data.view import TableRows, chunk_height
 from mercer.preprocessing.learn import Missing, Unseen
 from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.readings import counting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,18 +59,6 @@ class MatchedTable(Table):
             if name in found and found[name] not in beside
         }
 
-    def _readings(self, chunk: Chunk) -> Chunk:
-        """The chunk without what a column of quality calls bad."""
-        if not self._quality:
-            return chunk
-        numbers = np.array(chunk.numbers)
-        for j, name in self._quality.items():
-            bad = [word is not None and is_good(str(word)) is False for word in chunk.words[name]]
-            numbers[np.array(bad, dtype=bool), j] = np.nan
-        judges = set(self._quality.values())
-        words = {name: own for name, own in chunk.words.items() if name not in judges}
-        return replace(chunk, numbers=numbers, words=words)
-
     def in_place(self) -> RowSource | None:
         return self._table.in_place()
 
@@ -80,7 +69,7 @@ class MatchedTable(Table):
         self.missing = missing = Missing()  # of this pass
         names, filled = self.preparation.numbers, self.preparation.fills is not None
         unseen, lenient = Unseen(), self.preparation.lenient
-        for chunk in map(self._readings, self._table.chunks(height, start)):
+        for chunk in (counting(one, self._quality) for one in self._table.chunks(height, start)):
             missing.add(chunk, names)
             unseen.add(chunk, lenient)
             if self._gaps or filled or not missing.first:

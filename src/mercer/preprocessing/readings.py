@@ -55,7 +55,8 @@ class ReadingsTable(Table):
         self.__dict__.update(table.select(own).__dict__)  # its notes too, which stay one list
         self._own, self._whole = tuple(own), whole
         self.n_rows = None if whole else table.n_rows
-        self._numbers = [column.name for column in own if column.kind == "number"]
+        numbers = [column.name for column in own if column.kind == "number"]
+        self._places = {numbers.index(name): judge for name, judge in self._judges.items()}
         if self._judges:
             self.notes.append(
                 f"which readings count is read from {listed([*self._judges.values()])}"
@@ -70,22 +71,13 @@ class ReadingsTable(Table):
         del start  # how many rows before it are left out is not known
         kept, seen = 0, 0
         for chunk in self._table.chunks(height):
-            own = self._counting(chunk)
+            own = counting(chunk, self._places)
             rows = np.flatnonzero(~np.isnan(own.numbers).any(axis=1) | (not self._whole))
             seen += len(own)
             if len(rows):
                 yield replace(own, start=kept, **_taken(own, rows))
                 kept += len(rows)
         self._tell(seen - kept, seen)
-
-    def _counting(self, chunk: Chunk) -> Chunk:
-        """The chunk without what a column of quality calls bad."""
-        numbers = np.array(chunk.numbers)
-        for name, judge in self._judges.items():
-            bad = [word is not None and is_good(str(word)) is False for word in chunk.words[judge]]
-            numbers[np.array(bad, dtype=bool), self._numbers.index(name)] = np.nan
-        words = {n: own for n, own in chunk.words.items() if n not in self._judges.values()}
-        return replace(chunk, numbers=numbers, words=words)
 
     def _tell(self, left_out: int, n: int) -> None:
         if left_out == n:
@@ -100,6 +92,18 @@ class ReadingsTable(Table):
             self.notes.append(
                 f"{left_out} of {many(n, 'row')} {have} left out of the fit (--impute fills in instead)"
             )
+
+
+def counting(chunk: Chunk, judges: dict[int, str]) -> Chunk:
+    """The chunk without the readings, by their position, that the column of their quality calls bad."""
+    if not judges:
+        return chunk
+    numbers, others = np.array(chunk.numbers), dict(chunk.words)
+    for j, judge in judges.items():
+        bad = [word is not None and is_good(str(word)) is False for word in chunk.words[judge]]
+        numbers[np.array(bad, dtype=bool), j] = np.nan
+        others.pop(judge, None)
+    return replace(chunk, numbers=numbers, words=others)
 
 
 def _speaking(table: Table, judges: dict[str, str]) -> dict[str, str]:

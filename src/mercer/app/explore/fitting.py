@@ -236,7 +236,7 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
     with run.following(), run.timed("fit"), quietly(quality, len(sheet)):
         some = drawn(len(sheet), SAMPLE) if way.sampled else None
         seen = sheet if some is None else replace(sheet, rows=sheet.rows[some])
-        model = asked.estimator(len(seen), scale=request.standardises)
+        model = asked.of(seen.names).estimator(len(seen), scale=request.standardises)
         model.fit(rows_for(asked, seen))
     found = tuple(as_dict(finding) for finding in run.findings)
     return Shown(own, data, sheet, model, way, found, run.timings)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 from mercer._core.version import VERSION
 
 HERE = Path(__file__).parent
@@ -26,6 +28,7 @@ extensions = [
     "formulas",
     "other_projects",
     "notebooks",
+    "search_texts",
 ]
 exclude_patterns = ["_build", "changes", "**sg_execution_times*"]
 templates_path = ["_templates"]
@@ -96,7 +99,7 @@ html_css_files = ["mercer.css"]
 html_js_files = ["accessible.js"]
 html_show_sourcelink = False
 html_copy_source = False
-# A page opened from the disk may not fetch another one, so results are titles without excerpts.
+# A page opened from the disk may not fetch another one; search_texts brings the excerpts.
 html_show_search_summary = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
 html_sidebars = {"ten-minutes": [], "changelog": []}  # pages without others below them
@@ -141,8 +144,16 @@ def write_changes(_app: object) -> None:
     out.write_text(text.replace("](../", "]("))  # the fragments are one folder below the page
 
 
+def mark_sentences(_app: object, doctree: nodes.document) -> None:
+    """Mark output with a line that fits no screen: it is words, not a table, and its lines may break."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language") == "text" and max(map(len, block.astext().split("\n"))) > 100:
+            block["classes"].append("sentences")
+
+
 def setup(app: object) -> None:
     """Sphinx calls this once."""
+    app.connect("doctree-read", mark_sentences)
     app.connect("builder-inited", write_changes)
     app.connect("autodoc-skip-member", skip_others)
     app.connect("sphinx-click-process-options", without_unset)

@@ -7,11 +7,14 @@ screen reader gets the LaTeX.
 import re
 from functools import cache
 from html import escape
+from xml.etree import ElementTree as ET
 
 import ziamath
 from docutils import nodes
 from sphinx.util import logging
+from ziamath.escapes import unescape
 from ziamath.tex import tex2mml
+from ziamath.zmath import denamespace
 
 log = logging.getLogger(__name__)
 ziamath.config.svg2 = (
@@ -28,6 +31,25 @@ REPHRASED = [
     ),
 ]
 UNKNOWN = re.compile(r"\\[a-zA-Z]+(?=[^<>]*<)")
+OPENING = set("([{⟨,;:=<>≤≥≈≠∈→⇒⟹⟶·×+−±")  # what is no operand: a minus after it is a sign
+QUADS = {"1em", "2em"}  # after such a space another formula begins
+
+
+def signed(mathml):
+    """MathML as a tree in which -1 is a sign and a number: unless a row begins so, ziamath subtracts."""
+    tree = denamespace(ET.fromstring(unescape(mathml)))
+    tree.set("mathcolor", "currentColor")
+    for row in tree.iter():
+        before = None
+        for place, part in enumerate(row):
+            if part.tag == "mspace":
+                before = None if part.get("width") in QUADS else before
+                continue
+            no_operand = before is None or (before.tag == "mo" and before.text in OPENING)
+            if place > 0 and no_operand and part.tag == "mo" and part.text == "−":
+                part.set("form", "prefix")
+            before = part
+    return tree
 
 
 @cache
@@ -38,10 +60,11 @@ def drawn(tex, *, block):
     if block and "\\\\" in tex and r"\begin" not in tex:
         tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
     try:
-        unknown = UNKNOWN.search(tex2mml(tex))
+        mathml = tex2mml(tex, inline=not block)
+        unknown = UNKNOWN.search(mathml)
         if unknown:
             return f"unknown command {unknown[0]}", None
-        formula = ziamath.Latex(tex, size=PIXELS[block], color="currentColor", inline=not block)
+        formula = ziamath.Math(signed(mathml), size=PIXELS[block])
         return formula.svg(), formula.getyofst()
     except Exception as error:  # of a parser that has no common base for its errors
         return f"{type(error).__name__}: {error}", None

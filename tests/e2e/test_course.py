@@ -1,6 +1,7 @@
 """The course: pages agree with their pictures, notebooks with the pages. `test_docs.py` runs the pages."""
 
 import contextlib
+import importlib
 import importlib.util
 import io
 import json
@@ -92,3 +93,21 @@ def test_a_notebook_runs_and_prints_what_it_shows(notebooks, tmp_path, monkeypat
 def test_a_notebook_is_valid(notebooks):
     for page in CHAPTERS:
         nbformat.validate(notebooks.notebook(page))
+
+
+@pytest.mark.parametrize(
+    ("tex", "signs"),
+    [
+        ("(-1)", [True]),
+        ("a - b", [False]),
+        ("(a) - b = -c", [False, True]),
+        (r"\exp(-\gamma x), -2", [True, True]),
+        (r"a \;-\; b", [False]),
+        (r"\lVert x \rVert - y \quad -z", [False, True]),
+    ],
+)
+def test_a_minus_without_a_left_operand_is_set_as_a_sign(tex, signs, monkeypatch):
+    tex2mml = pytest.importorskip("ziamath.tex").tex2mml
+    monkeypatch.syspath_prepend(str(ROOT / "docs/_ext"))
+    tree = importlib.import_module("formulas").signed(tex2mml(tex))
+    assert [part.get("form") == "prefix" for part in tree.iter("mo") if part.text == "−"] == signs

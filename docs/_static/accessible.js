@@ -5,7 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
     toggle.setAttribute("aria-label", `Pages below ${link?.textContent.trim() ?? "this one"}`);
   }
   for (const button of document.querySelectorAll(".search-button-field[aria-label]")) {
-    button.removeAttribute("aria-label"); // its text says the same, and the shortcut
+    button.setAttribute("aria-label", button.textContent.replace(/\s+/g, " ").trim()); // on a phone its text is hidden
   }
   for (const link of document.querySelectorAll(".sphx-glr-thumbcontainer a")) {
     link.setAttribute("aria-label", link.textContent.trim()); // its text is not visible, the title is

@@ -26,9 +26,9 @@ values, vectors = np.linalg.eigh(mapped.T @ mapped / len(X))  # ascending
 values, last = values[::-1], vectors[:, 0]
 
 # %%
-# The columns of ``phi`` have coefficients, √2 for some: what multiplies the bare monomial is the
-# eigenvector's entry times the coefficient. An eigenvector has no length: let f₁² have the
-# coefficient 1.
+# Some columns of ``phi`` have a coefficient √2, so a monomial's weight is the eigenvector's entry
+# times that coefficient. The length of an eigenvector is arbitrary: scale it so that f₁² has the
+# weight 1.
 
 u = last * phi.coefficients
 u = u / u[phi.names.index("f1²")]
@@ -37,9 +37,8 @@ for name, found, known in zip(phi.names, u, expected, strict=True):
     print(f"{name.removeprefix('√2 '):6}{found + 0.0:9.4f}{known:9.4f}")
 
 # %%
-# Left: of six eigenvalues five are of ordinary size and one is rounding. Right: the direction that
-# belongs to it, as a function over the plane. Its zero line is the circle (one point in ten is
-# drawn).
+# Left: five of the six eigenvalues are of ordinary size, and one is rounding. Right: the direction
+# of that one as a function over the plane. Its zero line is the circle (one point in ten is drawn).
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.9), layout="constrained")
 left.semilogy(np.arange(1, 7), np.maximum(np.abs(values) / values[0], 1e-18), "o", markersize=7)

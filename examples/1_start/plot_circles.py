@@ -3,9 +3,9 @@ Two circles: can a line separate them?
 ======================================
 
 One circle lies inside the other. PCA can only rotate the plane, so the circles stay as they are; its
-two variances are nearly equal, and it warns that ranking them means nothing. Kernel PCA with a Gaussian
-kernel finds two components in which a line separates the circles, and ten from which every point
-returns to where it was.
+two variances are nearly equal, and a warning says that ranking them means nothing. Kernel PCA with a Gaussian
+kernel finds two components in which a line separates the circles, and ten from which every point can
+be reconstructed.
 """
 
 # %%
@@ -38,8 +38,8 @@ fig = plt.figure(figsize=(7.6, 6.4), layout="constrained")
 plots.panels(X, linear, scores[:, :2], returned, labels, titles=titles, fig=fig)
 
 # %%
-# Is there such a line? The logistic regression gets every advantage: it is judged on the points that
-# it was trained on.
+# Is there such a line? The logistic regression gets every advantage: it is tested on its training
+# points.
 
 
 def accuracy(features):
@@ -61,6 +61,6 @@ plots.contours(model, X, n_components=6, labels=labels, ax=axes)
 axes[0, 0].get_legend().remove()
 
 # %%
-# What the fit knows about itself.
+# The evidence of the fit.
 
 print(model.fit_)

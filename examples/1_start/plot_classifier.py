@@ -4,8 +4,8 @@ What does a linear classifier gain?
 
 The same logistic regression is trained on the raw features and on kernel PCA scores, in a pipeline
 whose width and penalty a grid search chooses by cross-validation on the training part alone. On the
-circles and the moons the line gains what it lacked; on digits, 64 pixels that a linear classifier
-already handles well, the gain is small.
+circles and the moons the gain is large; on digits, whose 64 pixels a linear classifier already
+handles well, it is small.
 """
 
 # %%
@@ -32,8 +32,8 @@ data_sets = {  # rows and labels, number of components, widths to try
 
 # %%
 # Accuracy on points that neither the components nor the line have seen. Scores are whitened, since
-# one penalty cannot suit a first score and a thirtieth that is a thousand times smaller; how strong
-# it is, ``C``, is searched for raw features and for scores.
+# one penalty cannot suit both the first score and the thirtieth, which is a thousand times smaller.
+# Its strength ``C`` is searched for raw features and for scores.
 
 found = {}
 strengths = [0.01, 0.1, 1.0, 10.0]
@@ -54,7 +54,7 @@ for name, ((X, y), k, gammas) in data_sets.items():
     print(f"{name:8} raw {found[name]['before']:.1%}, scores {found[name]['after']:.1%}")
 
 # %%
-# A width that is too large or too small loses what another one gains.
+# A bad width loses what a good one gains.
 
 fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), layout="constrained", sharey=True)
 for ax, (name, (_, _, gammas)) in zip(axes, data_sets.items(), strict=True):

@@ -3,8 +3,8 @@ A ring in space, with a ball in its middle: what does PCA see?
 ==============================================================
 
 The ring has one degree of freedom and lies in a tilted plane. PCA finds the plane, which is a good
-start; but in it the ring is still a ring, and no line separates it from the ball. In kernel PCA's
-first components one does.
+start, but there the ring is still a ring, and no line separates it from the ball. In the first
+components of kernel PCA a line does.
 """
 
 # %%
@@ -42,7 +42,7 @@ for place, (name, scores) in enumerate(views.items(), start=2):
     ax.set_ylabel("component 2" if name == "PCA" else "component 3")
 
 # %%
-# PCA's third variance is nearly zero, since the ring lies in a plane; the first two say nothing about
+# PCA's third variance is nearly zero, since the ring lies in a plane; the first two do not show
 # the hole.
 
 print("PCA, shares of the variance:       ", PCA(3).fit(X).explained_variance_ratio_.round(3))

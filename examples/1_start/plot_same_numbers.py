@@ -2,9 +2,8 @@
 Are these scikit-learn's numbers?
 =================================
 
-``mercer.sklearn.KernelPCA`` has scikit-learn's parameters and attributes. The same eigenvalues and
-the same scores come out, up to the sign of a component, which is arbitrary; what is added is the
-evidence.
+``mercer.sklearn.KernelPCA`` has scikit-learn's parameters and attributes. It gives the same
+eigenvalues and the same scores, up to the arbitrary sign of a component, and adds the evidence.
 """
 
 # %%

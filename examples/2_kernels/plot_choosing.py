@@ -2,9 +2,9 @@
 Which kernel, which width, how many components?
 ===============================================
 
-Two circles, without and with their labels. Without labels the candidates are compared by what rows
-that were held out say; where nothing speaks clearly against it, the Gaussian kernel at the median
-width is kept. With labels a linear classifier on the scores decides.
+Two circles, without and with their labels. Without labels the candidates are compared on held-out
+rows, and the Gaussian kernel at the median width is kept unless there is clear evidence against it.
+With labels, a linear classifier on the scores decides.
 """
 
 # %%
@@ -23,7 +23,7 @@ X, y = make_circles(120, factor=0.3, noise=0.05, random_state=0)
 new, y_new = make_circles(500, factor=0.3, noise=0.05, random_state=1)
 
 # %%
-# What rules of thumb say, and what is wrong with widths that are far off.
+# What the rules of thumb say, and the symptoms of bad widths.
 
 print(widths(X))
 found_symptoms = [str(s) for gamma in (1e-4, 1e4) for s in symptoms(RBF(gamma), X)]

@@ -1,10 +1,10 @@
 """
-How does a network look to a kernel?
-====================================
+What does kernel PCA make of a network?
+=======================================
 
 The points are the nodes of a graph. The heat kernel exp(-tL), with L the graph's Laplacian, says
-how much heat flows from one node to another in the time t: nodes that are joined by many short
-paths are alike. Kernel PCA of it draws the network, and its communities fall apart.
+how much heat flows from one node to another in the time t: nodes joined by many short paths are
+similar. Kernel PCA of it draws the network and separates its communities.
 """
 
 # %%
@@ -26,8 +26,8 @@ print(f"60 nodes, {edges.sum()} edges")
 
 # %%
 # All heat kernels of a graph have the same eigenvectors, those of L. The time decides how many of
-# them count: a short one sees single nodes, a long one communities, and after that nothing but the
-# whole.
+# them count: a short time shows single nodes, a longer one communities, and an even longer one
+# only the whole.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
 angle = 2 * np.pi * rng.permutation(60) / 60

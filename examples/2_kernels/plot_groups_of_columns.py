@@ -3,7 +3,7 @@ Columns of different kinds: one kernel for each?
 ================================================
 
 Two columns lie on a ring (the hour of the day), twelve others follow one slow line (a load) under
-noise. One Gaussian kernel for all fourteen columns sees little but the noise of the twelve. A sum
+noise. One Gaussian kernel for all fourteen columns mostly sees the noise of the twelve. A sum
 of two kernels, a Gaussian one on the ring and a linear one on the others, sees both.
 """
 
@@ -27,8 +27,7 @@ kernels = {
 }
 
 # %%
-# How well do four scores explain the hour and the load? The share of their variance that a linear fit
-# on the scores explains.
+# How well do four scores explain the hour and the load? R² of a linear fit on the scores.
 
 fig, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), layout="constrained")
 explained = {}

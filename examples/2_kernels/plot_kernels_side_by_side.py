@@ -2,9 +2,9 @@
 What do eight kernels make of one data set?
 ===========================================
 
-Two moons, and the first two components of each kernel. A linear kernel turns the plane, a cosine
-forgets lengths, polynomials bend it, and kernels that fall with the distance pull the moons apart.
-Widths are those of the median rule unless they are written.
+Two moons, and the first two components of each kernel. A linear kernel rotates the plane, the
+cosine ignores lengths, polynomials bend the plane, and kernels that decrease with distance separate
+the moons. Widths are those of the median rule unless stated.
 """
 
 # %%
@@ -29,8 +29,8 @@ kernels = {
 }
 
 # %%
-# In each title: how much of the variance two components hold, and for how many points a line on
-# them is right.
+# Each title has the share of the variance in two components, and the share of points that a line on
+# them classifies correctly.
 
 fig, axes = plt.subplots(2, 4, figsize=(11, 5.6), layout="constrained")
 accuracies = {}

@@ -20,8 +20,8 @@ verdicts = {(e, t): check_kernel(Sigmoid(gamma=e, coef0=t)) for e in etas for t 
 points = np.array([[len(verdicts[e, t].witness.points) for e in etas] for t in thetas])
 
 # %%
-# A witness that can be read: η = θ = 1 and the points 0, 1, -1. tanh(1 + t) bends downwards at 0, so
-# that tanh 2 + tanh 0 < 2 tanh 1.
+# A witness to check by hand: η = θ = 1 and the points 0, 1, -1. tanh is concave on positive
+# numbers, so tanh 2 + tanh 0 < 2 tanh 1.
 
 print(verdicts[1.0, 1.0])
 

@@ -56,7 +56,7 @@ ax.set(xlabel="component 1", ylabel="component 2", title="words by their letters
 ax.legend()
 
 # %%
-# A word that was not there needs only its kernel values with those that were.
+# A new word needs only its kernel values with the training words.
 
 new = ["thunder", "kaunis", "castello"]
 rows = np.array([[alike(parts(word), b) for b in counts] for word in new])

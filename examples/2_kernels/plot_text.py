@@ -3,8 +3,8 @@ Which texts are alike?
 ======================
 
 The documentation of functions of SciPy, as text: 100 functions of four modules, their words counted
-and weighted (tf-idf), a sparse matrix with thousands of columns. Lengths of texts do not matter, so
-the kernel is the cosine. The model does not know the modules.
+and weighted (tf-idf), as a sparse matrix with thousands of columns. The kernel is the cosine, because
+the length of a text does not matter. The model does not know the modules.
 """
 
 # %%

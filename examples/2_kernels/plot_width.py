@@ -2,9 +2,9 @@
 What does the width of a Gaussian kernel do?
 ============================================
 
-At one end kernel PCA is linear PCA, at the other every point is alone and all eigenvalues are
-alike. In between lies what it is for. The median rule (dashed) is a place to start from, not the
-best one.
+At one extreme kernel PCA is linear PCA; at the other every point is similar only to itself, and all
+eigenvalues are alike. Useful widths lie between. The median rule (dashed) is a place to start, not
+the best width.
 """
 
 # %%

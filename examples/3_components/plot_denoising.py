@@ -3,9 +3,9 @@ Noisy digits: what do five pre-images make of them?
 ===================================================
 
 The models are fitted to clean digits and never see noise (Mika et al. 1999). A noisy digit is
-projected on their components, which know only what digits look like, and taken back to a picture.
-Linear PCA takes it back by a product; kernel PCA by each of five methods, the exact one with a cubic
-polynomial, for which there is a formula.
+projected on their components, which can represent only digits, and taken back to a picture. Linear
+PCA does that by a product, kernel PCA by each of five methods; the exact one uses a cubic polynomial
+kernel, for which there is a formula.
 """
 
 # %%
@@ -27,7 +27,7 @@ noises = {
     "Gaussian noise": test + 0.5 * rng.standard_normal(test.shape),
     "speckle": np.where(speckled, rng.integers(0, 2, test.shape), test),
 }
-# Noise moves a digit far from every clean one: a narrow kernel would see nothing there.
+# Noise moves a digit far from every clean one, where all values of a narrow kernel would vanish.
 wide = RBF(gamma=0.02)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PreimageWarning)

@@ -2,11 +2,10 @@
 Is it a face?
 =============
 
-PCA of pictures with far more pixels than there are pictures is solved on the dual side. All
-pictures of one person, the stranger, are left out, and one of another person. Both, and a picture
-that is not a face, are rebuilt from more and more components. Faces return with few; what is not a
-face does not, so the reconstruction error tells the two apart. The faces are drawn by
-``mercer.datasets``.
+PCA of pictures with far more pixels than pictures is solved on the dual side. All pictures of one
+person, the stranger, are held out, and one of another person. These, and a picture that is not a
+face, are rebuilt from more and more components. Few components suffice for faces but not for other
+pictures, so the reconstruction error distinguishes the two. ``mercer.datasets`` draws the faces.
 """
 
 # sphinx_gallery_thumbnail_number = 2

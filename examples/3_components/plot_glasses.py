@@ -2,9 +2,9 @@
 Can glasses be taken off?
 =========================
 
-The models have seen faces without glasses only. A face with glasses is projected on their
-components, which know nothing of glasses, and taken back to pixels. What is left is the face below
-them, and PCA and kernel PCA differ in how much of the rims they leave behind.
+The models have seen only faces without glasses. A face with glasses is projected on their components,
+which can't represent glasses, and taken back to pixels. The result is the face without them; PCA and
+kernel PCA differ in how much of the rims remains.
 """
 
 # %%

@@ -3,8 +3,8 @@ How many components hold 95 % of the variance?
 ==============================================
 
 The share of a component is its eigenvalue over the total. The total is the trace of the centred
-kernel matrix, which needs no eigenvalue. Divided by the sum of the eigenvalues that happen to be
-computed, every model would hold 100 %.
+kernel matrix, which needs no eigenvalue. Divided by the sum of the computed eigenvalues instead,
+the shares of every model would add up to 100 %.
 """
 
 # %%

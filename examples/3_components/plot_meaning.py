@@ -2,9 +2,9 @@
 What does a component mean?
 ===========================
 
-178 wines with 13 measurements each. The slopes of a score say which measurements it looks at; times
-a standard deviation they can be compared. In words, as arrows on the scores, and as level sets over
-the two measurements that matter most, with the others held at their medians.
+178 wines with 13 measurements each. The slopes of a score show which measurements it depends on;
+multiplied by standard deviations they can be compared. Here they are in words, as arrows on the
+scores, and as level sets over the two most important measurements, with the others at their medians.
 """
 
 # %%
@@ -33,8 +33,8 @@ fig, ax = plt.subplots(figsize=(6.6, 4.8), layout="constrained")
 plots.arrows(model, X, cultivar, names=names, ax=ax)
 
 # %%
-# The colours are scores of points *in the slice*; the data are drawn where their two measurements
-# are.
+# The colours are scores of points *in the slice*; the data points are drawn at their two
+# measurements.
 
 fig, axes = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained")
 for component, ax in enumerate(axes):

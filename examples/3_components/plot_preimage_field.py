@@ -2,9 +2,9 @@
 Where does a point go that is not on the curve?
 ===============================================
 
-A model of a spiral with some noise, and a grid of points around it. Each is projected on the
-components and taken back to the plane: an arrow from where it was to where the model says it should
-be. PCA has one line for all of them.
+A model of a noisy spiral, and a grid of points around it. Each point is projected on the components
+and taken back to the plane; an arrow leads from the point to its pre-image. PCA projects all of them
+on one line.
 """
 
 # %%

@@ -3,8 +3,8 @@ What lies along a component?
 ============================
 
 Walk from the mean along one component, by standard deviations, and take each step back to input
-space. For PCA the walk is a straight line through the mean picture; for kernel PCA it bends, and
-stays nearer to pictures that exist.
+space. For PCA the walk is a straight line through the mean picture; for kernel PCA it is curved and
+stays nearer to real pictures.
 """
 
 # %%
@@ -44,7 +44,7 @@ for part, (name, pictures) in zip(fig.subfigures(1, 2), walks.items(), strict=Tr
     part.suptitle(name)
 
 # %%
-# How far is a step from the nearest real three, and from their mean?
+# How far is each step from the nearest real three, and from their mean?
 
 distances = {}
 for name, pictures in walks.items():

@@ -3,9 +3,9 @@ Which variable, and when?
 =========================
 
 A process with six sensors that all follow two hidden loads. Twice something goes wrong: from row
-150 the sensor *level* shows too much, from row 300 the sensor *temperature* sticks at what it last
-showed. Contributions say which variables raise the statistic of each alarm, and drawn over time
-they tell two faults apart.
+150 on, the sensor *level* reads too high; from row 300 on, the sensor *temperature* is stuck at its
+last value. Contributions say which variables raise the statistic of each alarm; drawn over time,
+they distinguish the two faults.
 """
 
 # %%
@@ -46,7 +46,7 @@ fig, ax = plt.subplots(figsize=(9, 2.8), layout="constrained")
 plots.contributions_over_time(seen, ax=ax)
 
 # %%
-# And summed up over each of the two faults.
+# The same, summed over each of the two faults.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 2.6), layout="constrained")
 leaders = []

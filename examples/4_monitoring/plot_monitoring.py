@@ -1,11 +1,11 @@
 """
-A sensor drifts within its range: who notices?
-==============================================
+A sensor drifts within its range: which model notices?
+======================================================
 
-Load moves slowly; flow, heat and pressure follow it, heat along a bend. After row 200 the heat
-sensor drifts away, while every reading stays within what has been seen of it before. Two detectors
-are fitted to normal rows: linear PCA, and kernel PCA with a width of the median distance. A bend is
-no plane, so linear PCA sees nothing.
+The load changes slowly; flow, heat and pressure follow it, heat along a curve. After row 200 the heat
+sensor drifts, while every reading stays within its normal range. Two detectors are fitted to normal
+rows: linear PCA, and kernel PCA with the median distance as its width. Linear PCA models the curve as
+a plane and detects nothing.
 """
 
 # %%
@@ -54,7 +54,7 @@ for part, (name, detector) in zip(fig.subfigures(1, 2), detectors.items(), stric
     print(f"{name}: {found[name]['false alarms']:.1%} false alarms on a normal run")
 
 # %%
-# And which sensor was it?
+# Which sensor was it?
 
 print(found["kernel PCA"]["summary"])
 fig, ax = plt.subplots(figsize=(5.2, 2.2), layout="constrained")

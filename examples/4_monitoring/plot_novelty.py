@@ -1,10 +1,10 @@
 """
-Where does the known end?
-=========================
+Where does normal end?
+======================
 
 The squared distance of an image from the kept components is a measure of novelty (Hoffmann 2007).
 Its level sets follow data of any shape; those of PCA are straight bands. Points outside the line
-are called new at a rate of false alarms that was asked for.
+are novel; the line is set by the requested rate of false alarms.
 """
 
 # %%

@@ -3,7 +3,7 @@ A stream that drifts: should a model forget?
 ============================================
 
 Rows arrive two hundred at a time from a cloud that moves and turns. Two models see each batch once,
-in memory that does not grow. One forgets (a row counts half after about 140 rows), the other does
+in constant memory. One forgets (the weight of a row halves about every 140 rows), the other does
 not. How much of the latest batch's variance do their four axes hold?
 """
 
@@ -54,8 +54,8 @@ right.set(xlabel="rows seen", ylabel="variance of the latest batch (%)", ylim=(0
 right.legend()
 
 # %%
-# The eigenvalues of the model that forgets, beside those of an exact, weighted fit, which have to
-# lie within the certified bounds.
+# The eigenvalues of the model that forgets, beside those of an exact, weighted fit, which must lie
+# within the certified bounds.
 
 x = np.concatenate(batches)[-2000:]  # older rows weigh less than 1e-4 by now
 weights = 0.995 ** np.arange(len(x) - 1, -1, -1.0)

@@ -2,9 +2,9 @@
 Which heartbeat is odd? Windows of a time series
 ================================================
 
-A signal in time becomes rows by cutting it into windows. The model learns windows of a normal
-stretch; a beat of another shape, with the same height and the same length, lies off its components.
-The signal is drawn by formula, as three bumps a beat with some chance in their times and sizes.
+A signal is cut into windows, which become rows. The model learns the windows of a normal stretch; a
+beat of another shape, with the same height and length, lies off its components. The signal is
+simulated: three bumps per beat, with random times and sizes.
 """
 
 # %%

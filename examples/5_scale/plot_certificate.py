@@ -3,8 +3,8 @@ How many landmarks are enough?
 ==============================
 
 An approximation by landmarks leaves out a share of the trace, and every true eigenvalue lies
-between the one that is found and that plus what is left out. The certificate needs no exact fit;
-here there is one, to show that it keeps its promise.
+between the computed one and that plus what is left out. The certificate needs no exact fit; here
+there is one, to check it.
 """
 
 # %%

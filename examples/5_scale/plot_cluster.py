@@ -4,8 +4,8 @@ Does a cluster find what one process finds?
 
 Two workers make a noisy circle in ten dimensions, chunk by chunk. Kernel PCA with landmarks passes
 over the chunks where they are; its scores are a dask array, of which only a part is fetched. Then
-the same model is fitted by one process to the same rows. Here the workers are threads of this
-process; ``Client("scheduler:8786")`` is a cluster.
+one process fits the same model to the same rows. Here the workers are threads of this process; with
+``Client("scheduler:8786")`` they are those of a cluster.
 """
 
 # %%

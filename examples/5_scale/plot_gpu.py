@@ -2,10 +2,9 @@
 What does a GPU save?
 =====================
 
-Seconds of exact fits on one H200, beside 16 cores of its host. They are recorded: read from
-``gpu.csv`` beside this script, which says where they were measured. What runs here and now is the
-same engine on the processor, ``"torch:cpu"``, where torch is installed: the answer does not depend
-on the engine.
+Seconds of exact fits on one H200, beside 16 cores of its host. The figures are recorded in
+``gpu.csv`` beside this script, which says where they were measured. If torch is installed, the same
+engine also runs here, on the processor (``"torch:cpu"``): the answer does not depend on the engine.
 """
 
 # %%

@@ -2,8 +2,8 @@
 How much time does memory save?
 ===============================
 
-An exact fit holds as many tiles of the kernel matrix as memory allows and makes the others anew for every
-product. The plan says before the fit how many those are, and refuses a budget in which nothing fits. The
+An exact fit keeps as many tiles of the kernel matrix as memory allows and computes the others again for
+every product. The plan says before the fit how many it keeps, and refuses a budget that is too small. The
 answer is the same for every budget.
 """
 
@@ -35,7 +35,8 @@ for budget in budgets:
     eigenvalues.append(model.eigenvalues_)
 
 # %%
-# Kept tiles may be rounded to sixteen bits, so that all of them fit in less; residuals count what that costs.
+# Kept tiles may be rounded to 16 bits, so that all of them fit in less memory; the residuals include
+# the rounding.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained")
 held = [100 * plan.recipe.store.n_held / plan.recipe.store.n_tiles for plan in plans]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
 
 # Arrays by name, and what JSON can hold: numbers, texts, truth values, None, lists and dicts of them
 # (the state of a bit generator is such a dict).

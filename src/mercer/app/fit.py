@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.app.estimator import Asked, asked_for
 from mercer.app.files import check_output
 from mercer.app.outcome import Request, Run, refuse
@@ -18,15 +19,12 @@ from mercer.app.rows import (
     read_training,
     take_weights,
 )
+from mercer.data.table import Table
 from mercer.estimators.anatomy import Anatomy
+from mercer.kernels import Kernel
 from mercer.kernels.text import kernel_text
+from mercer.preprocessing.align import Sheet
 from mercer.preprocessing.readings import ReadingsTable
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.data.table import Table
-    from mercer.kernels import Kernel
-    from mercer.preprocessing.align import Sheet
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +17,6 @@ from mercer._core.observer import NullObserver, observed_by
 from mercer._core.wording import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mercer._core.errors import MercerWarning
     from mercer._core.findings import Level
     from mercer.data.table import Reading

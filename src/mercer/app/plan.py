@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.base import clone
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, MemoryBudgetError, Remedy
 from mercer._core.memory import format_bytes
+from mercer.app.estimator import Asked
 from mercer.app.fit import ModelOptions, rows_for
 from mercer.app.outcome import Request, Run
 from mercer.app.rows import open_data, require_two_rows
@@ -17,13 +19,8 @@ from mercer.approximations import RPCholesky
 from mercer.estimators.detector_fit import chosen_model
 from mercer.kernels import as_kernel
 from mercer.kernels.text import kernel_text
+from mercer.model import Plan
 from mercer.stream.batch import stream_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer.app.estimator import Asked
-    from mercer.model import Plan
 
 # Of the approximation that is offered where an exact fit does not fit in memory, the best first.
 RANKS = (1000, 500, 200, 100, 50)

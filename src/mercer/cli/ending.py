@@ -10,16 +10,14 @@ import re
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 import click
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError, ParameterError
 from mercer._core.wording import Message, written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SCHEMA_VERSION = 1
 

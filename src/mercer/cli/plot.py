@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,9 +15,6 @@ from mercer.cli.ending import refuse
 from mercer.cli.options import NAMES, OptionType, Read, flagged, option, read_numbers, read_sides
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 from mercer.cli.verb import Call, verb
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = """\
 mercer demo --csv circles.csv

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer import PCA, plots
 from mercer._core.errors import nearest
+from mercer._core.types import Array
 from mercer.app.monitor import monitored
 from mercer.app.rows import Opened, read_sheet
 from mercer.cli.ending import refuse
 from mercer.cli.monitor import draw_charts
 from mercer.cli.plot_file import new_figure, verbatim
+from mercer.cli.verb import Call
 from mercer.data.frames import need
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
-    from mercer.cli.verb import Call
-    from mercer.preprocessing.align import Sheet
+from mercer.preprocessing.align import Sheet
 
 SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size

@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property, update_wrapper
@@ -23,8 +24,6 @@ from mercer.cli.options import SHARED
 from mercer.cli.progress import Terminal, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from mercer.app import Outcome, Request
     from mercer.data.table import Reading
 

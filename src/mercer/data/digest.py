@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mercer._core.types import Rows
+from mercer._core.types import Rows
 
 
 class Digest:

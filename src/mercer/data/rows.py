@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, many
+from mercer._core.types import Array, Indices, Rows
+from mercer.data.files import Stamp
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.data.files import Stamp
 
 
 class RowSource(ABC):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
+from mercer._core.types import Array, Rows
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
@@ -22,12 +24,7 @@ from mercer.estimators.input import check_kernel_rows, new_rows
 from mercer.estimators.prepared import Prepared
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Rows
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 TOP = 3  # variables of a component that are printed
 MOST_PRINTED = 10  # components

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from mercer._core.types import Array
 from mercer.data.frames import is_a
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
@@ -15,13 +16,10 @@ from mercer.estimators.drop_in import Evidence
 from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.prepared import Prepared
+from mercer.kernels import Kernel
+from mercer.model import Fit
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
-    from mercer.preimage.base import FittedPreimage
+from mercer.preimage.base import FittedPreimage
 
 
 def is_model(thing: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -17,14 +18,18 @@ from mercer._core.errors import (
 )
 from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.dask import DaskRows
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
+from mercer.data.training import TrainingData
 from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
+from mercer.kernels import Kernel
 from mercer.kernels.names import named
+from mercer.model import Fit, Plan, Problem
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import (
@@ -39,16 +44,7 @@ from mercer.preimage import (
 from mercer.preimage.base import kept_bytes
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.data.training import TrainingData
-    from mercer.kernels import Kernel
-    from mercer.model import Fit, Plan, Problem
-    from mercer.stream.incremental import Stream
-
+from mercer.stream.incremental import Stream
 
 # None, an object, or the one behind a name.
 named_approximation: Callable[[Any], Approximation | None] = partial(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,14 @@ from mercer._core.public import public
 from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer.kernels import Kernel
 from mercer.kernels.text import kernel_text
 from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.kernels import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
+from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
-
-if TYPE_CHECKING:
-    from mercer.kernels import Kernel
-    from mercer.preprocessing.preparation import Preparation
 
 DTYPES = ("float32", "float64")
 DOUBLE = np.dtype(np.float64)

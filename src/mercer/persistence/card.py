@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -22,14 +23,10 @@ from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
 from mercer.kernels.base import Kernel
 from mercer.kernels.text import kernel_text
+from mercer.model import Fit
 from mercer.model.checkpoint import digest as digest_of
 from mercer.operators.sections import KernelSections
 from mercer.persistence.schema import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from mercer.model import Fit
 
 SHOWN = 100  # numbers of a list that people are shown
 DROP_IN, PIPELINE, COLUMNS = "sklearn.KernelPCA", "steps.Pipeline", "steps.ColumnTransformer"

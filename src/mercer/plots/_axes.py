@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,8 +11,6 @@ from numpy.typing import NDArray
 from mercer._core.errors import MercerError, installing
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
+from mercer.estimators import KernelPCADetector
 from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
 from mercer.monitoring.lags import STATIC, Dynamics
+from mercer.monitoring.report import Monitoring
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.estimators import KernelPCADetector
-    from mercer.monitoring.report import Monitoring
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 BLOCK_ENTRIES = 2**21  # numbers in a block of rows
 BLOCK_ROWS = 2**14

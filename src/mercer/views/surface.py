@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.estimators.anatomy import is_model
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing, span
@@ -17,11 +19,6 @@ from mercer.views.classes import Classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.scatter import component_names
 from mercer.views.wording import number, share
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from mercer._core.types import Array
 
 BLOCK = 2048  # grid points a call: a transform that stores (block, n) kernel values stays small
 MOST = 6  # components of a model that are drawn unless others are asked for

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ParameterError
+from mercer._core.observer import Observer
 from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import (
     core_matrix,
@@ -24,13 +26,9 @@ from mercer.approximations.landmarks import (
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.kernels.base import Kernel
 from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels.base import Kernel
 
 SAMPLINGS = ("uniform", "k-means++")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError, ZeroVarianceError
+from mercer._core.observer import Observer
 from mercer._core.params import Constraints, Number, Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import (
     checked_diagonal,
@@ -21,17 +23,13 @@ from mercer.approximations.landmarks import (
     whitening,
 )
 from mercer.data.rows import take_rows
+from mercer.engine.base import Engine
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.steps import ExplainSections
 from mercer.engine.thin import subtract, times
+from mercer.kernels.base import Kernel
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
 
 # Candidates that are drawn together, at most, and for a pivot.
 CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4

@@ -7,24 +7,21 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core import container
 from mercer._core.atomic import part_of, sweep
 from mercer._core.errors import InputError
+from mercer._core.observer import State
+from mercer._core.types import Array, Rows
 from mercer._core.version import VERSION
 from mercer.data.digest import Digest
 from mercer.data.rows import RowSource, row_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mercer._core.observer import State
-    from mercer._core.types import Array, Rows
 
 FORMAT = 3
 ARRAY = "$array"  # stands in the state where an array was; its value is the array's name

@@ -105,8 +105,9 @@ PLACES = Read(
 @option("--variables", "The two variables that move in levels.", NAMES, metavar="A,B")
 @option(
     "--fixed",
-    "Where levels holds the other variables: their medians unless given, or a row, counted from 0.",
+    "Where levels holds the other variables: at their medians, or as in a row, counted from 0.",
     metavar="median|ROW",
+    default="median",
 )
 @option("--time", "Column that says when each row of a chart was taken.", metavar="COLUMN")
 @option("--title", "Written above the picture.")

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from mercer._core.errors import ParameterError
 from mercer._core.types import Array
+from mercer._core.wording import Message
 from mercer.data.frames import is_a
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
@@ -96,6 +98,17 @@ class Anatomy:
         if isinstance(model, (KernelPCA, IncrementalKernelPCA)):
             return model.preimage is not None
         return bool(vars(model).get("fit_inverse_transform", hasattr(model, "inverse_transform")))
+
+    def require_preimage(self, what: str) -> None:
+        """Refuse a model whose scores don't lead back to rows."""
+        if not self.has_preimage:
+            msg = Message(
+                "{what} needs a way from scores back to rows, and this {kind} has none. Fit with one, such "
+                "as {preimage:'ridge'}.",
+                what=what,
+                kind=type(self.model).__name__,
+            )
+            raise ParameterError(msg)
 
     @property
     def preimage(self) -> FittedPreimage | None:

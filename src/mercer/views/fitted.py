@@ -249,12 +249,3 @@ class Fitted(Anatomy):
         """Which rows are alarms."""
         with unnamed():
             return np.asarray(self.judge.predict(rows)) == -1
-
-    def require_preimage(self, what: str) -> None:
-        """Refuse a model whose scores don't lead back to rows."""
-        if not self.has_preimage:
-            msg = (
-                f"{what} needs a way from scores back to rows, and this {type(self.model).__name__} has "
-                'none. Fit with one, such as preimage="ridge".'
-            )
-            raise InputError(msg)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from mercer._core.errors import ParameterError, Remedy, StoppedError
 from mercer._core.findings import Finding, collected
 from mercer._core.memory import parse_bytes
-from mercer._core.observer import NullObserver, observed_by
+from mercer._core.observer import Observer as FitObserver
+from mercer._core.observer import observed_by
 from mercer._core.wording import Message
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Observer:
         """A finding, as soon as it is made; the outcome has it too."""
 
 
-class Run(Observer, NullObserver):
+class Run(Observer, FitObserver):
     """One call of a use case: collects findings and seconds, and passes all on to the observer."""
 
     def __init__(

@@ -60,11 +60,11 @@ class Nystrom(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.observer import NullObserver
+    >>> from mercer._core.observer import SILENT
     >>> from mercer.kernels import RBF
     >>> x, z = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]])
     >>> rng = np.random.default_rng(0)
-    >>> low_rank = Nystrom(z)(RBF(0.5), x, weights=None, rng=rng, observer=NullObserver())
+    >>> low_rank = Nystrom(z)(RBF(0.5), x, weights=None, rng=rng, observer=SILENT)
     >>> f = low_rank.features(x)
     >>> (f @ f.T).round(3)
     array([[1.   , 0.607, 0.135],

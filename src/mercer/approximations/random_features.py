@@ -114,10 +114,10 @@ class RandomFourier(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.observer import NullObserver
+    >>> from mercer._core.observer import SILENT
     >>> from mercer.kernels import RBF
     >>> x, rng = np.array([[0.0, 0.0], [1.0, 1.0]]), np.random.default_rng(0)
-    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, observer=NullObserver())
+    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, observer=SILENT)
     >>> low_rank
     LowRank(random Fourier features of 1000 frequencies, rank=2000)
     >>> f = low_rank.features(x)

@@ -61,7 +61,7 @@ def observing(
         each.finish()
 
 
-class ForwardingObserver:
+class ForwardingObserver(Observer):
     """An `Observer` in front of another one: it sees all, and passes all on."""
 
     def __init__(self, inner: Observer = SILENT) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from mercer._core import container
 from mercer._core.atomic import part_of, sweep
 from mercer._core.errors import InputError
-from mercer._core.observer import State
+from mercer._core.observer import Observer, State
 from mercer._core.types import Array, Rows
 from mercer._core.version import VERSION
 from mercer.data.digest import Digest
@@ -142,7 +142,7 @@ def _explained(path: Path, done: str) -> Iterator[None]:
         raise InputError(msg) from error
 
 
-class Checkpoint:
+class Checkpoint(Observer):
     """An `Observer` that keeps the state of a fit in a file, and gives it back to the same fit.
 
     The first state is written at once. A kill at any moment leaves the last file or the next one, whole.

@@ -171,6 +171,12 @@ class Run(Observer, FitObserver):
         with collected(take), observed_by(self):
             yield
 
+    def outcome(self, request: Request[T]) -> Outcome[T]:
+        """What the request asks for, with all that this call has found and the seconds that it took."""
+        with self.following():
+            value = request.fulfil(self)
+        return Outcome(value, tuple(self.findings), self.timings)
+
 
 class Request(Generic[T]):
     """What a use case is asked for: a frozen dataclass, whose `fulfil` is the use case."""
@@ -206,9 +212,7 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
         raise ParameterError.about(parameter="request", value=request, must_be=must_be)
     known = {name: getattr(request, name, None) for name in ("reading", "memory")}
     own = Run(observer, **{name: value for name, value in known.items() if value is not None})
-    with own.following():
-        value = request.fulfil(own)
-    return Outcome(value, tuple(own.findings), own.timings)
+    return own.outcome(request)
 
 
 def refuse(template: str, /, **parts: Any) -> NoReturn:

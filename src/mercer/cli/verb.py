@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from mercer import __version__, app
+from mercer import __version__
 from mercer.app.outcome import Run, plain
 from mercer.cli.config import find, keys
 from mercer.cli.ending import OK, SCHEMA_VERSION, flags, wants
@@ -91,9 +91,7 @@ class Call(Run):
     def run(self, request: Request[T]) -> Outcome[T]:
         """The outcome of a request; findings are shown as they are made, and progress on a terminal."""
         with shown(self.terminal):
-            outcome = app.run(request, self)
-        self.timings |= outcome.timings
-        return outcome
+            return self.outcome(request)
 
     def insist(self) -> None:
         """End here if a SIGTERM was lost on the way."""

@@ -20,8 +20,7 @@ from mercer._core.errors import InputError
 from mercer._core.observer import Observer, State
 from mercer._core.types import Array, Rows
 from mercer._core.version import VERSION
-from mercer.data.digest import Digest
-from mercer.data.rows import RowSource, row_blocks
+from mercer.data.rows import Digest, RowSource, row_blocks
 
 FORMAT = 3
 ARRAY = "$array"  # stands in the state where an array was; its value is the array's name

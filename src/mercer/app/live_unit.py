@@ -174,10 +174,8 @@ def _preparation(found: Opened) -> Preparation:
     """What the model makes of a row; one that Python saved takes rows as they are."""
     if found.preparation is not None:
         return found.preparation
-    names = getattr(found.model, "feature_names_in_", None)
     d = int(found.model.n_features_in_)
-    named = [f"x{j}" for j in range(d)] if names is None else map(str, names)
-    return Preparation(numbers=tuple(named))
+    return Preparation(numbers=found.feature_names or tuple(f"x{j}" for j in range(d)))
 
 
 def _wanted(models: tuple[Opened, ...]) -> tuple[str, ...]:

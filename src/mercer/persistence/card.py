@@ -215,8 +215,12 @@ def plain(value: Any) -> Any:
 def _evidence(body: Anatomy) -> dict[str, Any]:
     if body.detector is not None:
         inner = _evidence(Anatomy(body.projector))
-        limits = str(body.detector.limits_).splitlines()
-        return {**inner, "limits": limits, **_lineage(body.detector)}
+        return inner | {
+            "limits": str(body.detector.limits_).splitlines(),
+            "fingerprint": body.detector.fingerprint_,
+            "lineage": [str(step) for step in body.detector.lineage_],
+            "known_events": list(body.detector.known_events_.names),
+        }
     fit, inner = body.fit, body.projector
     if fit is None and isinstance(inner, Projector):
         return {"summary": ["no component yet"]}
@@ -235,15 +239,6 @@ def _evidence(body: Anatomy) -> dict[str, Any]:
         "status": fit.pairs.status.name,
         "route": fit.plan.route,
         "weight": float(fit.weight),
-    }
-
-
-def _lineage(detector: Any) -> dict[str, Any]:
-    """Which detector it is, and which ones it was made from."""
-    return {
-        "fingerprint": detector.fingerprint_,
-        "lineage": [str(step) for step in detector.lineage_],
-        "known_events": list(detector.known_events_.names),
     }
 
 

@@ -121,11 +121,8 @@ def _speaking(table: Table, judges: dict[str, str]) -> dict[str, str]:
 
 def _is_reading(column: Column) -> bool:
     """Whether the words of a column stand for readings that are missing."""
-    return column.kind == "category" and is_good(_example(column)) is False
-
-
-def _example(column: Column) -> str:
-    return column.example.partition(" in line ")[0].strip("'")
+    example = column.example.partition(" in line ")[0].strip("'")
+    return column.kind == "category" and is_good(example) is False
 
 
 def _taken(chunk: Chunk, rows: Indices) -> dict[str, Any]:

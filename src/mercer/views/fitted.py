@@ -180,7 +180,7 @@ class Fitted(Anatomy):
 
     @property
     def _past(self) -> Dynamics:
-        return getattr(self.detector, "_past", STATIC)
+        return STATIC if self.detector is None else self.detector._past
 
     @property
     def _scale(self) -> Scale | None:

@@ -22,7 +22,6 @@ from mercer.app.rows import (
 from mercer.data.table import Table
 from mercer.estimators.anatomy import Anatomy
 from mercer.kernels import Kernel
-from mercer.kernels.text import kernel_text
 from mercer.preprocessing.align import Sheet
 from mercer.preprocessing.readings import ReadingsTable
 
@@ -186,7 +185,7 @@ def evidence(model: Any) -> dict[str, Any]:
     inner, fit = body.projector, body.projector.fit_
     found: dict[str, Any] = {
         "kind": type(model).__name__,
-        "kernel": "Linear()" if body.kernel is None else kernel_text(body.kernel),
+        "kernel": "Linear()" if body.kernel is None else repr(body.kernel),
         "components": int(inner.n_components_),
         "eigenvalues": inner.eigenvalues_,
         "explained_variance_ratio": inner.explained_variance_ratio_,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, MercerError, many
+from mercer._core.errors import InputError, many
 from mercer._core.public import public
 from mercer.data.frames import batch_rows
 from mercer.data.rows import RowSource
@@ -21,8 +21,6 @@ from mercer.estimators import IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.estimators.anatomy import Anatomy
 from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
-from mercer.kernels.base import Kernel
-from mercer.kernels.text import kernel_text
 from mercer.model import Fit
 from mercer.model.checkpoint import digest as digest_of
 from mercer.operators.sections import KernelSections
@@ -175,7 +173,7 @@ def identity(model: Any) -> dict[str, Any]:
     """What a model file and its model have to agree on."""
     inner, features = unwrapped(model), Anatomy(model).feature_names
     projector, kernel = Anatomy(inner).projector, Anatomy(inner).kernel
-    text = None if kernel is None else text_of(kernel)
+    text = None if kernel is None else repr(kernel)
     if kernel is None and name_of(projector) == DROP_IN:
         text = str(projector.kernel)
     return {
@@ -184,14 +182,6 @@ def identity(model: Any) -> dict[str, Any]:
         "kernel": text,
         "features": None if features is None else list(features),
     }
-
-
-def text_of(kernel: Kernel) -> str:
-    """The kernel as one would write it on the command line, or as it prints where there is no such text."""
-    try:
-        return kernel_text(kernel)
-    except MercerError:
-        return repr(kernel)
 
 
 def plain(value: Any) -> Any:
@@ -208,7 +198,7 @@ def plain(value: Any) -> Any:
         return [plain(part) for part in value]
     if isinstance(value, dict):
         return {str(name): plain(part) for name, part in value.items()}
-    return text_of(value) if isinstance(value, Kernel) else repr(value)
+    return repr(value)
 
 
 # ── evidence ────────────────────────────────────────────────────────────────

@@ -232,6 +232,7 @@ class Preimage(Params, ABC):
     """A method that learns to go back from scores to rows."""
 
     max_rows: int
+    rows: Any = None  # that it leads to in place of the training rows, where it takes any
     needs_points: ClassVar[bool] = False  # that the model rests on: random features have none
 
     def fit(self, examples: Examples, *, rng: np.random.Generator) -> FittedPreimage:

@@ -15,18 +15,14 @@ Examples
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer._core.errors import refuse
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.data.frames import need
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from mercer._core.types import Array
 
 __all__ = ["Faces", "faces", "flower"]
 

@@ -6,24 +6,22 @@ from mercer.pyod import KernelPCADetector
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import special, stats
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._core.memory import Memory
 from mercer._core.params import Number, OneOf, require
 from mercer._core.public import Public, public
+from mercer._core.types import Array
 from mercer.estimators import KernelPCADetector as _Detector
 from mercer.estimators.documented import Documented
-
-if TYPE_CHECKING:
-    from mercer._core.memory import Memory
-    from mercer._core.types import Array
-    from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
-    from mercer.monitoring.limits import Wild
-    from mercer.monitoring.statistics import Statistic
+from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
+from mercer.monitoring.limits import Wild
+from mercer.monitoring.statistics import Statistic
 
 __all__ = ["KernelPCADetector"]
 

@@ -12,8 +12,9 @@ system is solved once.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -27,8 +28,10 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, va
 
 from mercer._core.errors import ZeroVarianceError
 from mercer._core.memory import parse_bytes
+from mercer._core.types import Array, Rows
 from mercer.data.intake import admitted
 from mercer.data.training import TrainingData
+from mercer.engine.base import Facts
 from mercer.engine.resolve import AUTO, facts_for, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
@@ -39,17 +42,11 @@ from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Fit, Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.model.result import Task
+from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
 from mercer.solvers import BlockKrylov, EigenPairs, Lanczos, Lapack
 from mercer.solvers.refine import negative_part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Facts
-    from mercer.operators import Centred
 
 __all__ = ["KernelPCA"]
 

@@ -11,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem
 from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
-from mercer._core.observer import SILENT, NullObserver
+from mercer._core.observer import SILENT, Observer
 from mercer.approximations import APPROXIMATIONS, Nystrom, RPCholesky, rpcholesky
 from mercer.approximations.landmarks import checked_diagonal
 from mercer.data.rows import RowSource
@@ -386,7 +386,7 @@ def test_the_peak_stays_below_what_is_told(method, dtype, weighted):
     assert told < n * 50 * x.itemsize  # less than the factor that is never stored
 
 
-class Looker(NullObserver):
+class Looker(Observer):
     def __init__(self):
         self.steps = []
 

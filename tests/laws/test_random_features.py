@@ -10,7 +10,7 @@ from sklearn.gaussian_process import kernels as gp
 from conftest import frozen
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer._core.errors import KernelError, ParameterError
-from mercer._core.observer import NullObserver
+from mercer._core.observer import SILENT
 from mercer.approximations.random_features import FourierSections, RandomFourier
 from mercer.data.rows import RowSource, row_blocks
 from mercer.engine.passes import pass_height
@@ -70,7 +70,7 @@ REFUSED = {  # each with the part that is to blame
 
 def low_rank(kernel, x, n_features=200, seed=0):
     rng = np.random.default_rng(seed)
-    return RandomFourier(n_features)(kernel, x, weights=None, rng=rng, observer=NullObserver())
+    return RandomFourier(n_features)(kernel, x, weights=None, rng=rng, observer=SILENT)
 
 
 def draw(kernel, d, m, seed=0):
@@ -356,9 +356,7 @@ def test_batches_are_as_good_as_an_array(cloud):
 def test_no_more_bytes_than_told(name, shape):
     method, x = RandomFourier(100), np.zeros(shape)
     tracemalloc.start()
-    found = method(
-        CASES[name], x, weights=None, rng=np.random.default_rng(0), observer=NullObserver()
-    )
+    found = method(CASES[name], x, weights=None, rng=np.random.default_rng(0), observer=SILENT)
     drawn = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
     found.features(x[: pass_height(100, 8, shape[1])])

@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'mercer
 import torch
 
 from markets.triton import in_place_of_triton
-from mercer._core.observer import SILENT, NullObserver
+from mercer._core.observer import SILENT, Observer
 from mercer.engine.base import FLOAT64
 from mercer.engine.thin import column_lengths, inner, largest_rows, subtract, times, without
 from mercer.engine.torch import TorchEngine
@@ -147,7 +147,7 @@ def test_pairs_are_found_there_and_handed_out_here(name, weighted, of_halves, rn
     assert np.all(true / pairs.values[0] <= 1.001 * pairs.residuals + 1e-12)
 
 
-class CutOff(NullObserver):
+class CutOff(Observer):
     """Keeps the state after a product, as it is written down, and hands it to a later run."""
 
     def __init__(self, at, state=None):

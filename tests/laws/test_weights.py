@@ -15,7 +15,7 @@ import mercer
 from conftest import frozen
 from markets.kernels import VALID
 from mercer._core.errors import InputError, KernelError, ZeroVarianceError
-from mercer._core.observer import NullObserver
+from mercer._core.observer import Observer
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.data.rows import RowSource
 from mercer.kernels import (
@@ -462,7 +462,7 @@ def test_pca_of_a_source_is_that_of_its_rows(shape, form, weights):
 
 
 def test_one_pass_tells_how_far_it_is(monkeypatch):
-    class Counting(NullObserver):
+    class Counting(Observer):
         seen = ()
 
         def step(self, done, expected, what, residual):

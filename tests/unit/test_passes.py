@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer._core.observer import NullObserver
+from mercer._core.observer import Observer
 from mercer.approximations.base import LowRank
 from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import RowSource, row_blocks
@@ -75,7 +75,7 @@ def read(rows, place):
     return Read((place,), (whole(rows),))
 
 
-class Looker(NullObserver):
+class Looker(Observer):
     def __init__(self):
         self.done = []
 

@@ -335,7 +335,7 @@ def test_callbacks_are_torn_down_when_the_fit_fails(cloud):
 
 
 def test_without_callbacks_nobody_looks_on(cloud, capsys):
-    assert Toy().fit(cloud).watch_ == "NullObserver"
+    assert Toy().fit(cloud).watch_ == "Observer"
     assert capsys.readouterr() == ("", "")
 
 

@@ -203,13 +203,13 @@ def test_components_of_linear_pca_are_its_axes(made):
         (lambda: views.scores(KernelPCA(2), X), "not fitted"),
         (lambda: views.scores(X[:, :2], X, Y), "not rows as well"),
         (lambda: views.monitoring(MODEL, X), "needs a detector; got a KernelPCA"),
-        (lambda: views.reconstruction(KernelPCA(2).fit(X), X), 'preimage="ridge"'),
+        (lambda: views.reconstruction(KernelPCA(2).fit(X), X), "preimage='ridge'"),
         (lambda: views.components(LINEAR), r"`shape` must be \(height, width\)"),
         (
             lambda: views.contributions_over_time(DETECTOR.monitor(NORMAL[:3])),
             "No alarm was explained",
         ),
-        (lambda: plots.contours(MODEL, X), r"variables=\(0, 1\)"),
+        (lambda: plots.contours(MODEL, X), r"variables=\('x0', 'x3'\)"),
     ],
 )
 def test_what_can_not_be_shown_is_refused_with_a_way_out(call, words):

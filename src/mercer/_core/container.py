@@ -20,16 +20,14 @@ import math
 import mmap as memory_map
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
 from mercer._core.atomic import sweep, written_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 FORMAT = 2  # 1 was a layout of our own: `mercer.persistence.format_1`
 METADATA = "__metadata__"

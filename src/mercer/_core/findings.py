@@ -8,6 +8,7 @@ the process is touched.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from mercer._core.errors import MercerWarning, users_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from mercer._core.errors import Remedy
 
 Level = Literal["info", "note", "warning"]

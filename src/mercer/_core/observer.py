@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 # Arrays by name, and what JSON can hold: numbers, texts, truth values, None, lists and dicts of them
 # (the state of a bit generator is such a dict).
 State: TypeAlias = dict[str, Any]
 
 
-class Observer(Protocol):
-    """Follows a fit: a line on the terminal, a callback, a checkpoint."""
+class Observer:
+    """Follows a fit: a line on the terminal, a callback, a checkpoint.
+
+    This one follows nothing, requests no stop and keeps nothing.
+    """
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """`done` of about `expected` steps ("products", "rows") are made; the worst residual so far.
@@ -39,11 +40,7 @@ class Observer(Protocol):
         del state
 
 
-class NullObserver(Observer):
-    """Follows nothing, requests no stop and keeps nothing: what a fit has where no observer was given."""
-
-
-SILENT = NullObserver()
+SILENT = Observer()  # what a fit has where none was given
 _current: ContextVar[Observer] = ContextVar("observer", default=SILENT)
 
 
@@ -62,7 +59,7 @@ def current_observer() -> Observer:
     return _current.get()
 
 
-class Stage(NullObserver):
+class Stage(Observer):
     """Passes the steps of one stage on to another observer; resumes and keeps nothing.
 
     Records a requested `stop`, which the last step of a stage cannot act on but the next stage must.

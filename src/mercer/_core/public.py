@@ -9,15 +9,13 @@ stays ignored.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mercer._core.errors import UnknownParameterError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Thing = TypeVar("Thing", bound="Callable[..., Any]")
 # What NumPy says of floating-point errors by itself, and what our own code runs under.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Mention = Callable[[str, str | None], str | None]
 
 QUOTED = re.compile(r"`([A-Za-z_][\w.]*)(?:=([^`]*))?`")

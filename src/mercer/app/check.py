@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mercer import check_kernel
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes
+from mercer._core.types import Array, Indices
 from mercer._core.wording import Message
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfTraining, learn_rows, open_data
+from mercer.data.table import Table
+from mercer.diagnostics import Verdict
 from mercer.diagnostics.mercer_check import MAX_ROWS
 from mercer.diagnostics.witness import precision, rounding
+from mercer.kernels import Kernel
 from mercer.kernels.text import kernel_text, parse_kernel
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
-    from mercer.data.table import Table
-    from mercer.diagnostics import Verdict
-    from mercer.kernels import Kernel
-    from mercer.preprocessing.align import Sheet
+from mercer.preprocessing.align import Sheet
 
 # Arrays of the size of the data that a check holds at once: the rows, their copy in float64, one to spare.
 COPIES = 3

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_circles, make_moons
@@ -13,14 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from mercer import PCA, KernelPCA
 from mercer._core.findings import collected
+from mercer._core.types import Array
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
 from mercer.kernels import RBF
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from mercer._core.types import Array
 
 SENSORS = ("flow", "temperature", "pressure", "level", "power")
 BEGUN = np.datetime64("2026-01-05T06:00")

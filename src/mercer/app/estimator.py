@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ParameterError
@@ -18,9 +19,6 @@ from mercer.kernels.text import parse_call, parse_kernel
 from mercer.monitoring.limits import Rule
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 ESTIMATORS: dict[str, type[Any]] = {
     "kpca": KernelPCA,

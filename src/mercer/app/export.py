@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mercer._core.errors import Remedy
 from mercer.app.files import check_output, replacing, told_file
 from mercer.app.outcome import Request, Run
 from mercer.app.rows import OfModel, open_model, read_sheet
+from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
     from mercer.onnx import Agreement
@@ -59,9 +62,6 @@ class ExportRequest(OfModel, Request[Exported]):
 
     def _verified(self, run: Run) -> tuple[Any, Agreement]:
         """The graph, and how well it agrees."""
-        import numpy as np
-
-        from mercer.estimators.prepared import Prepared
         from mercer.onnx import to_onnx, verify
         from mercer.onnx.verify import require_agreement, sample_rows
 

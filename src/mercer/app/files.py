@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mercer._core.atomic import part_of, replacing, sweep
 from mercer._core.memory import format_bytes
 from mercer._core.wording import Message
 from mercer.app.outcome import refuse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["check_output", "component_names", "replacing", "told_file"]
 

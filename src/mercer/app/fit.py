@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.app.estimator import Asked, asked_for
 from mercer.app.files import check_output
 from mercer.app.outcome import Request, Run, refuse
@@ -18,15 +19,11 @@ from mercer.app.rows import (
     read_training,
     take_weights,
 )
+from mercer.data.table import Table
 from mercer.estimators.anatomy import Anatomy
-from mercer.kernels.text import kernel_text
+from mercer.kernels import Kernel
+from mercer.preprocessing.align import Sheet
 from mercer.preprocessing.readings import ReadingsTable
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.data.table import Table
-    from mercer.kernels import Kernel
-    from mercer.preprocessing.align import Sheet
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,7 @@ def evidence(model: Any) -> dict[str, Any]:
     inner, fit = body.projector, body.projector.fit_
     found: dict[str, Any] = {
         "kind": type(model).__name__,
-        "kernel": "Linear()" if body.kernel is None else kernel_text(body.kernel),
+        "kernel": "Linear()" if body.kernel is None else repr(body.kernel),
         "components": int(inner.n_components_),
         "eigenvalues": inner.eigenvalues_,
         "explained_variance_ratio": inner.explained_variance_ratio_,

@@ -7,29 +7,24 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import DataError
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
-from mercer.app.live_unit import Unit, loaded, unit_names, whole
+from mercer.app.live_unit import Row, Unit, loaded, unit_names, whole
 from mercer.app.monitor import named_by_time
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, open_model
+from mercer.app.rows import OfModel, Opened, open_model
 from mercer.app.shadow import require_another, require_detector, shadow_facts
 from mercer.monitoring.alarm_rule import AlarmRule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from mercer.app.live_unit import Row
-    from mercer.app.rows import Opened
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.verdict import Verdict
+from mercer.monitoring.events import Event
+from mercer.monitoring.verdict import Verdict
 
 LOGS = ("output", "events", "shadow_events")  # files that grow
 SAVE_SECONDS = 2.0  # between two writings of the state and the metrics

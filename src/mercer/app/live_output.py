@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.wording import Message
 from mercer.app.files import replacing
+from mercer.app.live_unit import Row, Unit
 from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, _cell, _lines
 from mercer.app.outcome import plain
 from mercer.monitoring.alarms import in_words
+from mercer.monitoring.events import Event
+from mercer.monitoring.limits import Limits
 from mercer.monitoring.sensors import in_words as marks_in_words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from http.server import HTTPServer
-
-    from mercer.app.live_unit import Row, Unit
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.limits import Limits
-    from mercer.monitoring.verdict import Verdict
+from mercer.monitoring.verdict import Verdict
 
 COLUMNS = ("T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "judged", "top")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -11,21 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
-from mercer.app.outcome import refuse
+from mercer.app.outcome import Run, refuse
+from mercer.app.rows import Opened
 from mercer.data.lines import Lines
+from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.shadow import Agreement
+from mercer.monitoring.verdict import Verdict
 from mercer.preprocessing.influx import RowReader
+from mercer.preprocessing.lines import Arrived
 from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mercer.app.live import LiveRequest
-    from mercer.app.outcome import Run
-    from mercer.app.rows import Opened
-    from mercer.monitoring.judge import LiveStream
-    from mercer.monitoring.verdict import Verdict
-    from mercer.preprocessing.lines import Arrived
 
 
 class Row(NamedTuple):
@@ -176,10 +174,8 @@ def _preparation(found: Opened) -> Preparation:
     """What the model makes of a row; one that Python saved takes rows as they are."""
     if found.preparation is not None:
         return found.preparation
-    names = getattr(found.model, "feature_names_in_", None)
     d = int(found.model.n_features_in_)
-    named = [f"x{j}" for j in range(d)] if names is None else map(str, names)
-    return Preparation(numbers=tuple(named))
+    return Preparation(numbers=found.feature_names or tuple(f"x{j}" for j in range(d)))
 
 
 def _wanted(models: tuple[Opened, ...]) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,14 +27,10 @@ from mercer.app.shadow import (
 )
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
+from mercer.monitoring.alarms import Run as AlarmRun
+from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.report import Monitoring
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer.monitoring.alarms import Run as AlarmRun
-    from mercer.monitoring.drift import DriftReport
-    from mercer.preprocessing.align import Sheet
+from mercer.preprocessing.align import Sheet
 
 PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from mercer._core.errors import ParameterError, Remedy, StoppedError
 from mercer._core.findings import Finding, collected
 from mercer._core.memory import parse_bytes
-from mercer._core.observer import NullObserver, observed_by
+from mercer._core.observer import Observer as FitObserver
+from mercer._core.observer import observed_by
 from mercer._core.wording import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mercer._core.errors import MercerWarning
     from mercer._core.findings import Level
     from mercer.data.table import Reading
@@ -74,7 +74,7 @@ class Observer:
         """A finding, as soon as it is made; the outcome has it too."""
 
 
-class Run(Observer, NullObserver):
+class Run(Observer, FitObserver):
     """One call of a use case: collects findings and seconds, and passes all on to the observer."""
 
     def __init__(
@@ -171,6 +171,12 @@ class Run(Observer, NullObserver):
         with collected(take), observed_by(self):
             yield
 
+    def outcome(self, request: Request[T]) -> Outcome[T]:
+        """What the request asks for, with all that this call has found and the seconds that it took."""
+        with self.following():
+            value = request.fulfil(self)
+        return Outcome(value, tuple(self.findings), self.timings)
+
 
 class Request(Generic[T]):
     """What a use case is asked for: a frozen dataclass, whose `fulfil` is the use case."""
@@ -206,9 +212,7 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
         raise ParameterError.about(parameter="request", value=request, must_be=must_be)
     known = {name: getattr(request, name, None) for name in ("reading", "memory")}
     own = Run(observer, **{name: value for name, value in known.items() if value is not None})
-    with own.following():
-        value = request.fulfil(own)
-    return Outcome(value, tuple(own.findings), own.timings)
+    return own.outcome(request)
 
 
 def refuse(template: str, /, **parts: Any) -> NoReturn:

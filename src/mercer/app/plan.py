@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.base import clone
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, MemoryBudgetError, Remedy
 from mercer._core.memory import format_bytes
+from mercer.app.estimator import Asked
 from mercer.app.fit import ModelOptions, rows_for
 from mercer.app.outcome import Request, Run
 from mercer.app.rows import open_data, require_two_rows
 from mercer.approximations import RPCholesky
 from mercer.estimators.detector_fit import chosen_model
 from mercer.kernels import as_kernel
-from mercer.kernels.text import kernel_text
+from mercer.model import Plan
 from mercer.stream.batch import stream_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer.app.estimator import Asked
-    from mercer.model import Plan
 
 # Of the approximation that is offered where an exact fit does not fit in memory, the best first.
 RANKS = (1000, 500, 200, 100, 50)
@@ -57,13 +53,14 @@ class Planned:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For programs."""
+        """For programs; a kernel that a detector chooses at the fit is "auto"."""
+        kernel = self.model.get_params(deep=False).get("kernel", "linear")
         return {
             "n": self.shape[0],
             "d": self.shape[1],
             "dtype": self.dtype,
             "estimator": repr(self.model),
-            "kernel": _kernel_text(self.model.get_params(deep=False).get("kernel", "linear")),
+            "kernel": kernel if kernel == "auto" else repr(as_kernel(kernel)),
             "components": self.model.n_components,
             "memory_bytes": self.budget,
             "fits": self.fits,
@@ -147,11 +144,6 @@ def _alternative(model: KernelPCA, rows: Any) -> Plan | None:
         except (InputError, MemoryBudgetError):  # a rank that rows, components or memory forbid
             continue
     return None
-
-
-def _kernel_text(kernel: Any) -> str:
-    """The kernel as an expression; one that a detector chooses at the fit is "auto"."""
-    return kernel if kernel == "auto" else kernel_text(kernel)
 
 
 def plan_facts(found: Plan) -> dict[str, Any]:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer import IncrementalKernelPCA, KernelPCA
 from mercer._core.errors import many
+from mercer._core.types import Array
 from mercer.app.outcome import Run, refuse
-from mercer.app.rows import match_table
+from mercer.app.rows import Opened, match_table
 from mercer.app.transform import OfRowsOut, Sent, send
 from mercer.engine.moments import ColumnMoments
 from mercer.estimators.input import as_generator
 from mercer.estimators.preimages import fit_preimage_later
 from mercer.preimage import PREIMAGES
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.app.rows import Opened
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from mercer._core.errors import DataError, many, nearest, refuse_data
+from mercer._core.types import Array
 from mercer.app.files import check_output, told_file
 from mercer.app.outcome import Run, plain, refuse
-from mercer.data.table import Reading
+from mercer.data.formats import open_table
+from mercer.data.table import Reading, Table
 from mercer.estimators.anatomy import Anatomy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
-    from mercer.data.table import Table
-    from mercer.preprocessing.align import MatchedTable, Sheet
-    from mercer.preprocessing.preparation import Preparation
+from mercer.estimators.input import check_weights
+from mercer.estimators.prepared import Prepared
+from mercer.persistence.model_file import opened
+from mercer.preprocessing.align import MatchedTable, Sheet, learned_rows, matched, prepared_rows
+from mercer.preprocessing.preparation import Preparation
 
 HEIGHT = 2**16  # weights at a time
 
@@ -87,9 +89,6 @@ class Opened(Anatomy):
 
 def open_model(path: Path | str) -> Opened:
     """The model in a file, checked to the last byte before anything of it is used."""
-    from mercer.estimators.prepared import Prepared
-    from mercer.persistence.model_file import opened
-
     found = Path(path)
     whole, header = opened(found)
     if header["prepared"] and not isinstance(whole, Prepared):
@@ -115,8 +114,6 @@ def keep_model(
 
     The header has what `about` says, and what was found on the way.
     """
-    from mercer.estimators.prepared import Prepared
-
     told = {"notes": run.messages("note"), "warnings": run.messages("warning")}
     n, d = sheet.rows.shape
     data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
@@ -131,16 +128,12 @@ def keep_model(
 # ── rows to fit to ──────────────────────────────────────────────────────────
 def open_data(run: Run, path: str) -> Table:
     """The file, opened as the request says."""
-    from mercer.data.formats import open_table
-
     with run.timed("read"):
         return open_table(path, run.reading)
 
 
 def learn_rows(run: Run, table: Table, notes: Sequence[str] = (), **preparing: Any) -> Sheet:
     """The rows of a file, prepared by what is learned from them; notes say what was done to them."""
-    from mercer.preprocessing.align import learned_rows
-
     with run.timed("read"):
         sheet, learned = learned_rows(table, memory_bytes=run.budget, **preparing)
     _say_read(run, table, sheet, (*learned, *notes, *sheet.notes))
@@ -182,11 +175,6 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
 
     A note says that the rows have weights; `how` ends the sentence.
     """
-    import numpy as np
-
-    from mercer.data.formats import open_table
-    from mercer.estimators.input import check_weights
-
     if column is None:
         return None
     if path == "-":
@@ -222,10 +210,6 @@ def match_table(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> M
     Columns are found by name. The columns that name and label the rows are those of the training file,
     where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
     """
-    from mercer.data.formats import open_table
-    from mercer.preprocessing.align import matched
-    from mercer.preprocessing.preparation import Preparation
-
     table, preparation = open_table(path, run.reading), opened.preparation
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = opened.feature_names or tuple(c.name for c in table.columns)
@@ -238,8 +222,6 @@ def match_table(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> M
 
 def read_sheet(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> Sheet:
     """New rows, prepared for the model of `opened`; what was left out is said."""
-    from mercer.preprocessing.align import prepared_rows
-
     with run.timed("read"):
         table = match_table(run, path, opened, gaps=gaps)
         sheet = prepared_rows(table, table.preparation, memory_bytes=run.budget)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer import diagnostics
 from mercer._core.errors import InputError, MercerError, StoppedError
+from mercer._core.types import Array
 from mercer._core.wording import Message
 from mercer.app.estimator import Asked, asked_for
 from mercer.app.outcome import Request, Run, plain, refuse
@@ -19,14 +20,11 @@ from mercer.app.rows import (
     read_training,
     take_weights,
 )
+from mercer.diagnostics import Selection
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Kernel, Linear
 from mercer.kernels.text import kernel_text, parse_kernel
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.diagnostics import Selection
-    from mercer.preprocessing.align import Sheet
+from mercer.preprocessing.align import Sheet
 
 
 @dataclass(frozen=True)

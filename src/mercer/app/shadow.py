@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Flags
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened, open_model, read_sheet
-from mercer.monitoring.shadow import Agreement
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags
-    from mercer.monitoring.shadow import ShadowReport
-    from mercer.preprocessing.align import Sheet
+from mercer.monitoring.shadow import Agreement, ShadowReport
+from mercer.preprocessing.align import Sheet
 
 BLOCK = 4096  # rows at a time
 

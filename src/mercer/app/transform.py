@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import many
+from mercer._core.types import Array
 from mercer.app.files import check_output, component_names, told_file
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, match_table, open_model
 from mercer.data.writers import SUFFIXES, open_writer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array
-    from mercer.preprocessing.align import MatchedTable
+from mercer.preprocessing.align import MatchedTable
 
 CHUNK_BYTES = 64 * 2**20  # numbers of a chunk, in and out; more would not be faster
 SHARE = 16  # of the memory that is allowed: a chunk is copied a few times on its way

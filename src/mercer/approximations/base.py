@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.observer import Observer
 from mercer._core.params import Constraints, Params, Whole
+from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.engine.resolve import AUTO
 from mercer.engine.steps import Whitened
-from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels.base import Kernel
-    from mercer.operators.sections import Sections
+from mercer.kernels.base import Kernel
+from mercer.operators.sections import KernelSections, Sections
 
 
 @dataclass(frozen=True, repr=False)

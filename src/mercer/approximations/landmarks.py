@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
 from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
+from mercer.engine.base import Engine
+from mercer.kernels.base import Kernel
 from mercer.operators.centred import require_finite
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
 
 # k-means++ looks at this many rows a landmark, and at no fewer than the second number: with more rows
 # than that the landmarks are spread over a seeded sample of them.

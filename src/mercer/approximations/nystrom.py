@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import ParameterError
+from mercer._core.observer import Observer
 from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import (
     core_matrix,
@@ -24,13 +26,9 @@ from mercer.approximations.landmarks import (
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.kernels.base import Kernel
 from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels.base import Kernel
 
 SAMPLINGS = ("uniform", "k-means++")
 
@@ -62,11 +60,11 @@ class Nystrom(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.observer import NullObserver
+    >>> from mercer._core.observer import SILENT
     >>> from mercer.kernels import RBF
     >>> x, z = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]])
     >>> rng = np.random.default_rng(0)
-    >>> low_rank = Nystrom(z)(RBF(0.5), x, weights=None, rng=rng, observer=NullObserver())
+    >>> low_rank = Nystrom(z)(RBF(0.5), x, weights=None, rng=rng, observer=SILENT)
     >>> f = low_rank.features(x)
     >>> (f @ f.T).round(3)
     array([[1.   , 0.607, 0.135],

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.observer import Observer
 from mercer._core.params import Constraints, Whole
 from mercer._core.public import public
+from mercer._core.types import Array, Rows
 from mercer.approximations.base import Approximation, LowRank
 from mercer.data.rows import row_blocks
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.steps import Waves
+from mercer.kernels.base import Kernel
 from mercer.kernels.spectral import sample_frequencies, spectrum
 from mercer.operators.sections import Explicit
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.kernels.base import Kernel
 
 # Enough rows for a centre: any point near the data does.
 CENTRE_ROWS = 256
@@ -116,10 +114,10 @@ class RandomFourier(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.observer import NullObserver
+    >>> from mercer._core.observer import SILENT
     >>> from mercer.kernels import RBF
     >>> x, rng = np.array([[0.0, 0.0], [1.0, 1.0]]), np.random.default_rng(0)
-    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, observer=NullObserver())
+    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, observer=SILENT)
     >>> low_rank
     LowRank(random Fourier features of 1000 frequencies, rank=2000)
     >>> f = low_rank.features(x)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError, ZeroVarianceError
+from mercer._core.observer import Observer
 from mercer._core.params import Constraints, Number, Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
 from mercer.approximations.landmarks import (
     checked_diagonal,
@@ -21,17 +23,13 @@ from mercer.approximations.landmarks import (
     whitening,
 )
 from mercer.data.rows import take_rows
+from mercer.engine.base import Engine
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.engine.steps import ExplainSections
 from mercer.engine.thin import subtract, times
+from mercer.kernels.base import Kernel
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
 
 # Candidates that are drawn together, at most, and for a pivot.
 CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4
@@ -273,11 +271,11 @@ class RPCholesky(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.observer import NullObserver
+    >>> from mercer._core.observer import SILENT
     >>> from mercer.kernels import RBF
     >>> x = np.array([[0.0], [0.01], [0.02], [9.0]])
     >>> rng = np.random.default_rng(0)
-    >>> low_rank = RPCholesky(rank=2)(RBF(1.0), x, weights=None, rng=rng, observer=NullObserver())
+    >>> low_rank = RPCholesky(rank=2)(RBF(1.0), x, weights=None, rng=rng, observer=SILENT)
     >>> low_rank
     LowRank(RBF(gamma=1.0) against 2 points, rank=2)
     >>> 3 in low_rank.landmarks  # the far point is drawn

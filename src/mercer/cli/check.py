@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mercer._core.types import Array
 from mercer.app.check import Checked, CheckRequest
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import flagged, option
 from mercer.cli.verb import Call, verb
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.diagnostics import Verdict
-    from mercer.diagnostics.witness import Witness
+from mercer.diagnostics import Verdict
+from mercer.diagnostics.witness import Witness
 
 SHOWN_POINTS = 10
 SHOWN_FEATURES = 8

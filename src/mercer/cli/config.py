@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mercer._core.errors import nearest
 from mercer.cli.ending import refuse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 OWN = "mercer.toml"
 SHARED = "pyproject.toml"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +15,6 @@ from mercer.cli.options import option
 from mercer.cli.plot_file import new_figure, save
 from mercer.cli.verb import Call, verb
 from mercer.data.frames import MissingPackageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @verb(example="mercer demo --out out\nmercer demo --csv circles.csv")

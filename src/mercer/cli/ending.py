@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import io
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 import click
 
 from mercer import __version__
 from mercer._core.errors import InputError, KernelSyntaxError, MercerError, ParameterError
 from mercer._core.wording import Message, written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SCHEMA_VERSION = 1
 
@@ -213,6 +213,8 @@ def _given(value: str) -> str:
     text = value.strip("'\"")
     if sides := re.fullmatch(r"\((\d+), (\d+)\)", text):
         return f"{sides[1]}x{sides[2]}"
+    if text.startswith("("):  # names
+        return shlex.quote(",".join(ast.literal_eval(text)))
     called = re.fullmatch(r"(\w+)(\(.*\))", text)
     if called:
         return f'"{called[1].lower()}{called[2]}"'

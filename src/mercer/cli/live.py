@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
 from mercer._core.errors import MercerError, many
-from mercer.app.live import LiveRequest
+from mercer.app.live import LiveRequest, Watched
 from mercer.app.monitor import named_by_time
 from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
+from mercer.cli.verb import Call
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.drift import REMEDY, DriftReport
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mercer.app.live import Watched
-    from mercer.cli.verb import Call
 
 LIVE = ("follow", "state", "events", "metrics", "marks", "shelve", "shadow_events", "precision")
 TEXTS = (None, "csv", "tsv", "influx")  # formats that are lines

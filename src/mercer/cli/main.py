@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,9 +23,6 @@ from mercer.cli.ending import (
     fail,
     wants,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The short helps stand here as text: asking a verb for its own would import what it works with.
 VERBS = {

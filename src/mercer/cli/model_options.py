@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -10,9 +11,6 @@ from mercer.app.estimator import ALL, ESTIMATORS, TABLES
 from mercer.cli.options import WEIGHTS, Read, option
 from mercer.cli.verb import under
 from mercer.engine.resolve import DEVICES, ENGINES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _components(value: Any) -> int | float | str | None:

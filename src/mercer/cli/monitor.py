@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from mercer._core.table import Table
 from mercer.app.files import check_output
-from mercer.app.monitor import MonitorRequest, table_text
+from mercer.app.monitor import MonitorRequest, Seen, table_text
 from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.live import METRICS, RULE, SHELVE, is_live, live, name_by_time
@@ -17,11 +18,6 @@ from mercer.cli.options import FORMATS, option
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
 from mercer.views.process import axis_times
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mercer.app.monitor import Seen
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv

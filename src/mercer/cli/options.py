@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from mercer._core.errors import InputError
 from mercer._core.memory import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     OptionType = click.ParamType[
         Any
     ]  # newer versions of Click say which type comes out; older can't

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mercer._core.errors import many
 from mercer._core.memory import format_bytes
-from mercer.app.plan import PlanRequest
+from mercer.app.plan import Planned, PlanRequest
 from mercer.cli.ending import ALARM, OK
 from mercer.cli.fit import KINDS, own
 from mercer.cli.model_options import model_options
 from mercer.cli.verb import Call, verb
-
-if TYPE_CHECKING:
-    from mercer.app.plan import Planned
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,9 +15,6 @@ from mercer.cli.ending import refuse
 from mercer.cli.options import NAMES, OptionType, Read, flagged, option, read_numbers, read_sides
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
 from mercer.cli.verb import Call, verb
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = """\
 mercer demo --csv circles.csv
@@ -107,8 +105,9 @@ PLACES = Read(
 @option("--variables", "The two variables that move in levels.", NAMES, metavar="A,B")
 @option(
     "--fixed",
-    "Where levels holds the other variables: their medians unless given, or a row, counted from 0.",
+    "Where levels holds the other variables: at their medians, or as in a row, counted from 0.",
     metavar="median|ROW",
+    default="median",
 )
 @option("--time", "Column that says when each row of a chart was taken.", metavar="COLUMN")
 @option("--title", "Written above the picture.")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from mercer.app.files import replacing
 from mercer.cli.options import OptionType
 from mercer.data.frames import need
-
-if TYPE_CHECKING:
-    import click
 
 SUFFIXES = ("png", "svg", "pdf")
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer import PCA, plots
-from mercer._core.errors import nearest
+from mercer._core.types import Array
 from mercer.app.monitor import monitored
 from mercer.app.rows import Opened, read_sheet
 from mercer.cli.ending import refuse
 from mercer.cli.monitor import draw_charts
 from mercer.cli.plot_file import new_figure, verbatim
+from mercer.cli.verb import Call
 from mercer.data.frames import need
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
-    from mercer.cli.verb import Call
-    from mercer.preprocessing.align import Sheet
+from mercer.preprocessing.align import Sheet
 
 SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size
@@ -43,7 +38,7 @@ class Asked:
     size: tuple[float, float] | None
     components: tuple[int, ...] | None = None
     variables: tuple[str, ...] | None = None
-    fixed: str | None = None
+    fixed: str = "median"
 
     @property
     def model(self) -> Any:
@@ -86,14 +81,6 @@ class Asked:
                 )
         return [component - 1 for component in wanted]
 
-    def need_preimage(self, what: str) -> None:
-        """Refuse a model whose scores don't lead back to rows, and say how to get one."""
-        if not self.found.has_preimage:
-            refuse(
-                f"{what} needs a pre-image, the way from scores back to rows, and "
-                f"{str(self.found.path)!r} has none. Fit with one: mercer fit DATA --preimage ridge -o MODEL"
-            )
-
 
 def label_values(labels: Any) -> Any:
     """Labels as numbers where all are, so that a measurement gets a colour bar; else as they are."""
@@ -125,7 +112,7 @@ def draw_scores(asked: Asked) -> Any:
 
 def draw_panels(asked: Asked) -> Any:
     """The four panels: data, PCA, kernel PCA, and the points taken back."""
-    asked.need_preimage("The fourth panel")
+    asked.found.require_preimage("The fourth panel")
     rows = np.asarray(asked.sheet.rows)  # (n, 2)
     if rows.shape[1] != 2:
         refuse(
@@ -168,12 +155,14 @@ def draw_levels(asked: Asked) -> Any:
         asked.sheet.rows,
         preparation=asked.found.preparation,
         component=chosen if len(chosen) > 1 else chosen[0],
-        variables=_pair(asked),
-        fixed=_held(asked.fixed, len(asked.sheet)),
-        names=asked.shown,
+        variables=asked.variables,
+        fixed=int(asked.fixed) if asked.fixed.isdecimal() else asked.fixed,
+        names=asked.sheet.names,
         labels=asked.labels,
         resolution=GRID,
     )
+    for ax in np.atleast_1d(axes):
+        ax.set(xlabel=verbatim(ax.get_xlabel()), ylabel=verbatim(ax.get_ylabel()))
     figure = np.atleast_1d(axes)[0].figure
     need("matplotlib.pyplot", extra="plot").close(figure)  # pyplot made it, and would keep it
     if asked.size is not None:
@@ -183,7 +172,6 @@ def draw_levels(asked: Asked) -> Any:
 
 def draw_reconstruction(asked: Asked) -> Any:
     """Rows there and back: points of two variables, pictures, or the error of each column."""
-    asked.need_preimage("A reconstruction")
     figure = asked.figure(5.6, 5.0)
     plots.reconstruction(
         asked.model,
@@ -230,7 +218,6 @@ def draw_spectrum(asked: Asked) -> Any:
 def draw_faces(asked: Asked) -> Any:
     """The mean as a picture, and for each component what one standard deviation along it adds."""
     shape = _image_shape(asked)
-    asked.need_preimage("An eigenface")
     chosen = asked.chosen(SHOWN_FACES)
     across = min(FACES_ACROSS, len(chosen) + 1)
     tall = CELL * shape[0] / shape[1] + TEXT
@@ -258,36 +245,6 @@ def _image_shape(asked: Asked, *, needed: bool = True) -> Any:
             f"--image-size {shape[0]}x{shape[1]} means {shape[0] * shape[1]} pixels; there are {d}."
         )
     return int(shape[0]), int(shape[1])
-
-
-# ── what was chosen ─────────────────────────────────────────────────────────
-def _pair(asked: Asked) -> tuple[int, int] | None:
-    """Places of the two variables; None where there are no others."""
-    names, wanted = list(asked.sheet.names), asked.variables
-    if wanted is None:
-        if len(names) == 2:
-            return None
-        msg = f"Levels are drawn over two variables, and this model has {len(names)}."
-        if len(names) > 1:
-            pair = shlex.quote(f"{names[0]},{names[-1]}")
-            msg += f" Say which two move: --variables {pair}"
-        refuse(msg)
-    for name in wanted:
-        if name not in names:
-            refuse(
-                f"--variables has {name!r}, which is not a variable of this model. {nearest(name, names)}"
-            )
-    if len(wanted) != 2:
-        refuse(f"--variables must be two names; got {len(wanted)}: {', '.join(wanted)}.")
-    return names.index(wanted[0]), names.index(wanted[1])
-
-
-def _held(fixed: str | None, n: int) -> Any:
-    if fixed in (None, "median"):
-        return "median"
-    if not fixed.isdecimal() or int(fixed) >= n:
-        refuse(f"--fixed must be median, or a row from 0 to {n - 1}; got {fixed}.")
-    return int(fixed)
 
 
 def model_name(found: Opened) -> str:

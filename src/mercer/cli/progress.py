@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from mercer.app.outcome import Observer, as_dict, line
 from mercer.cli.ending import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from mercer.app import Finding
     from mercer.estimators.progress import ConsoleObserver
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.types import StringParamType
@@ -12,10 +12,8 @@ from mercer.app.select import SelectRequest, reasons
 from mercer.cli.ending import FAILURE, OK, refuse
 from mercer.cli.options import WEIGHTS, Read, option, read_numbers
 from mercer.cli.verb import Call, verb
+from mercer.diagnostics import Selection
 from mercer.kernels.text import kernel_text
-
-if TYPE_CHECKING:
-    from mercer.diagnostics import Selection
 
 EXAMPLE = """
 mercer demo --csv circles.csv

@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property, update_wrapper
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from mercer import __version__, app
+from mercer import __version__
 from mercer.app.outcome import Run, plain
 from mercer.cli.config import find, keys
 from mercer.cli.ending import OK, SCHEMA_VERSION, flags, wants
@@ -23,8 +24,6 @@ from mercer.cli.options import SHARED
 from mercer.cli.progress import Terminal, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from mercer.app import Outcome, Request
     from mercer.data.table import Reading
 
@@ -92,9 +91,7 @@ class Call(Run):
     def run(self, request: Request[T]) -> Outcome[T]:
         """The outcome of a request; findings are shown as they are made, and progress on a terminal."""
         with shown(self.terminal):
-            outcome = app.run(request, self)
-        self.timings |= outcome.timings
-        return outcome
+            return self.outcome(request)
 
     def insist(self) -> None:
         """End here if a SIGTERM was lost on the way."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.types import Array
 from mercer.data.rows import float_dtype, require_rows
-from mercer.data.table import Chunk, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from mercer._core.types import Array
-    from mercer.data.table import Beside, Reading
+from mercer.data.table import Beside, Chunk, Reading, Table
 
 
 class ArrayTable(Table):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import many, quoted, refuse_data
 from mercer.data.columns import listed
@@ -21,12 +22,7 @@ from mercer.data.frames import (
     texts,
     validated,
 )
-from mercer.data.table import NO_ROWS, Chunk, Column, Table, objects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mercer.data.table import Reading
+from mercer.data.table import NO_ROWS, Chunk, Column, Reading, Table, objects
 
 TABLE_ROWS = 65536  # of an Arrow table, made into rows at a time
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.frames import batch_rows, held
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import Place, RowSource, nth, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from mercer._core.types import Array, Indices, Rows
 
 
 class Pieces(RowSource):

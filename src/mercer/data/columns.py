@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mercer._core.errors import DataError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mercer.data.table import Kind, Reading
 
 SHOWN = 20  # names that an error lists

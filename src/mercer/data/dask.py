@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, refuse
+from mercer._core.types import Indices, Rows
 from mercer.data.batches import Pieces
 from mercer.data.frames import batch_rows, is_a, require_names
 from mercer.data.rows import Place, aligned, float_dtype, nth, require_finite, require_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from mercer._core.types import Indices, Rows
 
 FRAME, ARRAY = "dask data frame", "dask array"
 # Whole columns that a task holds, several times where it transforms them, and into how many groups columns

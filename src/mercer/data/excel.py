@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from mercer._core.errors import DataError
 from mercer.data.columns import hint
@@ -14,12 +16,7 @@ from mercer.data.csv.blocks import BLOCK_BYTES, Mark
 from mercer.data.csv.table import CsvTable
 from mercer.data.files import explained, require_promise
 from mercer.data.frames import need
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mercer.data.table import Reading
+from mercer.data.table import Reading
 
 
 class ExcelTable(CsvTable):

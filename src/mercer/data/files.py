@@ -7,18 +7,16 @@ import shutil
 import sys
 import tempfile
 import weakref
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NO_INPUT = (
     "The path is -, the standard input, but that is closed.",

@@ -6,15 +6,12 @@ import os
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mercer._core.errors import DataError, UnknownParameterError, nearest, refuse_data
 from mercer.data.columns import listed
 from mercer.data.files import spooled
-from mercer.data.table import Reading
-
-if TYPE_CHECKING:
-    from mercer.data.table import Table
+from mercer.data.table import Reading, Table
 
 
 class Format(NamedTuple):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.types import Array
 from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
@@ -17,14 +20,7 @@ from mercer.data.frames import need
 from mercer.data.hdf5_bytes import Bytes
 from mercer.data.intake import is_compressed
 from mercer.data.rows import row_slices
-from mercer.data.table import objects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mercer._core.types import Array
-    from mercer.data.table import Beside, Reading
+from mercer.data.table import Beside, Reading, objects
 
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
+from mmap import mmap
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from mmap import mmap
+from typing import NamedTuple
 
 SMALLEST_HEAP = 4096  # bytes; HDF5 refuses a smaller collection itself
 MOST_MESSAGES = 2**16  # of one object's header; damaged, it may promise any number

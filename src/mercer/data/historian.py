@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from string import capwords
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Texts that stand for a reading that is not there, in any case of letters, as plant historians export them.
 _NO_READING = (

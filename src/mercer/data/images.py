@@ -5,25 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, refuse_data
+from mercer._core.types import Array
 from mercer.data.arrays import ArrayTable
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
-from mercer.data.table import objects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array
-    from mercer.data.table import Reading
+from mercer.data.table import Reading, objects
 
 # Pillow goes by content, and some formats run other programs: what a name promises is all that is tried.
 FORMATS = {".png": "PNG", ".pgm": "PPM", ".jpg": "JPEG", ".jpeg": "JPEG"}

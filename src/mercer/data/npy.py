@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer._core.errors import InputError, refuse_data
+from mercer._core.types import Array, Indices
 from mercer.data.arrays import ArrayTable
 from mercer.data.files import Stamp, explained
 from mercer.data.rows import (
@@ -21,12 +23,7 @@ from mercer.data.rows import (
     require_rows,
     row_slices,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Indices
-    from mercer.data.table import Reading
+from mercer.data.table import Reading
 
 NPY_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
 

@@ -7,25 +7,22 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import quoted, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
+from mercer._core.types import Array
 from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint, listed
 from mercer.data.files import Stamp, explained
 from mercer.data.npy import Stored
 from mercer.data.rows import float_dtype, row_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mercer._core.types import Array
-    from mercer.data.table import Beside, Reading
+from mercer.data.table import Beside, Reading
 
 # An archive that grows so much is a trap: numbers that are measured hardly shrink. Small ones are let
 # through, because zeros shrink a thousandfold and a file of them does no harm.

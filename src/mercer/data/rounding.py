@@ -8,20 +8,17 @@ differed may become equal.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from numbers import Rational
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import RoundingWarning, many
 from mercer._core.findings import warn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mercer._core.types import Array, Indices
+from mercer._core.types import Array, Indices
 
 WHOLE = 2**53  # up to here float64 holds every whole number
 # Written without a point and without an exponent; 2**53 has 16 digits.

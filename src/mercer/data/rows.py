@@ -8,23 +8,21 @@ their promise of finite numbers.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, many
+from mercer._core.types import Array, Indices, Rows
+from mercer.data.files import Stamp
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.data.files import Stamp
 
 
 class RowSource(ABC):
@@ -287,3 +285,32 @@ def require_finite(x: Rows, place: Place) -> None:
         value, row, column, count = found
         what = "NaN" if np.isnan(value) else f"Infinity ({value})"
         place.refuse(what, row, column, count)
+
+
+# ── which rows they are ─────────────────────────────────────────────────────
+class Digest:
+    """The SHA-256 of rows that come in blocks, however they are cut."""
+
+    def __init__(self) -> None:
+        # One stream for dense rows, three for sparse ones: each carries the same bytes for every cut.
+        names = ("rows", "data", "indices", "lengths")
+        self._streams = {name: hashlib.sha256() for name in names}
+
+    def add(self, block: Rows) -> None:
+        """The next rows."""
+        for name, part in _parts(block).items():
+            self._streams[name].update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+
+    def hex(self, shape: Any, dtype: Any) -> str:
+        """The digest of all rows, in hexadecimal."""
+        whole = hashlib.sha256(f"{tuple(map(int, shape))} {np.dtype(dtype).str}".encode())
+        for stream in self._streams.values():
+            whole.update(stream.digest())
+        return whole.hexdigest()[:32]
+
+
+def _parts(block: Rows) -> dict[str, Any]:
+    if not hasattr(block, "indptr"):
+        return {"rows": block}
+    lengths = np.diff(block.indptr).astype(np.int64)
+    return {"data": block.data, "indices": block.indices.astype(np.int64), "lengths": lengths}

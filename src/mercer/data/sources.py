@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, ReadingWarning, users_level
 from mercer._core.memory import available_bytes
+from mercer._core.types import Rows
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
 from mercer.data.batches import Batches
 from mercer.data.dask import FRAME, DaskRows, dask_kind
@@ -23,12 +25,6 @@ from mercer.data.rows import RowSource
 from mercer.data.table import Reading, Table
 from mercer.data.view import TableRows
 from mercer.data.zarr import ZARR, ChunkedRows, open_zarr
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Rows
-
 
 KEPT_SHARE = 1 / 16  # of the free memory, for rows that were read to count them
 

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.params import is_whole
+from mercer._core.types import Array
 from mercer.data.columns import Layout, layout_of
+from mercer.data.files import Spool, Stamp
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import row_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mercer._core.types import Array
-    from mercer.data.files import Spool, Stamp
-    from mercer.data.rows import RowSource
+from mercer.data.rows import RowSource, row_slices
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing

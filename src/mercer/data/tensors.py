@@ -6,14 +6,12 @@ None of these libraries is imported: what is asked of an array are its own metho
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
+from mercer._core.types import Array
 
 # Kinds of memory that the processor reads, by the numbers of DLPack: its own, and pinned or managed by a GPU.
 HOST_MEMORY = {1, 3, 11, 13}

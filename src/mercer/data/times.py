@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DAYS = (
     "%Y-%m",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
 
 CHECKED_BYTES = 16 * 2**20  # of a source that are read at a time
 

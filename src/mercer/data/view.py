@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import quoted, refuse_data
+from mercer._core.types import Array, Indices
 from mercer.data.batches import ascending
 from mercer.data.columns import listed
 from mercer.data.historian import is_good
 from mercer.data.rows import Place, RowSource, even_blocks, require_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mercer._core.types import Array, Indices
-    from mercer.data.table import Chunk, Table
+from mercer.data.table import Chunk, Table
 
 CHUNK_BYTES = 16 * 2**20  # of numbers that are read at a time
 FEW_BYTES = 2**18  # around a row that is asked for alone

@@ -10,24 +10,21 @@ import sys
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mercer._core.atomic import replacing
 from mercer._core.errors import InputError, refuse_data
+from mercer._core.types import Array
 from mercer.data.columns import require_distinct
 from mercer.data.files import no_room
 from mercer.data.formats import SUFFIXES as READ
 from mercer.data.frames import MissingPackageError, need
 from mercer.data.rows import row_slices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mercer._core.types import Array
 
 TEXT_CELLS = 2**18  # written as text at a time
 ARROW_CELLS = 2**14  # fewer are written before Arrow is imported

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Indices
 from mercer.data.batches import Pieces
 from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
 from mercer.data.rows import Place, as_rows, float_dtype, require_finite, require_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Indices
 
 SPAN_BYTES = 2**20  # small chunks are read several at a time, up to this size
 ZARR = ("zarr.json", ".zarray", ".zgroup")  # any of these marks a zarr folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import linalg, sparse
@@ -14,6 +14,7 @@ from mercer._core.findings import silenced
 from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Table
+from mercer._core.types import Array, Rows
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_agreement import within_one_error
 from mercer.diagnostics.selection_report import figures, without_repeats
@@ -25,11 +26,7 @@ from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.model.result import Fit
-
+from mercer.model.result import Fit
 
 Method: TypeAlias = Literal["permutation", "variance", "cross-validation", "gap"]
 METHODS: tuple[str, ...] = get_args(Method)

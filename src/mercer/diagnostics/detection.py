@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -14,6 +15,7 @@ from mercer._core.findings import silenced, warn
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
+from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
 from mercer.estimators import KernelPCADetector
@@ -25,11 +27,6 @@ from mercer.monitoring.deviations import deviations
 from mercer.monitoring.report import index_times
 from mercer.monitoring.set_aside import without_wild
 from mercer.monitoring.slowness import TOLERATED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Flags, Indices
 
 # σ in median distances. At sixteen, the default of a detector, a Gaussian is as good as linear.
 WIDTHS = (8.0, 4.0, 2.0, 1.0)

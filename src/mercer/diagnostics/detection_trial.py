@@ -6,15 +6,18 @@ the deviations. Limits are those that `KernelPCADetector` would set, from all st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.findings import silenced
+from mercer._core.types import Array, Flags, Indices
 from mercer.engine.resolve import resolve_engine
+from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_fit import (
     HELD_OUT_ROWS,
     Normal,
@@ -23,18 +26,12 @@ from mercer.estimators.detector_fit import (
     part_model,
     second_run,
 )
+from mercer.monitoring.deviations import Deviation
+from mercer.monitoring.lags import Dynamics
 from mercer.monitoring.limits import Rule, held_out_limits
 from mercer.monitoring.rows import scale_of
+from mercer.monitoring.slowness import Slowness
 from mercer.monitoring.statistics import STATISTICS, Gauge, Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags, Indices
-    from mercer.estimators import KernelPCADetector
-    from mercer.monitoring.deviations import Deviation
-    from mercer.monitoring.lags import Dynamics
-    from mercer.monitoring.slowness import Slowness
 
 SETTLED = 3  # times what is remembered
 LOOKED_AT = 25  # rows of a stretch, for each deviation: neighbours say the same

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,21 +14,16 @@ from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
+from mercer._core.types import Array, Rows
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
-from mercer.estimators.anatomy import is_pipeline
+from mercer.estimators.anatomy import Anatomy, is_pipeline
 from mercer.estimators.base import Projector, require_fitted
-from mercer.estimators.input import check_kernel_rows, new_rows
 from mercer.estimators.prepared import Prepared
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Rows
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 TOP = 3  # variables of a component that are printed
 MOST_PRINTED = 10  # components
@@ -214,7 +210,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
         found = importance(model.model, model.rows(X), names=model.preparation.features)
         return _folded(found, model.preparation, names)
     space, rows = _opened(model, X)
-    known = getattr(model, "feature_names_in_", getattr(X, "columns", None))
+    known = Anatomy(model).feature_names or getattr(X, "columns", None)
     called = tuple(named_columns(names, known, int(rows.shape[1])))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
     height = max(1, min(1024, SLICE_BYTES // (8 * _width(space, rows))))
@@ -269,11 +265,7 @@ def _sums(space: FeatureSpace, first: Array, rows: Rows, place: slice) -> _Sums:
 def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
     """The feature space of a fitted model, and rows that are fit for it."""
     require_fitted(model, Projector, "KernelPCA, mercer.PCA or mercer.IncrementalKernelPCA")
-    rows = new_rows(model, X, model.eigenvalues_.dtype)
-    kernel = getattr(model, "kernel_", None)
-    if kernel is not None:
-        check_kernel_rows(kernel, rows)
-    return FeatureSpace.of(model.fit_), rows
+    return FeatureSpace.of(model.fit_), model._asked(X)[0]
 
 
 def _width(space: FeatureSpace, rows: Rows) -> int:

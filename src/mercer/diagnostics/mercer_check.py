@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, many
 from mercer._core.public import public
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_rows, column_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from mercer._core.types import Array, Indices, Rows
 
 # The eigenvalues of this many rows take about a second; a Python function is called once a pair.
 MAX_ROWS = 2000

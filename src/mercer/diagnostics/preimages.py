@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.table import Table
+from mercer._core.types import Array
 from mercer.engine.pairwise import dense
 from mercer.estimators import IncrementalKernelPCA, KernelPCA
 from mercer.estimators.base import require_fitted
@@ -18,11 +20,6 @@ from mercer.estimators.preimages import named_preimage, warn_if_unsettled
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
 from mercer.preimage import Examples, Preimage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
 
 METHODS = ("ridge", "fixed-point", "distances", "gradient")
 NOTHING = {"error": np.nan, "residual": np.nan, "seconds": np.nan}  # of a method that is refused

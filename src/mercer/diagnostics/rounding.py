@@ -6,19 +6,17 @@ values that are right to a few units each has eigenvalues below zero that are no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.engine import formula as f
 from mercer.engine.pairwise import NEAR, dense, lengths, squared_norms
 from mercer.kernels import GaussianProcess, Kernel
 from mercer.kernels.evaluate import values
 from mercer.kernels.matern import LARGE_NU, matern_slope
 from mercer.kernels.rows import picked
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
 
 EPS = float(np.finfo(np.float64).eps)
 UNITS = 8.0  # rounding units of a function that nothing is known about, and of each exp and power

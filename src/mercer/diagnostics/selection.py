@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
@@ -19,6 +20,7 @@ from mercer._core.memory import Memory, parse_bytes
 from mercer._core.observer import SILENT, current_observer, observed_by
 from mercer._core.params import require
 from mercer._core.public import public
+from mercer._core.table import Table
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_grid import as_kernels
@@ -32,16 +34,11 @@ from mercer.diagnostics.selection_report import (
 from mercer.diagnostics.selection_trial import Candidate, Court, Outcome, model_of, tried
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.input import as_generator, check_weights
+from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.preimages import named_approximation
 from mercer.estimators.progress import VERBOSE, ConsoleObserver
+from mercer.kernels import Kernel
 from mercer.kernels.rows import column_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mercer._core.table import Table
-    from mercer.estimators.kernel_pca import KernelPCA
-    from mercer.kernels import Kernel
 
 
 @dataclass(frozen=True, eq=False, repr=False)

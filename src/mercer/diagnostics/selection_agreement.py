@@ -17,15 +17,15 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.engine.pairwise import squared_norms
+from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices, Rows
     from mercer.diagnostics.selection_trial import Candidate, Court, Fits, Folds, Outcome
-    from mercer.estimators.kernel_pca import KernelPCA
 
 # Held-out rows next to a held-out row, in input space.
 NEIGHBOURS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
@@ -19,18 +19,15 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer._core.errors import InputError, ParameterError, close_to, nearest
 from mercer._core.params import Number, OneOf, Whole, is_whole, require
+from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
 from mercer.data.intake import admitted
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import neighbours_of
-from mercer.diagnostics.selection_trial import Candidate, Court
+from mercer.diagnostics.selection_trial import Candidate, Court, Folds
 from mercer.engine.equal_rows import distinct
+from mercer.kernels import Kernel
 from mercer.model.rounding import require_different
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.diagnostics.selection_trial import Folds
-    from mercer.kernels import Kernel
 
 Criterion: TypeAlias = Literal["agreement", "denoising", "reconstruction", "variance"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.table import Table
+from mercer._core.types import Array, Rows
 from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
 from mercer.engine.pairwise import scaled_distances, squared_norms
 from mercer.estimators.input import as_generator
 from mercer.kernels import RBF, Kernel, Laplacian, Linear, Matern, Polynomial, as_kernel
 from mercer.kernels.algebra import placed
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
 
 WIDTH_ROWS = 500
 # The seventh neighbour, as Zelnik-Manor & Perona (2004) have it for local scaling.

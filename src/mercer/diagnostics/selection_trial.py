@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -13,21 +14,18 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
+from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours, stability_rows
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
 from mercer.estimators.kernel_pca import KernelPCA
+from mercer.kernels import Kernel
 from mercer.preimage import Exact, Ridge
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
 
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels import Kernel
-
-    Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
 
 # Up to so many rows their kernel matrix is held, 128 MB.
 HELD_ROWS = 4000

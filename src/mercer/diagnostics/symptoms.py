@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import take_rows
 from mercer.estimators.input import as_generator, check_kernel_rows, check_weights, training_rows
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
 
 # Half of the points are less alike than this to their own nearest neighbour: nothing is shared.
 ALONE = 0.05

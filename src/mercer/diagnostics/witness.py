@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array, Indices, Rows
 from mercer.diagnostics.rounding import value_error
 from mercer.engine.pairwise import dense
+from mercer.kernels import Kernel
 from mercer.solvers.base import TIE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels import Kernel
 
 # Nobody can see what cancels inside a function, so an eigenvalue counts as negative only from
 # -1e-10 of the largest on, even where the bound on rounding alone would allow more.

@@ -13,20 +13,16 @@ they explain, slopes, of which the pre-images that search make many, and feature
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Indices, Rows
+from mercer.engine.formula import Expr
 from mercer.engine.tiles import CACHE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.formula import Expr
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 

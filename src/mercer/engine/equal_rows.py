@@ -7,20 +7,18 @@ neighbours. So equal rows become one, and their weights are added.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import RowSource, row_blocks
 from mercer.engine.passes import numbers_a_row
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Keys: TypeAlias = NDArray[np.uint64]
 
-    from mercer._core.types import Array, Flags, Indices, Rows
-
-    Keys: TypeAlias = NDArray[np.uint64]
 
 BLOCK = 2**16  # numbers of a block of rows
 ALIKE_ROWS = 4096  # rows that are compared at a time

@@ -10,12 +10,10 @@ It lives below the kernels: an engine that has no NumPy walks the same tree (`Ti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 _SHOWN = {"sqdist": "‖x - x'‖²", "dot": "x·x'", "l1": "‖x - x'‖₁", "chi2": "χ²(x, x')"}
 

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from mercer.engine.base import FLOAT32
-from mercer.engine.tiles import n_upper, places
+from mercer._core.types import Array
+from mercer.engine.base import FLOAT32, TileKernel
+from mercer.engine.tiles import TileIndex, n_upper, places
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mercer._core.types import Array
-    from mercer.engine.base import TileKernel
     from mercer.engine.numpy import HostRows
-    from mercer.engine.tiles import TileIndex
 
 LEVELS = 2**16 - 1
 

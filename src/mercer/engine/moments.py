@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dger
 
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import row_blocks
+from mercer.engine.base import Engine
 from mercer.engine.passes import fold
 from mercer.engine.wide import wide_times
-
-if TYPE_CHECKING:
-    from typing import Any, Self
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
 BLOCK_ROWS = 4096

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mercer._core.errors import ParameterError
 from mercer._core.memory import hand_back
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT32, NOTHING_KEPT, Cutting, Engine, Facts, Mergeable
+from mercer.engine.base import (
+    FLOAT32,
+    NOTHING_KEPT,
+    Cutting,
+    Engine,
+    Facts,
+    Mergeable,
+    RowStep,
+    Step,
+    TileKernel,
+    TileStore,
+)
 from mercer.engine.kept import KeptTiles
 from mercer.engine.passes import (
     BLOCKS_A_RUN,
@@ -25,15 +38,7 @@ from mercer.engine.passes import (
 )
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
 from mercer.engine.threads import n_blas_threads, parallel_map
-from mercer.engine.tiles import WHOLE, cached_width, upper_tiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel, TileStore
-    from mercer.engine.tiles import Part, TileIndex
+from mercer.engine.tiles import WHOLE, Part, TileIndex, cached_width, upper_tiles
 
 S = TypeVar("S", bound=Mergeable)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from mercer._core.types import Array, Rows
 from mercer.engine.shifted import Shift, ShiftedRows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-
 
 # Below this share of the largest squared distance in a tile, cancellation has cost four digits.
 NEAR = 1e-4

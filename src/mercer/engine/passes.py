@@ -8,26 +8,22 @@ bound method of one or a `functools.partial` of a function: it pickles, and may 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import reduce
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import Mergeable
 from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_blas
 from mercer.engine.tiles import LOCK_WIDTH
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-
-    Block = tuple[slice, Rows]
+Block = tuple[slice, Rows]
 
 
 Part = TypeVar("Part", bound=Mergeable)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
+from mercer._core.types import Rows
 from mercer._core.wording import Message
 from mercer.data.frames import is_a, need
-from mercer.engine.base import Facts
+from mercer.engine.base import Engine, Facts, TileKernel
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine
 
-DASK = "dask"
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Rows
-    from mercer.engine.base import Engine, TileKernel
     from mercer.engine.torch.engine import ChosenEngine
 
+DASK = "dask"
 # Engines of this version by name.
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {
     "native": NativeEngine,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, row_slices, take_rows
 from mercer.engine.tiles import BAND
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
 
 # Enough rows for a centre: any point near the data does.
 CENTRE_ROWS = 31

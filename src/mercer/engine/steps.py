@@ -8,27 +8,23 @@ bring. One that has products of its own takes the parts of a step instead, and m
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._core.quick import changed
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_slices
+from mercer.engine.base import Engine, TileKernel
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.tiles import CACHE_BYTES
 from mercer.engine.wide import triangle_product
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine, TileKernel
 
 # Rows whose sections in float32 are squared in float64 at a time.
 WIDER_ROWS = 1024

@@ -8,21 +8,18 @@ keeps elsewhere are multiplied where they are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from mercer._core.types import Array, Indices
 from mercer.data.rows import row_slices
 from mercer.engine.native import matrices
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import n_blas_threads, parallel_map
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from mercer._core.types import Array, Indices
 
 # What a thread should have to do: it takes a few tenths of a millisecond to wake one of Python's.
 FLOPS_A_THREAD = 8_000_000

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.memory import format_bytes
 from mercer._core.wording import Message
 from mercer.data.rows import row_slices
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+TileIndex = tuple[int, slice, slice]
 
-    # The place of a tile among those of the upper triangle, its rows, its columns.
-    TileIndex = tuple[int, slice, slice]
+# The place of a tile among those of the upper triangle, its rows, its columns.
 
 # Which of the tiles of a matrix are meant: the h-th of H parts of about as many tiles each.
 Part = tuple[int, int]

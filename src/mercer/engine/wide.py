@@ -7,17 +7,13 @@ of threads. (For thin right sides, `engine.thin` has products that need no copie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.data.rows import row_slices
 from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_blas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from mercer._core.types import Array
 
 # Columns of a triangle that are multiplied together: few waste little, more are multiplied faster.
 TRIANGLE = 96

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from mercer._core.errors import ParameterError
+from mercer._core.types import Array
+from mercer._core.wording import Message
 from mercer.data.frames import is_a
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
@@ -15,13 +18,10 @@ from mercer.estimators.drop_in import Evidence
 from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.prepared import Prepared
+from mercer.kernels import Kernel
+from mercer.model import Fit
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
-    from mercer.preimage.base import FittedPreimage
+from mercer.preimage.base import FittedPreimage
 
 
 def is_model(thing: Any) -> bool:
@@ -98,6 +98,17 @@ class Anatomy:
         if isinstance(model, (KernelPCA, IncrementalKernelPCA)):
             return model.preimage is not None
         return bool(vars(model).get("fit_inverse_transform", hasattr(model, "inverse_transform")))
+
+    def require_preimage(self, what: str) -> None:
+        """Refuse a model whose scores don't lead back to rows."""
+        if not self.has_preimage:
+            msg = Message(
+                "{what} needs a way from scores back to rows, and this {kind} has none. Fit with one, such "
+                "as {preimage:'ridge'}.",
+                what=what,
+                kind=type(self.model).__name__,
+            )
+            raise ParameterError(msg)
 
     @property
     def preimage(self) -> FittedPreimage | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer._core.errors import InputError, refuse
 from mercer._core.findings import warn
 from mercer._core.public import Public
+from mercer._core.types import Array, Rows
 from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource
@@ -32,17 +33,12 @@ from mercer.estimators.scores import (
     score_spread,
     whitened,
 )
+from mercer.kernels import Kernel
+from mercer.model import Fit
 from mercer.model.projection import Projection, holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
-
-if TYPE_CHECKING:
-    import os
-
-    from mercer._core.types import Array, Rows
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
 
 
 class Saving(Documented, Public):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,11 +13,13 @@ from mercer._core.errors import InputError, ParameterError, refuse
 from mercer._core.memory import parse_bytes
 from mercer._core.params import Number, is_whole
 from mercer._core.public import Public
+from mercer._core.types import Array
 from mercer.data.dask import DaskRows, dask_kind
 from mercer.data.frames import held
 from mercer.data.rows import RowSource, take_rows
 from mercer.data.training import TrainingData
 from mercer.estimators.input import as_generator, new_rows, training_rows
+from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.preimages import (
     fit_preimage,
     handed_over,
@@ -25,15 +27,11 @@ from mercer.estimators.preimages import (
     needed_bytes,
     refuse_preimage,
 )
+from mercer.kernels import Kernel
+from mercer.model import Fit
 from mercer.model.result import first_reaching
 from mercer.operators.sections import KernelSections
 from mercer.preimage import FittedPreimage, Preimage, Ridge
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.estimators.parameters import PreimageLike
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
 
 LOOKED_AT = 16  # rows of X that are compared with those a model keeps
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._core.memory import Memory
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
@@ -18,6 +21,7 @@ from mercer.estimators.detector_live import Watching
 from mercer.estimators.detector_rows import Answers, learnt_rows
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import remember
+from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.blocks import with_confidence
@@ -28,13 +32,6 @@ from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
 from mercer.monitoring.statistics import Gauge, Statistic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.memory import Memory
-    from mercer._core.types import Array, Indices
-    from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
 
 
 @public

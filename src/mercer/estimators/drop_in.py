@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.preprocessing import KernelCenterer
@@ -13,16 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import KernelError, UnknownParameterError, ZeroVarianceError
 from mercer._core.public import Public
 from mercer._core.quick import changed
+from mercer._core.types import Array, Rows
 from mercer.estimators.derived import kept_components
+from mercer.model import Fit
 from mercer.model.dual import dual_fit
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.model import Fit
-    from mercer.model.projection import Projection
-    from mercer.model.result import Task
-    from mercer.operators import Centred
-    from mercer.solvers import EigenPairs
+from mercer.model.projection import Projection
+from mercer.model.result import Task
+from mercer.operators import Centred
+from mercer.solvers import EigenPairs
 
 
 def evidence(task: Task, operator: Centred, pairs: EigenPairs) -> Fit | None:

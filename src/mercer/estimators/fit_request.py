@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import CheckpointWarning, LongFitWarning, Remedy, refuse
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import format_seconds
+from mercer._core.observer import Observer
 from mercer._core.params import is_whole
 from mercer._core.quick import changed
 from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS, Approximation
 from mercer.data.rows import take_rows
+from mercer.data.training import TrainingData
+from mercer.engine.base import Engine, Facts
 from mercer.engine.resolve import device_there, facts_for, is_auto, resolve_engine
 from mercer.estimators.input import (
     as_generator,
@@ -44,16 +49,8 @@ from mercer.planning.krylov import SHARE_COMPONENTS
 from mercer.planning.plan import plan
 from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
+from mercer.preimage import Preimage
 from mercer.solvers import BlockKrylov
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from mercer._core.observer import Observer
-    from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine, Facts
-    from mercer.preimage import Preimage
 
 # A fit of fewer rows is over in seconds; of more, its time is worth a second's forecast.
 LONG_ROWS = 30_000

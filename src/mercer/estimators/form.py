@@ -6,9 +6,10 @@ Parameters that it does not have are answered in words: where each lives, with t
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -21,9 +22,6 @@ from mercer.kernels import KERNELS, RBF, Kernel, Matern, Polynomial, as_kernel
 from mercer.planning.plan import named_solver
 from mercer.preimage import PREIMAGES
 from mercer.solvers import SOLVERS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 Values: TypeAlias = dict[str, Any]
 Sentences: TypeAlias = "Iterable[tuple[set[str], str]]"  # each with the names that it answers

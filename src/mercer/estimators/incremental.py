@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError, refuse
 from mercer._core.public import public
+from mercer._core.types import Rows
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.derived import Returning
 from mercer.estimators.form import STREAM
@@ -20,20 +21,17 @@ from mercer.estimators.input import (
     remember,
     training_rows,
 )
+from mercer.estimators.parameters import EngineLike, KernelLike, PreimageLike, Seed
 from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
 from mercer.estimators.progress import observing
 from mercer.estimators.streaming import batch_rows, read, stream_rules
+from mercer.kernels import Kernel
 from mercer.kernels.names import is_positive_only
+from mercer.model import Fit
+from mercer.preimage import FittedPreimage, Preimage
 from mercer.solvers.base import Status
 from mercer.stream.batch import stream_bytes
-
-if TYPE_CHECKING:
-    from mercer._core.types import Rows
-    from mercer.estimators.parameters import EngineLike, KernelLike, PreimageLike, Seed
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
-    from mercer.preimage import FittedPreimage, Preimage
-    from mercer.stream.incremental import Stream
+from mercer.stream.incremental import Stream
 
 
 @public

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
 from mercer._core.params import Number, Whole, is_whole, require
+from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
@@ -23,11 +25,6 @@ from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel
 from mercer.kernels.rows import refuse_twins
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Indices, Rows
 
 SLICE_NUMBERS = 2**18  # of a kernel matrix that are compared at a time
 SEED = Whole(0, also=(None,))

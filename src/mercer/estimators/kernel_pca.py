@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from mercer._core.memory import Memory
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.data.rows import RowSource
+from mercer.data.training import TrainingData
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import copied, lanes
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.derived import Returning
-from mercer.estimators.fit_request import asked_for, fit_request, warn_if_long, watching_request
+from mercer.estimators.fit_request import (
+    FitRequest,
+    asked_for,
+    fit_request,
+    warn_if_long,
+    watching_request,
+)
 from mercer.estimators.form import KERNEL_PCA
 from mercer.estimators.input import loaded, remember
+from mercer.estimators.parameters import (
+    ApproximationLike,
+    EngineLike,
+    KernelLike,
+    PreimageLike,
+    Seed,
+    SolverLike,
+)
 from mercer.estimators.preimages import (
     fit_preimage,
     handed_over,
     with_weightless,
 )
+from mercer.kernels import Kernel
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
 from mercer.planning.problem import Ownership
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mercer._core.memory import Memory
-    from mercer._core.types import Array
-    from mercer.data.training import TrainingData
-    from mercer.estimators.fit_request import FitRequest
-    from mercer.estimators.parameters import (
-        ApproximationLike,
-        EngineLike,
-        KernelLike,
-        PreimageLike,
-        Seed,
-        SolverLike,
-    )
-    from mercer.kernels import Kernel
-    from mercer.preimage.base import FittedPreimage
+from mercer.preimage.base import FittedPreimage
 
 
 @public

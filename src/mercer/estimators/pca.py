@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
 from math import log, pi
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, refuse
+from mercer._core.memory import Memory
 from mercer._core.observer import current_observer
 from mercer._core.public import public
+from mercer._core.types import Array, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource
+from mercer.data.training import TrainingData
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Projector, tell
 from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
+from mercer.estimators.parameters import EngineLike, Seed, SolverLike
 from mercer.estimators.scores import like
 from mercer.kernels import Linear
 from mercer.model import Fit, Plan, Problem, Task, fit_kernel_pca, plan_linear
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
 from mercer.planning.problem import Budget, Ownership
-
-if TYPE_CHECKING:
-    from mercer._core.memory import Memory
-    from mercer._core.types import Array, Rows
-    from mercer.data.training import TrainingData
-    from mercer.estimators.parameters import EngineLike, Seed, SolverLike
 
 # A share of the total variance below this is the rounding of a sum, not noise.
 NOTHING = 1e-13

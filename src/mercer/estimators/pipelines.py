@@ -7,20 +7,17 @@ spreads s, ((x - c₁)/s₁ - c₂)/s₂ = (x - (c₁ + s₁c₂))/(s₁s₂).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array
 from mercer.preprocessing.preparation import Preparation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from mercer._core.types import Array
 
 
 # ── out ─────────────────────────────────────────────────────────────────────

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -17,14 +18,18 @@ from mercer._core.errors import (
 )
 from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.approximations import APPROXIMATIONS, Approximation, RandomFourier
 from mercer.data.dask import DaskRows
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, take_rows
+from mercer.data.training import TrainingData
 from mercer.engine.equal_rows import distinct
 from mercer.engine.pairwise import squared_norms
+from mercer.kernels import Kernel
 from mercer.kernels.names import named
+from mercer.model import Fit, Plan, Problem
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.preimage import (
@@ -39,16 +44,7 @@ from mercer.preimage import (
 from mercer.preimage.base import kept_bytes
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.data.training import TrainingData
-    from mercer.kernels import Kernel
-    from mercer.model import Fit, Plan, Problem
-    from mercer.stream.incremental import Stream
-
+from mercer.stream.incremental import Stream
 
 # None, an object, or the one behind a name.
 named_approximation: Callable[[Any], Approximation | None] = partial(
@@ -125,16 +121,14 @@ def preimage_seconds(
 
 def _columns(method: Preimage, data: TrainingData) -> int:
     """Columns of the pre-images: those of the rows, or of others that the method has."""
-    handed = getattr(method, "rows", None)
-    return data.d if handed is None else int(np.shape(handed)[-1])
+    return data.d if method.rows is None else int(np.shape(method.rows)[-1])
 
 
 def refuse_preimage(
     method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
 ) -> None:
     """Raise where no pre-image can be learned."""
-    handed = getattr(method, "rows", None)
-    if handed is None and (kernel.is_precomputed or data.is_sparse):
+    if method.rows is None and (kernel.is_precomputed or data.is_sparse):
         why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
             why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
@@ -156,7 +150,7 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
     """Raise where a stream's landmarks have no pre-image."""
     if method is None:
         return
-    if getattr(method, "rows", None) is not None:
+    if method.rows is not None:
         msg = f"A stream keeps landmarks only, no other rows; got preimage={method!r}. Leave `rows` out."
         raise InputError(msg)
     points = stream.dictionary.points
@@ -171,10 +165,9 @@ def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
 
     ``n`` is how many rows the fit was given, those of weight zero among them.
     """
-    handed = getattr(method, "rows", None)
-    if handed is None:
+    if method.rows is None:
         return None
-    handed = admitted(handed, what="rows")
+    handed = admitted(method.rows, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:
         wanted = f"the {n} rows that the model is fitted to, in their order"

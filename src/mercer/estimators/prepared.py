@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer._core.errors import InputError, ReadingWarning, refuse
 from mercer._core.findings import warn
+from mercer._core.types import Array, Rows
 from mercer.data.columns import listed
 from mercer.data.frames import frame_chunk, frame_package, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
+from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.pipelines import prepared_parts, steps_of
+from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.events import Event
+from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import file_rows
 from mercer.preprocessing.learn import Unseen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.estimators.parameters import PreimageLike
-    from mercer.monitoring.alarm_rule import AlarmRule
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.judge import LiveStream
-    from mercer.monitoring.report import Monitoring
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 # What a model may be asked about rows.
 ASKED = (

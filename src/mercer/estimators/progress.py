@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from mercer._core.memory import format_seconds
 from mercer._core.observer import SILENT, Observer, State, current_observer
@@ -17,9 +17,8 @@ try:
 except ImportError:  # scikit-learn before 1.9
     callbacks = None
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator
 
 # Seconds between two lines: enough to see that it moves.
 GAP = 1.0
@@ -62,7 +61,7 @@ def observing(
         each.finish()
 
 
-class ForwardingObserver:
+class ForwardingObserver(Observer):
     """An `Observer` in front of another one: it sees all, and passes all on."""
 
     def __init__(self, inner: Observer = SILENT) -> None:

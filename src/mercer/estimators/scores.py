@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn import get_config
@@ -23,13 +23,11 @@ from mercer.data.rows import aligned, first_bad
 from mercer.data.tensors import is_tensor
 from mercer.engine.dask.work import Parcel
 from mercer.estimators.input import cast
+from mercer.kernels import Kernel
+from mercer.model import Fit
 from mercer.model.projection import Projection, holds
 from mercer.monitoring.statistics import score_variances
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from mercer.kernels import Kernel
-    from mercer.model import Fit
 
 # What is asked of the rows of a chunk, something that pickles: one result a row, by the projection of the
 # model and the number of the first row.

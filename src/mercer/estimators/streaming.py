@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import warn
 from mercer._core.observer import SILENT, Observer
 from mercer._core.params import Number, Whole, require
+from mercer._core.types import Array, Rows
 from mercer.data.intake import admitted
 from mercer.data.rows import RowSource, row_blocks
 from mercer.data.sources import as_source
@@ -33,11 +35,6 @@ from mercer.kernels.rows import as_given, column_names
 from mercer.stream.batch import ROUNDING, row_weights
 from mercer.stream.dictionary import stacked
 from mercer.stream.incremental import Rules, Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Rows
 
 # Rules for a width that one point can't answer.
 SPREADS = ("median", "scale")

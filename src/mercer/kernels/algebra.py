@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Number, Whole, is_number
+from mercer._core.types import Array, Rows
 from mercer.engine.formula import Add, Affine, Const, Expr, Mul, On, Pow, Unit
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import written
 from mercer.kernels.rows import are_names, named_positions, picked, positions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-
-    from mercer._core.types import Array, Rows
 
 
 def operand(value: Any) -> Kernel:

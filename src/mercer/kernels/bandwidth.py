@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,18 +11,16 @@ from scipy import sparse
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Number
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import unlike
+from mercer.engine.formula import Expr
 from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense, manhattan_distances, scaled_distances
 from mercer.engine.passes import fold, map_rows
 from mercer.kernels.rows import stacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.formula import Expr
     from mercer.kernels.base import Kernel
 
 Distances: TypeAlias = "Callable[[Rows, Rows], Array]"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,9 +13,11 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Constraints, is_number, meant, require
 from mercer._core.public import public
+from mercer._core.types import Array, Rows
 from mercer.engine.formula import Expr, On, Opaque, Pair, remembered
 from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import complete, values
+from mercer.kernels.map_base import FeatureMap
 from mercer.kernels.parameters import constructor_names, same, written
 from mercer.kernels.rows import (
     as_given,
@@ -26,12 +29,6 @@ from mercer.kernels.rows import (
     stacked,
 )
 from mercer.kernels.slopes import slope
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Rows
-    from mercer.kernels.map_base import FeatureMap
 
 # Kernels by the name of their class: all that have a formula of their own, wherever they are written.
 FORMULAS: dict[str, type[Kernel]] = {}

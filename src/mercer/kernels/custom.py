@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, OneOf
+from mercer._core.types import Array, Rows
 from mercer.data.rows import take_rows
 from mercer.engine.pairwise import dense
 from mercer.kernels.base import Kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
 
 FORMS = ("auto", "points", "matrices")
 

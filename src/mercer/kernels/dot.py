@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mercer._core.params import Constraints, Number
 from mercer.engine.formula import Affine, Expr, Pair, Pow, Tanh, Unit
 from mercer.kernels.bandwidth import number
 from mercer.kernels.base import Kernel
-
-if TYPE_CHECKING:
-    from mercer.kernels.map_base import FeatureMap
+from mercer.kernels.map_base import FeatureMap
 
 
 class Linear(Kernel):

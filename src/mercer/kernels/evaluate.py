@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_slices
 from mercer.engine import formula as f
 from mercer.engine.pairwise import (
@@ -23,9 +23,6 @@ from mercer.engine.pairwise import (
 from mercer.kernels.matern import matern
 from mercer.kernels.rows import picked
 from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
 
 DOT = f.Pair("dot")
 MIRRORED = 256  # rows that are copied to the other side of the diagonal at a time

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Number, Whole, require
+from mercer._core.types import Array, Indices
 from mercer.engine import formula as f
 from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap, ProductMap, SumMap, UnitMap
 from mercer.kernels.monomials import (
+    Step,
+    Term,
     expanded_power,
     exponents_of_degree,
     multinomials,
@@ -22,12 +26,6 @@ from mercer.kernels.monomials import (
     steps,
 )
 from mercer.kernels.rows import positions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mercer._core.types import Array, Indices
-    from mercer.kernels.monomials import Step, Term
 
 # exp(690) ~ 1e299, a little below the largest float64.
 MAX_LOG_COEFFICIENT = 690.0

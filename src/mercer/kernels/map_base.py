@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,17 +21,12 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Number, require
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
-from mercer.kernels.monomials import feature, inverse_length, product
+from mercer.kernels.monomials import Term, feature, inverse_length, product
 from mercer.kernels.rows import as_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mercer._core.types import Array
-    from mercer.kernels.monomials import Term
 
 # A row of so many float64 columns takes 40 MB: what is wanted is the kernel, not the map.
 MAX_COLUMNS = 5_000_000

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
+from mercer._core.types import Array
 
 
 def matern(s: Array, nu: float) -> Array:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from mercer._core.types import Array, Indices
+from mercer._core.types import Array, Indices
 
 
 def n_monomials(d: int, degree: int, *, homogeneous: bool = False) -> int:

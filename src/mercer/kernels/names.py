@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from mercer._core.errors import KernelError, ParameterError, nearest, quoted_value
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
 from mercer.kernels.stationary import RBF, Chi2, Laplacian, Matern, RationalQuadratic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The names of the table below, for editors to complete; a test holds the two together.
 KernelName: TypeAlias = Literal[

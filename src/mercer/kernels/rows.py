@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, nearest, refuse
+from mercer._core.types import Indices, Rows
 from mercer.data.frames import frame_package, frame_rows, held
 from mercer.data.intake import admitted
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Indices, Rows
 
 
 def as_rows(X: Any) -> Rows:

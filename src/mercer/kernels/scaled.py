@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.types import Array, Rows
 from mercer.engine.pairwise import balanced, dot, squared_norms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
 
 # log₂ of the length of φ(x) = 0: below all others, and still a number to calculate with.
 NONE = -1e9

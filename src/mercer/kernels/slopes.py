@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array, Rows
 from mercer.engine import formula as f
 from mercer.engine.pairwise import dense, lengths
 from mercer.kernels.evaluate import (
@@ -21,11 +22,6 @@ from mercer.kernels.evaluate import (
 )
 from mercer.kernels.matern import matern_slope
 from mercer.kernels.rows import positions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
 
 SOME_ROWS = 100  # enough for a centre
 

@@ -8,21 +8,18 @@ powers of such kernels mix and add the frequencies of their parts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array
 from mercer.engine import formula as f
+from mercer.kernels.base import Kernel
 from mercer.kernels.rows import positions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
-    from mercer.kernels.base import Kernel
 
 Draw: TypeAlias = "Callable[[int, int, np.random.Generator], Array]"
 Widths: TypeAlias = "Callable[[int, np.random.Generator], Array | float]"

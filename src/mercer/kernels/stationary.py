@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer._core.errors import KernelError
 from mercer._core.params import Constraints, Number
+from mercer._core.types import Array, Rows
 from mercer.engine import formula
 from mercer.engine.formula import Affine, Exp, Expr, Pair, Pow
 from mercer.kernels.bandwidth import is_rule, number
 from mercer.kernels.base import Kernel
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
 
 
 class RBF(Kernel):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_slices
 from mercer.engine.moments import less_row, weighted_mean
 from mercer.engine.pairwise import dot
 from mercer.engine.passes import SLICE_BYTES
 from mercer.model.rounding import UNITS, features_moved
 from mercer.planning.bytes import FLOAT, SMALL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Rows
 
 EPS = float(np.finfo(np.float64).eps)
 # A slice of so many bytes stays in a core's cache while it is centred and multiplied. Of more columns than

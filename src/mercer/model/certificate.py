@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from mercer._core.types import Array, Indices, Rows
+from mercer.approximations import LowRank
 from mercer.data.rows import take_rows
 from mercer.engine.threads import single_threaded_blas
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.approximations import LowRank
-    from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel
 
 # below: K - K̂ is positive semi-definite, so λ̂ ≤ λ ≤ λ̂ + tr(K - K̂) (Weyl).
 # around: rows were projected at different times, so only |√λ - √λ̂| ≤ √(Σ‖φ - φ̂‖²) (Weyl, for

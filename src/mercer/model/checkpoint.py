@@ -7,24 +7,20 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core import container
 from mercer._core.atomic import part_of, sweep
 from mercer._core.errors import InputError
+from mercer._core.observer import Observer, State
+from mercer._core.types import Array, Rows
 from mercer._core.version import VERSION
-from mercer.data.digest import Digest
-from mercer.data.rows import RowSource, row_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mercer._core.observer import State
-    from mercer._core.types import Array, Rows
+from mercer.data.rows import Digest, RowSource, row_blocks
 
 FORMAT = 3
 ARRAY = "$array"  # stands in the state where an array was; its value is the array's name
@@ -145,7 +141,7 @@ def _explained(path: Path, done: str) -> Iterator[None]:
         raise InputError(msg) from error
 
 
-class Checkpoint:
+class Checkpoint(Observer):
     """An `Observer` that keeps the state of a fit in a file, and gives it back to the same fit.
 
     The first state is written at once. A kill at any moment leaves the last file or the next one, whole.

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import MemoryBudgetError
 from mercer._core.observer import Stage
+from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
+from mercer.engine.base import Engine
+from mercer.kernels.base import Kernel
 from mercer.model.linear import score_signs
 from mercer.model.projection import Projection, projection_dtype
-from mercer.model.result import Fit, first_reaching, keep
+from mercer.model.result import Fit, Task, first_reaching, keep
 from mercer.model.rounding import MatrixRounding, handed_out, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred
 from mercer.operators.centred import require_finite
-from mercer.operators.sections import GivenSections, KernelSections
+from mercer.operators.sections import GivenSections, KernelSections, Sections
 from mercer.planning.problem import lapack_share
+from mercer.planning.recipe import Plan
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.base import Status
 from mercer.solvers.refine import NegativePart, negative_part
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
-    from mercer.model.result import Task
-    from mercer.operators.sections import Sections
-    from mercer.planning.recipe import Plan
 
 
 def fit_dual(task: Task) -> Fit:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Rows
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
+from mercer.kernels.base import Kernel
 from mercer.model.dual import dual_fit, fit_dual, gram_operator
 from mercer.model.linear import fit_features, fit_linear_pca, fit_streamed
 from mercer.model.lowrank import fit_low_rank
+from mercer.model.result import Fit, Task
 from mercer.model.rounding import require_different
 from mercer.operators.sections import FeatureSections
 from mercer.planning.problem import probe_rows
 from mercer.solvers.refine import ritz_pairs
-
-if TYPE_CHECKING:
-    from mercer._core.types import Rows
-    from mercer.kernels.base import Kernel
-    from mercer.model.result import Fit, Task
 
 
 def fit_kernel_pca(task: Task) -> Fit:

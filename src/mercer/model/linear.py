@@ -5,12 +5,15 @@ Of rows that are read once, Φ is never held, only its m x m scatter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.observer import Observer
+from mercer._core.types import Array, Rows
 from mercer.engine.moments import Moments
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.threads import single_threaded_blas
@@ -18,23 +21,14 @@ from mercer.kernels.feature_map import IdentityMap
 from mercer.model.centred_features import EPS, CentredRows
 from mercer.model.certificate import Certificate
 from mercer.model.projection import Projection, projection_dtype
-from mercer.model.result import Fit, keep
+from mercer.model.result import Fit, Task, keep
 from mercer.model.rounding import UNITS, handed_out, require_variance
 from mercer.model.space import FeatureMean
-from mercer.operators import StoredGram
+from mercer.operators import StoredGram, SymmetricOperator
 from mercer.operators.centred import require_finite
-from mercer.operators.sections import FeatureSections
+from mercer.operators.sections import FeatureSections, Sections
 from mercer.solvers import EigenPairs
 from mercer.solvers.base import fixed_signs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.model.result import Task
-    from mercer.operators import SymmetricOperator
-    from mercer.operators.sections import Sections
 
 # Products for which threads of BLAS do not pay: those of 20 000 x 20 numbers take 0.3 ms on one thread, twice
 # that on two, and fifty times where other processes want the second core.

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array
 from mercer._core.wording import Message
+from mercer.approximations import LowRank
 from mercer.approximations.landmarks import core_matrix, entry_error, whitening
+from mercer.engine.moments import Moments
 from mercer.engine.thin import times
 from mercer.engine.threads import blas_between_passes
+from mercer.kernels.base import Kernel
 from mercer.model.certificate import (
+    Certificate,
     estimated_certificate,
     moves_aside,
     proved_certificate,
@@ -24,6 +29,7 @@ from mercer.model.certificate import (
 from mercer.model.lowrank_pass import (
     FEW,
     WIDER,
+    Seen,
     look,
     look_at_squares,
     loses_little,
@@ -32,22 +38,13 @@ from mercer.model.lowrank_pass import (
     unit_of,
 )
 from mercer.model.projection import Projection, projection_dtype
-from mercer.model.result import Fit, keep
+from mercer.model.result import Fit, Task, keep
 from mercer.model.rounding import ALIKE, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram
 from mercer.solvers import Lapack
 from mercer.solvers.base import EigenPairs, fixed_signs
 from mercer.solvers.refine import NegativePart
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.approximations import LowRank
-    from mercer.engine.moments import Moments
-    from mercer.kernels.base import Kernel
-    from mercer.model.certificate import Certificate
-    from mercer.model.lowrank_pass import Seen
-    from mercer.model.result import Task
 
 # Once all rows are seen squares of sections may lose so many times what they should: the rows from which that
 # was judged before are a few of them.

@@ -9,34 +9,29 @@ decide, for the components that were asked for and for the bounds, and count wha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import tee
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
+from mercer.approximations import LowRank
 from mercer.approximations.landmarks import checked_lengths, entry_error
 from mercer.data.rows import take_rows
-from mercer.engine.base import Mergeable
+from mercer.engine.base import Mergeable, Step
 from mercer.engine.moments import Moments
-from mercer.engine.steps import SquareFeatures, SquareSections
+from mercer.engine.steps import Squared, SquareFeatures, SquareSections
 from mercer.engine.thin import inner, times
+from mercer.kernels.base import Kernel
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
+from mercer.model.result import Task
 from mercer.operators.centred import require_finite
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Rows
-    from mercer.approximations import LowRank
-    from mercer.engine.base import Step
-    from mercer.engine.steps import Squared
-    from mercer.kernels.base import Kernel
-    from mercer.model.result import Task
 
 S = TypeVar("S", bound=Mergeable)
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine
-    from mercer.operators.sections import Sections
-
+from mercer.engine.base import Engine
+from mercer.operators.sections import Sections
 
 # Rows whose scores are made before they are written to an array of the caller's.
 OUT_ROWS = 4096

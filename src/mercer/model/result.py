@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -18,26 +18,21 @@ from mercer._core.errors import (
     UnconvergedWarning,
     many,
 )
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
 from mercer._core.quick import changed
 from mercer._core.table import Printed
+from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
+from mercer.engine.base import Engine
 from mercer.engine.resolve import AUTO, resolve_engine
+from mercer.kernels.base import Kernel
+from mercer.model.certificate import Certificate
+from mercer.model.projection import Projection
+from mercer.model.space import FeatureMean
 from mercer.operators.sections import KernelSections
-from mercer.solvers.base import Status, largest_size
-from mercer.solvers.refine import SPOT_ROWS
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
-    from mercer.model.certificate import Certificate
-    from mercer.model.projection import Projection
-    from mercer.model.space import FeatureMean
-    from mercer.planning.recipe import Plan
-    from mercer.solvers.base import EigenPairs
-    from mercer.solvers.refine import NegativePart
+from mercer.planning.recipe import Plan
+from mercer.solvers.base import EigenPairs, Status, largest_size
+from mercer.solvers.refine import SPOT_ROWS, NegativePart
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,24 +7,22 @@ are, and about the numbers that a user gets. What lies between them is bounded h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.quick import changed
+from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
 from mercer.approximations.landmarks import entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import are_alike
+from mercer.kernels.base import Kernel
+from mercer.operators import Centred
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.kernels.base import Kernel
-    from mercer.operators import Centred
-    from mercer.solvers import EigenPairs
+from mercer.solvers import EigenPairs
 
 # A value of a kernel, or of an explicit feature, is right to a few units of rounding.
 UNITS = 2.0

@@ -7,21 +7,20 @@ has landmarks). Everything here follows from A, b, c and ‖μ‖²; K is never 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.steps import AxisSlopes, FeatureErrors, Pulls, SlopeSums
+from mercer.model.projection import Projection
 from mercer.operators.sections import GivenSections, KernelSections, weighted_slopes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.model.projection import Projection
     from mercer.model.result import Fit
 
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer.kernels.text import kernel_text
 from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.kernels import nan_where_infinite
 from mercer.onnx.projection import guard, scores, statistics
+from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
-
-if TYPE_CHECKING:
-    from mercer.kernels import Kernel
-    from mercer.preprocessing.preparation import Preparation
 
 DTYPES = ("float32", "float64")
 DOUBLE = np.dtype(np.float64)
@@ -157,7 +153,7 @@ def _facts(g: Graph, model: Fitted) -> dict[str, str]:
     names = model.names if model.preparation is None else model.preparation.features
     facts = {
         "mercer.version": VERSION,
-        "mercer.kernel": _kernel_text(model.kernel),
+        "mercer.kernel": "precomputed" if model.kernel.is_precomputed else repr(model.kernel),
         "mercer.route": model.route,
         "mercer.precision": (DOUBLE if detector else model.precision(g.dtype)).name,
     }
@@ -168,15 +164,6 @@ def _facts(g: Graph, model: Fitted) -> dict[str, str]:
         limits = {"T2": t2, "Q": q, "index": -float(detector.offset_)}
         facts["mercer.limits"] = json.dumps(limits)
     return facts
-
-
-def _kernel_text(kernel: Kernel) -> str:
-    if kernel.is_precomputed:
-        return "precomputed"
-    try:
-        return kernel_text(kernel)
-    except KernelError:  # nested too deeply to be read back; people can still read it
-        return repr(kernel)
 
 
 def _in_words(facts: dict[str, str], preparation: Preparation | None) -> str:

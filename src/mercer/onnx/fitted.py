@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.pairwise import dense
 from mercer.estimators.anatomy import Anatomy
@@ -19,16 +20,13 @@ from mercer.estimators.prepared import Prepared
 from mercer.estimators.scores import score_spread
 from mercer.kernels import Kernel, Linear
 from mercer.kernels.feature_map import IdentityMap
+from mercer.model.projection import Projection
 from mercer.onnx.kernels import require_exportable
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.card import PIPELINE
 from mercer.persistence.schema import name_of
+from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.model.projection import Projection
-    from mercer.preprocessing.preparation import Preparation
 
 # What one file of ONNX can hold, less room for all that is not points and coefficients.
 MOST_BYTES = 2**31 - 2**24

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.data.frames import need
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Operand: TypeAlias = "Value | float | Array"
 
-    from mercer._core.types import Array
-
-    Operand: TypeAlias = "Value | float | Array"
 
 # Operators are used as opset 13 has them (ONNX 1.8, 2020), and none whose form changed since: a graph runs
 # on old runtimes and, stamped with a newer opset, on new ones.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array
 from mercer.engine import formula as f
 from mercer.engine.pairwise import ROUNDING
 from mercer.kernels import Custom, GaussianProcess, Kernel
@@ -14,10 +13,7 @@ from mercer.kernels.evaluate import DOT, inverse_lengths, values
 from mercer.kernels.matern import LARGE_NU, debye_sum
 from mercer.kernels.rows import positions
 from mercer.kernels.scaled import unit_rows as stored_unit_rows
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.onnx.graph import Value
+from mercer.onnx.graph import Value
 
 
 def require_exportable(kernel: Kernel) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from mercer.engine.moments import Scale
 from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
 from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.monitoring.statistics import score_variances
+from mercer.onnx.fitted import Fitted
+from mercer.onnx.graph import Value
 from mercer.onnx.kernels import diag, extents, nan_where_lost, tile, unit_rows
 from mercer.operators.sections import FeatureSections, GivenSections
-
-if TYPE_CHECKING:
-    from mercer.onnx.fitted import Fitted
-    from mercer.onnx.graph import Value
 
 MOST_PHASE = 2.0**45
 

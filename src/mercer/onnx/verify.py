@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.approximations.random_features import FourierSections
 from mercer.data.frames import need
 from mercer.data.rows import row_slices
@@ -16,11 +18,6 @@ from mercer.engine.pairwise import dense
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
 from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.projection import MOST_PHASE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
 
 # How many times as far from the centre as the rows at hand: a wrong unit, a stuck sensor, a filler.
 SPREADS = (1e3, 1e7, 1e20)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
+from mercer._core.types import Array, Indices
 
 
 class SymmetricOperator(Protocol):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array, Indices
 from mercer.engine.thin import without
 from mercer.operators.base import SymmetricOperator
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
 
 ROW = "row {} of K is not finite"
 # Entries of a valid kernel are off by so many units of the largest at most. Where they are off by more, the

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
-from mercer.engine.base import FLOAT32, NOTHING_KEPT
+from mercer._core.types import Array, Indices, Rows
+from mercer.engine.base import FLOAT32, NOTHING_KEPT, Engine, TileStore
 from mercer.engine.thin import times
+from mercer.kernels.base import Kernel
 from mercer.operators.base import SymmetricOperator
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Engine, TileStore
-    from mercer.kernels.base import Kernel
 
 # Up to these a product takes less time than the choice of how to make it.
 FEW_ROWS = 128

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
+from typing import Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 
 from mercer._core.errors import InputError, KernelError
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_slices
+from mercer.engine.base import Engine, Resident
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import dense, squared_norms
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.steps import FeatureProduct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine, Resident
-    from mercer.kernels.base import Kernel
-    from mercer.kernels.map_base import FeatureMap
+from mercer.kernels.base import Kernel
+from mercer.kernels.map_base import FeatureMap
 
 
 class Sections(Protocol):

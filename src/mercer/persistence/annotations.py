@@ -13,7 +13,8 @@ Annotations are read as texts, since most names in them are imported for the typ
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -21,11 +22,9 @@ from scipy import sparse
 from mercer._core.params import is_whole
 from mercer.data.rows import RowSource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
 
-    # Whether a value is right; the lengths of letters so far are compared, and new ones kept.
-    Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
+# Whether a value is right; the lengths of letters so far are compared, and new ones kept.
 
 MOST = 2**64  # of an integer; the state of a random generator is not a field
 FLOATS = (np.float32, np.float64)

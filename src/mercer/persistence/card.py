@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, MercerError, many
+from mercer._core.errors import InputError, many
 from mercer._core.public import public
 from mercer.data.frames import batch_rows
 from mercer.data.rows import RowSource
@@ -20,16 +21,10 @@ from mercer.estimators import IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.estimators.anatomy import Anatomy
 from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
-from mercer.kernels.base import Kernel
-from mercer.kernels.text import kernel_text
+from mercer.model import Fit
 from mercer.model.checkpoint import digest as digest_of
 from mercer.operators.sections import KernelSections
 from mercer.persistence.schema import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from mercer.model import Fit
 
 SHOWN = 100  # numbers of a list that people are shown
 DROP_IN, PIPELINE, COLUMNS = "sklearn.KernelPCA", "steps.Pipeline", "steps.ColumnTransformer"
@@ -178,7 +173,7 @@ def identity(model: Any) -> dict[str, Any]:
     """What a model file and its model have to agree on."""
     inner, features = unwrapped(model), Anatomy(model).feature_names
     projector, kernel = Anatomy(inner).projector, Anatomy(inner).kernel
-    text = None if kernel is None else text_of(kernel)
+    text = None if kernel is None else repr(kernel)
     if kernel is None and name_of(projector) == DROP_IN:
         text = str(projector.kernel)
     return {
@@ -187,14 +182,6 @@ def identity(model: Any) -> dict[str, Any]:
         "kernel": text,
         "features": None if features is None else list(features),
     }
-
-
-def text_of(kernel: Kernel) -> str:
-    """The kernel as one would write it on the command line, or as it prints where there is no such text."""
-    try:
-        return kernel_text(kernel)
-    except MercerError:
-        return repr(kernel)
 
 
 def plain(value: Any) -> Any:
@@ -211,15 +198,19 @@ def plain(value: Any) -> Any:
         return [plain(part) for part in value]
     if isinstance(value, dict):
         return {str(name): plain(part) for name, part in value.items()}
-    return text_of(value) if isinstance(value, Kernel) else repr(value)
+    return repr(value)
 
 
 # ── evidence ────────────────────────────────────────────────────────────────
 def _evidence(body: Anatomy) -> dict[str, Any]:
     if body.detector is not None:
         inner = _evidence(Anatomy(body.projector))
-        limits = str(body.detector.limits_).splitlines()
-        return {**inner, "limits": limits, **_lineage(body.detector)}
+        return inner | {
+            "limits": str(body.detector.limits_).splitlines(),
+            "fingerprint": body.detector.fingerprint_,
+            "lineage": [str(step) for step in body.detector.lineage_],
+            "known_events": list(body.detector.known_events_.names),
+        }
     fit, inner = body.fit, body.projector
     if fit is None and isinstance(inner, Projector):
         return {"summary": ["no component yet"]}
@@ -238,15 +229,6 @@ def _evidence(body: Anatomy) -> dict[str, Any]:
         "status": fit.pairs.status.name,
         "route": fit.plan.route,
         "weight": float(fit.weight),
-    }
-
-
-def _lineage(detector: Any) -> dict[str, Any]:
-    """Which detector it is, and which ones it was made from."""
-    return {
-        "fingerprint": detector.fingerprint_,
-        "lineage": [str(step) for step in detector.lineage_],
-        "known_events": list(detector.known_events_.names),
     }
 
 

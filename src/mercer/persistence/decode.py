@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -15,10 +15,13 @@ from mercer.data.intake import is_compressed
 from mercer.data.table import objects
 from mercer.persistence.encode import BIT_GENERATORS, PLAIN
 from mercer.persistence.invariants import check_object
-from mercer.persistence.schema import check_fields, check_parameters, known_type, plan_of_format_1
-
-if TYPE_CHECKING:
-    from mercer.persistence.schema import Stored
+from mercer.persistence.schema import (
+    Stored,
+    check_fields,
+    check_parameters,
+    known_type,
+    plan_of_format_1,
+)
 
 # A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
 MOST_PARTS = 10_000

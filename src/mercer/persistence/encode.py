@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -20,9 +21,6 @@ from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.persistence.invariants import check_object
 from mercer.persistence.schema import check_fields, check_parameters, known_type, name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WAY_OUT = (
     "Model files hold no Python code, so that any file is safe to open. Use a kernel or an object of "

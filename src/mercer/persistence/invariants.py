@@ -6,25 +6,22 @@ the table, so that a later one may rest on those before it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from mercer._core.errors import ModelFileError
+from mercer._core.types import Rows
 from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.estimators.anatomy import Anatomy, is_fitted
+from mercer.kernels.base import Kernel
 from mercer.kernels.map_base import MAX_COLUMNS
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack, of_dot_product
 from mercer.preimage.ridge import RidgeBack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Rows
-    from mercer.kernels.base import Kernel
 
 MOST_DEGREE = 1000
 BLOCK = 2**20  # numbers that are looked at together

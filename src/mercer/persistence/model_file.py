@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from mercer._core import container
-from mercer._core.container import FORMAT, ContainerError
+from mercer._core.container import FORMAT, ContainerError, Contents
 from mercer._core.errors import InputError, MercerError, ModelFileError
 from mercer._core.version import VERSION
 from mercer.persistence import format_1
-
-if TYPE_CHECKING:
-    from mercer._core.container import Contents
 
 MOST_QUOTED = 400  # letters
 NEEDED = ("config", "data", "evidence", "features", "kernel", "kind", "mercer_version", "model")

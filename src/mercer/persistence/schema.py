@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from pathlib import PosixPath, WindowsPath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mercer._core.errors import ModelFileError
 from mercer.approximations import APPROXIMATIONS
@@ -50,7 +50,7 @@ from mercer.monitoring.lineage import Generation
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
-from mercer.persistence.annotations import check_of
+from mercer.persistence.annotations import Check, check_of
 from mercer.planning.recipe import (
     Given,
     Halved,
@@ -72,9 +72,6 @@ from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.refine import NegativePart
 from mercer.stream.dictionary import Dictionary
 from mercer.stream.incremental import Stream
-
-if TYPE_CHECKING:
-    from mercer.persistence.annotations import Check
 
 # value: made by its constructor from its fields. estimator: by its constructor from its parameters, with
 # what it has learned set afterwards. member: of an enumeration, by its name.

@@ -6,16 +6,12 @@ Everything is named, nothing is measured here; a test holds every bound against 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.shifted import RECENT
 from mercer.engine.tiles import DEVICE_PASS_ROWS, cached_width, fitting_width, free_width, is_roomy
-from mercer.solvers import BlockKrylov, Lanczos
-
-if TYPE_CHECKING:
-    from mercer.planning.problem import Problem
-    from mercer.solvers import Lapack, Solver
+from mercer.planning.problem import Problem
+from mercer.solvers import BlockKrylov, Lanczos, Lapack, Solver
 
 FLOAT, SINGLE = 8, 4  # vectors and small problems are float64 on every route, rough tiles float32
 TILES_A_THREAD = 3  # a tile, one temporary of its size, and the rows it is made of

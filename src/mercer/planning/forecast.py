@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import take_rows
-from mercer.engine.base import TileStore
+from mercer.engine.base import Engine, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import CACHE_BYTES, cached_width
+from mercer.kernels.base import Kernel
 from mercer.planning.problem import spread_over
-from mercer.planning.recipe import HOST, Halved, Tiles
+from mercer.planning.recipe import HOST, Halved, Plan, Tiles
 from mercer.solvers import BlockKrylov, Lanczos
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
-    from mercer.planning.recipe import Plan
 
 # Timing goes on until a quarter of a second is spent on each of at most four questions.
 SPENT = 0.25

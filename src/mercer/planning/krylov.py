@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from mercer.engine.halves import block_columns, halves_bytes, product_bytes
 from mercer.engine.tiles import PACKED
@@ -18,14 +17,10 @@ from mercer.planning.bytes import (
     rows_bytes,
     tile_width,
 )
-from mercer.planning.problem import SMALL_ROWS, lapack_share
+from mercer.planning.problem import SMALL_ROWS, Problem, lapack_share
 from mercer.planning.recipe import Given, Halved, Plan, Proof, Recipe, TileCache, Tiles, Whole
-from mercer.solvers import BlockKrylov, Lapack
+from mercer.solvers import BlockKrylov, Lapack, Solver
 from mercer.solvers.krylov import MAX_BLOCK, MORE
-
-if TYPE_CHECKING:
-    from mercer.planning.problem import Problem
-    from mercer.solvers import Solver
 
 FEW_BLOCKS = 5  # that a basis should hold between restarts
 SHARE_COMPONENTS = 64  # to plan with, when a share of the variance leaves their number open

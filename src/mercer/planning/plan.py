@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from mercer._core.errors import MemoryBudgetError, many
 from mercer._core.memory import format_bytes
 from mercer._core.wording import Message
+from mercer.approximations import Approximation
 from mercer.engine.tiles import paying_threads
 from mercer.kernels.names import named
 from mercer.planning.bytes import (
@@ -37,9 +37,6 @@ from mercer.planning.problem import (
 )
 from mercer.planning.recipe import Given, Halved, Plan, Recipe, Tiles, Whole
 from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
-
-if TYPE_CHECKING:
-    from mercer.approximations import Approximation
 
 TIGHT_TOL = 1e-10
 # LAPACK takes two thirds as long as n²/LAPACK_PRODUCTS products of a narrow block, from 1200 to 3000 rows.

@@ -5,21 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.memory import HOST, parse_bytes, said_of
+from mercer._core.memory import HOST, Memory, parse_bytes, said_of
+from mercer._core.types import Indices, Rows
 from mercer.data.rows import take_rows
-from mercer.engine.base import FLOAT32, Workers
+from mercer.data.training import TrainingData
+from mercer.engine.base import FLOAT32, Facts, Workers
 from mercer.engine.tiles import CACHE_BYTES
-
-if TYPE_CHECKING:
-    from mercer._core.memory import Memory
-    from mercer._core.types import Indices, Rows
-    from mercer.data.training import TrainingData
-    from mercer.engine.base import Facts
-    from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel
 
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
 LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components

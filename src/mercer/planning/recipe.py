@@ -6,23 +6,19 @@ A recipe is a value that prints itself and builds what it says: the plan is what
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from mercer._core.memory import ELSEWHERE, format_bytes, format_seconds
-from mercer.engine.base import Rounding, TileStore
+from mercer._core.types import Array, Rows
+from mercer.approximations import Approximation
+from mercer.engine.base import Engine, Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
+from mercer.kernels.base import Kernel
 from mercer.operators import Gram, StoredGram
 from mercer.planning.problem import PROBE_ROWS, probe_rows
-from mercer.solvers import Lapack
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.approximations import Approximation
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
-    from mercer.solvers import Solver
+from mercer.solvers import Lapack, Solver
 
 Route: TypeAlias = Literal["primal", "dual", "low-rank"]
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._core.errors import MercerError, installing
+from mercer.data.frames import need
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
@@ -21,27 +19,12 @@ INK = "#333333"  # lines and remarks that are not data
 FAINT = "#BDBDBD"  # data that serve as a backdrop
 
 
-class MissingMatplotlibError(MercerError, ImportError):
-    """A picture was asked for, but matplotlib is not installed; the message has the command that does it."""
-
-
-def pyplot() -> ModuleType:
-    """matplotlib.pyplot, imported now, or an error with the command that installs it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ModuleNotFoundError as cause:
-        if (cause.name or "").partition(".")[0] != "matplotlib":
-            raise  # matplotlib is there but broken: its own message says more than ours would
-        msg = f"matplotlib is needed and not installed. Install it with: {installing('plot')}"
-        raise MissingMatplotlibError(msg) from cause
-    return plt
-
-
 def one(ax: Axes | None, *, width: float, height: float) -> Axes:
     """The Axes that was given, or a new one in a figure of this many inches."""
     if ax is not None:
         return ax
-    new: Axes = pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+    pyplot = need("matplotlib.pyplot", extra="plot")
+    new: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     return new
 
 
@@ -50,7 +33,8 @@ def grid(
 ) -> AxesArray:
     """(rows, columns) Axes in the figure that was given, or in a new one of this many inches."""
     if fig is None:
-        fig = pyplot().figure(figsize=(width, height), layout="constrained")
+        pyplot = need("matplotlib.pyplot", extra="plot")
+        fig = pyplot.figure(figsize=(width, height), layout="constrained")
     elif not fig.axes and fig.get_layout_engine() is None and hasattr(fig, "set_layout_engine"):
         # Titles of one row run into the labels of the row above unless the figure makes room. An
         # empty figure without a layout of its own is handed over for just that.

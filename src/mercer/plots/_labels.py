@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array
 from mercer.plots import _axes
+from mercer.plots._axes import AxesArray
 from mercer.views.classes import PALETTE, SHAPES, Classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
 
-    from mercer._core.types import Array
-    from mercer.plots._axes import AxesArray
 
 MARKERS = dict(zip(SHAPES, "os^DP", strict=True))
 FEW_CLASSES = 5  # a legend this short may stand inside, where the data leave room

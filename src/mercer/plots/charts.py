@@ -10,6 +10,7 @@ from mercer import views
 from mercer._core.public import public
 from mercer.monitoring.events import Event
 from mercer.plots import _axes
+from mercer.plots._axes import AxesArray
 from mercer.views.classes import PALETTE
 from mercer.views.process import Chart, seen_by
 from mercer.views.variance import MANY_BARS
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from mercer.plots._axes import AxesArray
 
 NORMAL, ALARM = PALETTE[0], PALETTE[1]
 

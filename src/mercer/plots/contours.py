@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,15 +10,13 @@ import numpy as np
 from mercer import views
 from mercer._core.errors import InputError
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.plots import _axes, _labels
 from mercer.views import checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from matplotlib.axes import Axes
 
-    from mercer._core.types import Array
 
 BANDS = 20  # even, so that zero is an edge between two bands
 MOST_COLUMNS = 3

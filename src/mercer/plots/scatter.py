@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer import views
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.estimators.anatomy import is_model
 from mercer.plots import _axes, _labels
 from mercer.views import checks
 from mercer.views.classes import Classes, classes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure, SubFigure
 
-    from mercer._core.types import Array
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 LINE = 0.06  # of the height of the picture: one line of text with some room

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Params
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.rows import row_slices, take_rows
+from mercer.engine.base import Engine
 from mercer.engine.moments import weighted_median
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.threads import single_threaded_blas
+from mercer.kernels.base import Kernel
+from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
 from mercer.planning.bytes import FLOAT, SMALL
 from mercer.planning.forecast import least_seconds
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Learned: TypeAlias = tuple["Preimage", "Back", "Quality | None"]
 
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
-    from mercer.model.space import FeatureSpace
-
-    Learned: TypeAlias = tuple["Preimage", "Back", "Quality | None"]
 
 # Examples that a mean length or a quality is taken from.
 FEW = 200
@@ -234,6 +232,7 @@ class Preimage(Params, ABC):
     """A method that learns to go back from scores to rows."""
 
     max_rows: int
+    rows: Any = None  # that it leads to in place of the training rows, where it takes any
     needs_points: ClassVar[bool] = False  # that the model rests on: random features have none
 
     def fit(self, examples: Examples, *, rng: np.random.Generator) -> FittedPreimage:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from mercer._core.params import Constraints, Whole
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
 from mercer.data.rows import row_slices
 from mercer.engine.formula import Affine, Exp, Expr, Matern, Pair, Pow
 from mercer.engine.pairwise import squared_norms
+from mercer.kernels.base import Kernel
 from mercer.kernels.evaluate import DOT
 from mercer.kernels.evaluate import values as evaluated
 from mercer.kernels.matern import inverse_matern
-from mercer.preimage.base import FEW, Cost, Examples, Preimage, quality_without
+from mercer.model.space import FeatureSpace
+from mercer.preimage.base import FEW, Cost, Examples, Learned, Preimage, quality_without
 from mercer.preimage.search import SLICE_NUMBERS, Neighbours
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
-    from mercer.kernels.base import Kernel
-    from mercer.model.space import FeatureSpace
-    from mercer.preimage.base import Learned
 
 AXES = 2**20  # numbers that a block of axes of input space may hold
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import lapack
 
+from mercer._core.types import Array, Indices
 from mercer.engine.native.bindings import Beside, LeftOut, Library, Reduction, address, aligned
 from mercer.engine.pairwise import squared_norms
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
 
 ALL = slice(None)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
+from mercer.kernels import Kernel
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Cost, Preimage, quality_of
+from mercer.preimage.base import FEW, Cost, Examples, Learned, Preimage, quality_of
 from mercer.preimage.regression import Decomposition, Spectrum, solved
 from mercer.preimage.tuning import (
     LINEAR,
@@ -27,13 +30,6 @@ from mercer.preimage.tuning import (
     searched,
     sketched,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mercer._core.types import Array, Indices
-    from mercer.kernels import Kernel
-    from mercer.preimage.base import Examples, Learned
 
 # The width and the penalty are chosen with ROWS[0] n**ROWS[1] k**ROWS[2] of n rows, but with all of so many
 # and no more than so many; a first look at a few widths takes a third of them, or FIRST_ROWS. The map itself

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import row_slices
 from mercer.engine.numpy import POINTS
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.steps import FixedPoints
+from mercer.kernels.base import Kernel
 from mercer.kernels.slopes import radial_slope
+from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
-from mercer.preimage.base import FEW, Cost, Preimage, has_descent, quality_without
+from mercer.preimage.base import (
+    FEW,
+    Cost,
+    Examples,
+    Learned,
+    Preimage,
+    has_descent,
+    quality_without,
+)
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.kernels.base import Kernel
-    from mercer.model.space import FeatureSpace
-    from mercer.preimage.base import Examples, Learned
+Improved: TypeAlias = tuple[Array, Array, Flags]  # points, their distances, who has settled
 
-    Improved: TypeAlias = tuple[Array, Array, Flags]  # points, their distances, who has settled
 
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
 SLICE_NUMBERS = 2**20

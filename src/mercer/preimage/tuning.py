@@ -7,12 +7,13 @@ rows tell where to begin, and from there more rows lead downhill.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.types import Array, Indices
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import scaled_squared_distances, squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
@@ -23,11 +24,6 @@ from mercer.preimage.regression import (
     Spectrum,
     Tridiagonal,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mercer._core.types import Array, Indices
 
 # Columns in which candidates are compared: more are mixed down to so many, the same for all of them.
 SKETCH = 16

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, many, refuse_data
 from mercer._core.memory import format_bytes, parse_bytes
+from mercer._core.types import Array, Rows
 from mercer.data.columns import hint, listed
-from mercer.data.digest import Digest
 from mercer.data.formats import open_table
 from mercer.data.historian import WRITINGS, quality_columns
-from mercer.data.table import Column, Table
+from mercer.data.rows import Digest, RowSource
+from mercer.data.table import Chunk, Column, Table
 from mercer.data.times import as_times
 from mercer.data.view import TableRows, chunk_height
 from mercer.preprocessing.learn import Missing, Unseen
 from mercer.preprocessing.preparation import Preparation
 from mercer.preprocessing.readings import counting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Rows
-    from mercer.data.rows import RowSource
-    from mercer.data.table import Chunk
 
 
 # ── columns ─────────────────────────────────────────────────────────────────

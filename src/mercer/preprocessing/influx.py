@@ -7,7 +7,8 @@ one row, until every column of the model is there or a line of another time arri
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,9 @@ from mercer._core.errors import DataError
 from mercer.data.columns import listed
 from mercer.data.historian import is_good, quality_columns
 from mercer.data.influx import Point, as_text, guess_precision, parse_point
+from mercer.data.table import Reading
 from mercer.preprocessing.lines import Arrived, Layout, LineReader
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer.data.table import Reading
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 TIME = "time"
 WHOLE_LINE = frozenset(

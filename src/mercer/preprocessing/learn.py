@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import MemoryBudgetError, many, quoted, refuse_data
 from mercer._core.memory import format_bytes, parse_bytes
+from mercer._core.types import Array, Flags
 from mercer.data.columns import listed
 from mercer.data.rows import even_blocks, row_slices
+from mercer.data.table import Chunk, Table
 from mercer.data.view import chunk_height
 from mercer.engine.moments import ColumnMoments, weighted_median
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mercer._core.types import Array, Flags
-    from mercer.data.table import Chunk, Table
 
 MAX_LEVELS = 1000  # of a column of words; more are names, not categories
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, MercerError, refuse_data
+from mercer._core.types import Array
 from mercer.data.columns import hint, listed
 from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.historian import is_good, quality_columns
-from mercer.data.table import Chunk
+from mercer.data.table import Chunk, Reading
 from mercer.preprocessing.learn import Unseen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
-    from mercer.data.table import Reading
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import InputError, quoted, refuse_data
+from mercer._core.types import Array, Indices
 from mercer.data.columns import listed
+from mercer.data.table import Chunk, Table
 from mercer.data.view import require_numbers
 from mercer.engine.moments import Scale
 from mercer.preprocessing.learn import Missing, Seen, imputed, scaling
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
-    from mercer.data.table import Chunk, Table
-
 
 WORDS = (
     "Keep it beside the rows with `id='{name}'` or `label='{name}'`, name the columns to use with `columns`, "

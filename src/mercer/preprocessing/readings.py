@@ -6,22 +6,17 @@ exports, and a row that lacks a reading is no loss there: it is left out, and ti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import many, refuse_data
+from mercer._core.types import Indices
 from mercer.data.columns import listed
 from mercer.data.historian import WRITINGS, is_good, quality_columns
-from mercer.data.table import Column, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Indices
-    from mercer.data.table import Chunk
-
+from mercer.data.table import Chunk, Column, Table
 
 LOOKED_AT = 1000  # rows
 MOST_WORDS = 12  # of quality in them
@@ -126,11 +121,8 @@ def _speaking(table: Table, judges: dict[str, str]) -> dict[str, str]:
 
 def _is_reading(column: Column) -> bool:
     """Whether the words of a column stand for readings that are missing."""
-    return column.kind == "category" and is_good(_example(column)) is False
-
-
-def _example(column: Column) -> str:
-    return column.example.partition(" in line ")[0].strip("'")
+    example = column.example.partition(" in line ")[0].strip("'")
+    return column.kind == "category" and is_good(example) is False
 
 
 def _taken(chunk: Chunk, rows: Indices) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.atomic import written_whole
 from mercer._core.errors import ParameterError, UnknownParameterError
@@ -20,10 +22,6 @@ from mercer.report.scatter import scores
 from mercer.report.subject import Subject, subject
 from mercer.views.variance import how_sure
 from mercer.views.wording import count, counted, share
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
 
 # The title of each section, and what makes its parts; one without parts is left out.
 SECTIONS: dict[str, tuple[str, Callable[[Subject], Sequence[Any]]]] = {

@@ -7,21 +7,17 @@ import math
 import re
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mercer._core.types import Array
 from mercer.report.markup import Html, tag
 from mercer.views.classes import BANDS, PALETTE, SHAPES, Classes
 from mercer.views.wording import number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from mercer._core.types import Array
 
 
 @dataclass(frozen=True)

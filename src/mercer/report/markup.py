@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Iterable, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from mercer.views import Listing, View
+from mercer.views import Listing, View
 
 # Elements without an end tag.
 VOID = frozenset({"meta", "img", "br", "hr", "link"})

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer import views
 from mercer._core.errors import MercerError
-from mercer.report.drawing import Frame, address, bars, class_colour, greys, line, points, strokes
+from mercer._core.types import Array
+from mercer.report.drawing import (
+    Frame,
+    Scale,
+    address,
+    bars,
+    class_colour,
+    greys,
+    line,
+    points,
+    strokes,
+)
 from mercer.report.markup import Html, figure, joined, paragraph, tag
+from mercer.report.subject import Subject
 from mercer.views.sheets import changes
 from mercer.views.variance import MANY_BARS
 from mercer.views.wording import count, few, number, share, short
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.report.drawing import Scale
-    from mercer.report.subject import Subject
 
 SPECTRUM, LEVELS, MISSED, COLUMNS = (
     f"{name}-figure" for name in ("spectrum", "levels", "missed", "columns")

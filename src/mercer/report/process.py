@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Flags
+from mercer.monitoring.report import Monitoring
 from mercer.report.drawing import Frame, Scale, date_ticks, line, points, strokes
 from mercer.report.markup import Html, figure, folded, listed, paragraph, tag
+from mercer.report.subject import Subject
 from mercer.views import ContributionsOverTime, ControlCharts, contributions_over_time, monitoring
 from mercer.views.leaders import event_spans, events_table, leaders
 from mercer.views.process import Chart, alarms_table, runs_table
 from mercer.views.wording import count, counted, number, short
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags
-    from mercer.monitoring.report import Monitoring
-    from mercer.report.subject import Subject
 
 CHARTS, LEADERS = "charts-figure", "leaders-figure"
 MOST_POINTS = 1200  # rows that are drawn one by one; more are drawn as strokes of several rows

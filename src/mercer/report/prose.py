@@ -5,23 +5,20 @@ from __future__ import annotations
 import platform
 import re
 import shlex
+from collections.abc import Mapping
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.version import VERSION
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
+from mercer.model import Fit
 from mercer.report.markup import Html, bullets, folded, grid, joined, paragraph, tag
+from mercer.report.subject import Subject
 from mercer.views.variance import how_sure, trust
 from mercer.views.wording import count, counted, few, number, power_of_ten, share, small_share
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mercer.model import Fit
-    from mercer.report.subject import Subject
 
 MOST_COLUMNS = 40
 MOST_LINES = 12  # a longer table is folded

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mercer import views
+from mercer._core.types import Array
 from mercer.report.drawing import Frame, class_colour, points
 from mercer.report.markup import Html, data_block, figure, joined, packed, paragraph, tag
+from mercer.report.subject import Subject
 from mercer.views.base import span
 from mercer.views.scatter import BINS, LEVELS, Cells, cells
 from mercer.views.wording import count, counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array
-    from mercer.report.subject import Subject
 
 MOST_POINTS = 20_000  # above, points are counted in cells
 CELL_AXES = 4  # components whose pairs are counted: six pairs

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import collected, warn
+from mercer._core.types import Array, Rows
 from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
@@ -18,11 +20,6 @@ from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.process import watched
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mercer._core.types import Array, Rows
 
 MOST_AXES = 10  # components that a picture can be asked for
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
 from mercer._core.params import Params
 from mercer._core.quick import changed
+from mercer._core.types import Array
 from mercer._core.wording import Message
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array
-    from mercer.operators.base import SymmetricOperator
+from mercer.operators.base import SymmetricOperator
 
 # Numbers this close, relative to the largest, are equal but for rounding: which of them comes first is
 # decided by its place, or another processor would print another answer.

@@ -8,19 +8,17 @@ inside this loop made it three times slower.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.observer import State
+from mercer._core.types import Array
 from mercer.engine.thin import inner, subtract, times
+from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import allowed_residuals
 from mercer.solvers.dense import top_pairs
-
-if TYPE_CHECKING:
-    from mercer._core.observer import State
-    from mercer._core.types import Array
-    from mercer.operators.base import SymmetricOperator
 
 BRISK = 12  # products
 LITTLE = 0.1  # of a block along the basis: taken off, it leaves rounding

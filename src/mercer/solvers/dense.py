@@ -6,23 +6,19 @@ import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.matrices import Reflections
 from mercer.engine.threads import LONE_DOT, single_threaded_blas
+from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Solver, Status
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array
-    from mercer.operators.base import SymmetricOperator
-
 
 # Both call the same LAPACK routine. NumPy's needs one more copy of the matrix, but shares its BLAS
 # threads with the products around it, which counts while the matrix is small.

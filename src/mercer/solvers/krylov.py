@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.observer import SILENT, Stage
+from mercer._core.observer import SILENT, Observer, Stage, State
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
 from mercer.engine.thin import column_lengths
 from mercer.engine.threads import single_threaded_blas
+from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Solver, Status
 from mercer.solvers.basis import ConvergenceSchedule, KrylovBasis
 from mercer.solvers.dense import Lapack, top_pairs
 from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checked
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mercer._core.observer import Observer, State
-    from mercer._core.types import Array, Indices
-    from mercer.operators.base import SymmetricOperator
 
 # Iterating on a rough operator further than this would only sharpen its own rounding.
 ROUGH_TOL = 3e-7

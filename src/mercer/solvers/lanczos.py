@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import linalg
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.matrices import CompiledSteps
 from mercer.engine.threads import single_threaded_blas
+from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_residuals
 from mercer.solvers.basis import EPS, ConvergenceSchedule
 from mercer.solvers.dense import Lapack
 from mercer.solvers.krylov import LEAST_TOL
 from mercer.solvers.missed import Moments, counted, factored, steps_to_count
 from mercer.solvers.refine import rounding_floor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array
-    from mercer.operators.base import SymmetricOperator
 
 # Estimates of residuals below this, of λ₁, say nothing.
 FLOOR = 100.0 * EPS

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
+from mercer._core.types import Array
 from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.solvers.basis import EPS
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
     from mercer.solvers.lanczos import LanczosRun
 
 GEMM = {FLOAT32: linalg.blas.sgemm, FLOAT64: linalg.blas.dgemm}

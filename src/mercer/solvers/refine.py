@@ -7,19 +7,15 @@ products show of negative eigenvalues.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array
 from mercer.engine.thin import inner, largest_rows, subtract, times
+from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Status, allowed_residuals, relative_residuals
 from mercer.solvers.basis import KrylovBasis, orthonormal
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array
-    from mercer.operators.base import SymmetricOperator
 
 MAX_REFINEMENTS = 8
 MOST_FLOOR = 1e-4

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import KernelError
+from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.rpcholesky import accept_pivots
 from mercer.data.rows import row_slices
 from mercer.engine.moments import Moments
@@ -17,16 +18,11 @@ from mercer.engine.passes import fold
 from mercer.engine.thin import subtract
 from mercer.engine.threads import n_blas_threads, parallel_map
 from mercer.engine.wide import times_transposed
+from mercer.kernels.base import Kernel
 from mercer.model.result import first_reaching
 from mercer.planning.bytes import FLOAT, SMALL
 from mercer.solvers.dense import top_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels.base import Kernel
-    from mercer.stream.dictionary import Dictionary
+from mercer.stream.dictionary import Dictionary
 
 # Pivots of one round at most, and rows that are drawn for each of them: enough for the products to run at
 # speed, few beside the rows of a batch.

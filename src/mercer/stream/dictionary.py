@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr
 from scipy.linalg.lapack import dtrtri
 
+from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.landmarks import extended
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.wide import times_transposed
+from mercer.kernels.base import Kernel
 from mercer.operators.sections import KernelSections, OnEngine
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.kernels.base import Kernel
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import ZeroVarianceError
+from mercer._core.types import Array, Rows
 from mercer.approximations.landmarks import entry_error
+from mercer.engine.base import Engine
 from mercer.engine.moments import Moments
 from mercer.engine.threads import blas_between_passes
+from mercer.kernels.base import Kernel
 from mercer.model.certificate import StreamCertificate
 from mercer.model.projection import Projection
 from mercer.model.result import Fit, keep
@@ -26,11 +29,6 @@ from mercer.solvers.dense import top_pairs
 from mercer.solvers.refine import NegativePart
 from mercer.stream.batch import Batch, grown, require_positive, row_weights
 from mercer.stream.dictionary import Dictionary
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Engine
-    from mercer.kernels.base import Kernel
 
 # Points that a full dictionary is offered by a batch: one for so many that it has.
 OFFER = 8

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence, Sized
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence, Sized
-
-    from mercer._core.types import Array
+from mercer._core.types import Array
 
 
 def finite(name: str, values: Any, *, ndim: int | tuple[int, ...], shape: str) -> Array:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Flags, Indices
 from mercer.views.wording import count, number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from mercer._core.types import Array, Flags, Indices
 
 # Okabe and Ito (2008), told apart by all common kinds of colour vision. Their yellow is left out: it vanishes
 # on white. A class has one of seven colours and, since colour alone is lost on some eyes, one of five shapes:

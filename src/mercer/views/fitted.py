@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
+from mercer.estimators import KernelPCADetector
 from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
 from mercer.monitoring.lags import STATIC, Dynamics
+from mercer.monitoring.report import Monitoring
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.estimators import KernelPCADetector
-    from mercer.monitoring.report import Monitoring
-    from mercer.preprocessing.preparation import Preparation
+from mercer.preprocessing.preparation import Preparation
 
 BLOCK_ENTRIES = 2**21  # numbers in a block of rows
 BLOCK_ROWS = 2**14
@@ -183,7 +180,7 @@ class Fitted(Anatomy):
 
     @property
     def _past(self) -> Dynamics:
-        return getattr(self.detector, "_past", STATIC)
+        return STATIC if self.detector is None else self.detector._past
 
     @property
     def _scale(self) -> Scale | None:
@@ -252,12 +249,3 @@ class Fitted(Anatomy):
         """Which rows are alarms."""
         with unnamed():
             return np.asarray(self.judge.predict(rows)) == -1
-
-    def require_preimage(self, what: str) -> None:
-        """Refuse a model whose scores don't lead back to rows."""
-        if not self.has_preimage:
-            msg = (
-                f"{what} needs a way from scores back to rows, and this {type(self.model).__name__} has "
-                'none. Fit with one, such as preimage="ridge".'
-            )
-            raise InputError(msg)

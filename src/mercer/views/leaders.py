@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import shares
 from mercer.monitoring.events import Event, severity
+from mercer.monitoring.report import Monitoring
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing
 from mercer.views.fitted import Fitted
 from mercer.views.process import axis_times, ordered_times
 from mercer.views.wording import count, counted, number, share
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
-    from mercer.monitoring.report import Monitoring
 
 MOST_VARIABLES = 8
 SLOTS = 120  # of time

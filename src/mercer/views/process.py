@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Number, require
 from mercer._core.public import public
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import take_rows
 from mercer.data.times import as_times
 from mercer.monitoring.alarms import Gaps, beginning
@@ -20,9 +21,6 @@ from mercer.views import checks
 from mercer.views.base import Listing, View, listing, spaced
 from mercer.views.fitted import Fitted, unnamed
 from mercer.views.wording import count, counted, number
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices, Rows
 
 # Columns of the table of a `Monitoring`, and what people call them.
 STATISTICS = {"T2": "T²", "Q": "Q", "index": "index"}

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
 from mercer.data.rows import take_rows
 from mercer.views.base import Listing, View, listing, spaced
 from mercer.views.classes import Classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.sheets import pixels_of
 from mercer.views.wording import count, counted, number, share
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Indices
 
 MOST_ROWS = 2000  # that are taken back: some pre-images are slow
 MOST_BARS = 25

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Indices
 from mercer.estimators.anatomy import is_model
 from mercer.views import checks
 from mercer.views.base import View, listing
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.fitted import Fitted, unnamed
 from mercer.views.wording import count, counted, number, share
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from mercer._core.types import Array, Indices
 
 BINS = 160  # along either side
 LEVELS = 6  # strengths of colour

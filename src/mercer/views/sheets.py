@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_blocks
 from mercer.views import checks
 from mercer.views.base import View
 from mercer.views.fitted import Fitted
 from mercer.views.scatter import component_names
 from mercer.views.wording import count, counted, share
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Rows
 
 MOST_COMPONENTS = 15  # that are shown unless others are asked for
 MOST_CHANGES = 10  # of components without a pre-image

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, ParameterError, close_to
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
+from mercer._core.types import Array
+from mercer._core.wording import Message
 from mercer.estimators.anatomy import is_model
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing, span
@@ -17,11 +20,6 @@ from mercer.views.classes import Classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.scatter import component_names
 from mercer.views.wording import number, share
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from mercer._core.types import Array
 
 BLOCK = 2048  # grid points a call: a transform that stores (block, n) kernel values stays small
 MOST = 6  # components of a model that are drawn unless others are asked for
@@ -145,11 +143,14 @@ def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
     if d < 2:
         checks.plane("X", rows)  # raises
     if d > 2 and variables is None:
-        msg = (
-            f"A picture has two variables; got `X` of shape {rows.shape}. Pass which two move, such as "
-            "variables=(0, 1); `fixed` says where the others are held."
+        pair = (0, 1) if called is None else (called[0], called[-1])
+        msg = Message(
+            "A picture has two variables; got `X` of shape {shape}. {fixed} says where the others are held. "
+            "Say which two move: {variables:{pair}}",
+            shape=rows.shape,
+            pair=repr(pair),
         )
-        raise InputError(msg)
+        raise ParameterError(msg)
     pair = (0, 1) if variables is None else _pair(variables, d, called)
     held, where = _held(rows, fixed)
 
@@ -167,9 +168,8 @@ def _pair(variables: Any, d: int, names: list[str] | None) -> tuple[int, int]:
     wanted = list(variables) if np.ndim(variables) == 1 else []
     places = [_place(variable, d, names) for variable in wanted]
     if len(places) != 2 or places[0] == places[1]:
-        msg = f"`variables` must be two different variables; got {variables!r}."
-        msg += " Pass two column numbers or two names, such as variables=(0, 1)."
-        raise InputError(msg)
+        must_be = "two different variables, by two names or two column numbers"
+        raise ParameterError.about(parameter="variables", value=variables, must_be=must_be)
     return places[0], places[1]
 
 
@@ -178,8 +178,9 @@ def _place(variable: Any, d: int, names: list[str] | None) -> int:
         if names is not None and variable in names:
             return names.index(variable)
         known = "there are no names" if names is None else f"the names are {', '.join(names)}"
-        msg = f"Unknown variable {variable!r}: {known}. Pass column numbers, or `names`."
-        raise InputError(msg)
+        near = "" if names is None else f" {close_to(variable, names)}"
+        msg = f"Unknown variable {variable!r}: {known}. Pass column numbers, or `names`.{near}"
+        raise ParameterError(msg.rstrip())
     return int(require("variable", variable, Whole(0, d - 1)))
 
 
@@ -195,10 +196,8 @@ def _held(rows: Array, fixed: Any) -> tuple[Array, str]:
         point = checks.finite("fixed", fixed, ndim=1, shape="(d,)")
         checks.count("fixed", point, rows.shape[1], "variables")
         return point.copy(), "the others held"
-    msg = (
-        f"`fixed` must be 'median', the number of a row of X or a point of d values; got {fixed!r}."
-    )
-    raise InputError(msg)
+    wanted = "'median', the number of a row of X or a point of d values"
+    raise ParameterError.about(parameter="fixed", value=fixed, must_be=wanted)
 
 
 def _chosen(component: Any, n_components: int | None) -> tuple[list[Any], bool]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.public import public
+from mercer._core.types import Array
 from mercer.estimators.anatomy import is_model
+from mercer.model import Fit
 from mercer.solvers.base import Status
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing
 from mercer.views.fitted import Fitted
 from mercer.views.wording import counted, number, power_of_ten, share
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.model import Fit
 
 ENOUGH = 0.95  # the usual mark for "nearly all of the variance"
 ROUNDING = 1e-8

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.data.csv.numbers import MISSING
+from mercer.data.csv.sniff import Dialect
 from mercer.data.frames import MissingPackageError, need
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
-    from mercer.data.csv.sniff import Dialect
 
 LEAST_CHARACTERS = 2**18  # fewer are read before Arrow is imported
 NUMERIC = "0123456789.+-eE "  # of which numbers are made

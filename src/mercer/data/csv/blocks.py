@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from mercer._core.errors import DataError, refuse_data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BLOCK_BYTES = 4 * 2**20  # read at a time; as Python's strings its fields take ten times as much
 LINE_BYTES = 64 * 2**20  # no line of a table is longer

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
+from mercer._core.types import Array
 
 # What people, spreadsheets, R, pandas and SQL write for nothing, in any case of letters.
 MISSING = frozenset(

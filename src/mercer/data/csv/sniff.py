@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import DataError, quoted, refuse_data
 from mercer.data.columns import listed
 from mercer.data.csv.blocks import LINE_BYTES, Feed, Mark
 from mercer.data.csv.numbers import is_missing, is_number
-from mercer.data.table import Column
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from mercer.data.table import Reading
+from mercer.data.table import Column, Reading
 
 HEAD_BYTES = 2**20
 HEAD_ROWS, HEAD_LINES = 1000, 20  # at most, and at least where the file has them

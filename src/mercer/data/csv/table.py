@@ -6,14 +6,17 @@ import io
 import warnings
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DataError, many, quoted, refuse_data
+from mercer._core.types import Array
 from mercer.data.csv.arrow import NUMERIC, Parsed, parsed
 from mercer.data.csv.blocks import BLOCK_BYTES, Feed, Mark, after_lines, text_blocks
 from mercer.data.csv.numbers import PLAIN, WordError, is_missing, numbers, why_no_number
@@ -22,12 +25,6 @@ from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
 from mercer.data.table import ROUNDED, Chunk, Column, Reading, Table, objects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from mercer._core.types import Array
 
 # What an error says after the place of a value that is not a number.
 REMEDY = (

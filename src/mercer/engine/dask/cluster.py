@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from mercer.engine.native import compiled
 from mercer.engine.torch.devices import There, there
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from distributed import Client
 
 PATIENCE = 30.0  # seconds to wait for a worker, or for the scheduler, before raising

@@ -5,29 +5,25 @@ torch is never imported by the client: a device is named here, and looked for wh
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, MemoryBudgetError, MercerError
+from mercer._core.types import Array
+from mercer.engine.base import TileKernel
 from mercer.engine.native.engine import program_of
 from mercer.engine.numpy import NumpyEngine
-from mercer.engine.tiles import WHOLE
+from mercer.engine.tiles import WHOLE, Part
+from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_gram_times
 from mercer.engine.torch.place import WIDEST, device_of, tile_width
+from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import STAGING_BYTES
 from mercer.engine.torch.several import share_times, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mercer._core.types import Array
-    from mercer.engine.base import TileKernel
-    from mercer.engine.tiles import Part
-    from mercer.engine.torch.devices import There
-    from mercer.engine.torch.rows import TorchRows
 
 FORMS = "'cuda', which is each worker's own GPU, 'mps', or 'torch:cpu' for trials"
 

@@ -7,6 +7,7 @@ and parts and shares don't change when workers are lost or join: no result depen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import add
@@ -17,15 +18,28 @@ import numpy as np
 from mercer._core.errors import EngineWarning, MercerWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import lately_available_bytes
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
-from mercer.engine.base import FLOAT32, Engine, Facts, Mergeable, Workers
+from mercer.engine.base import (
+    FLOAT32,
+    Cutting,
+    Engine,
+    Facts,
+    FoldAdvice,
+    MapAdvice,
+    Mergeable,
+    RowStep,
+    Step,
+    TileKernel,
+    Workers,
+)
 from mercer.engine.dask import devices, hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import ClusterRows, Placements, travels
 from mercer.engine.dask.work import Work, computed
-from mercer.engine.numpy import runs_every_kernel
+from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
 from mercer.engine.passes import merged
 from mercer.engine.resolve import host_engine
 from mercer.engine.tiles import WHOLE
@@ -34,14 +48,8 @@ from mercer.engine.torch.engine import why_not, why_not_rows
 from mercer.engine.torch.fused import halves_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from distributed import Client, Future
 
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import Cutting, FoldAdvice, MapAdvice, RowStep, Step, TileKernel
-    from mercer.engine.numpy import HostRows, NumpyEngine
 
 S = TypeVar("S", bound=Mergeable)
 

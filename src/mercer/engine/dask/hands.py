@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import MemoryBudgetError, MercerError
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, aligned
-from mercer.engine.base import NOTHING_KEPT, Mergeable, TileStore
+from mercer.engine.base import NOTHING_KEPT, Mergeable, RowStep, Step, TileKernel, TileStore
 from mercer.engine.dask import devices
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Weighed
 from mercer.engine.threads import lanes, single_threaded_blas
-from mercer.engine.tiles import PACKED, SINGLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import RowStep, Step, TileKernel
-    from mercer.engine.tiles import Part
+from mercer.engine.tiles import PACKED, SINGLE, Part
 
 S = TypeVar("S", bound=Mergeable)
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import weakref
 import zlib
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Indices, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource, SomeRows, row_slices, take_rows
+from mercer.engine.base import TileKernel
+from mercer.engine.dask import hands
+from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.hands import Local
 from mercer.engine.dask.work import Work, computed
+from mercer.engine.numpy import HostRows
 from mercer.engine.torch.devices import There
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Indices, Rows
-    from mercer.engine.base import TileKernel
-    from mercer.engine.dask import hands
-    from mercer.engine.dask.cluster import Cluster
-    from mercer.engine.numpy import HostRows
 
 
 class ClusterRows:

@@ -11,6 +11,7 @@ import pickle
 import threading
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,11 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer.data.rows import aligned
-from mercer.engine.dask.cluster import TURN_SECONDS, ClusterError, first_line
+from mercer.engine.dask.cluster import TURN_SECONDS, Cluster, ClusterError, first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from distributed import Future
 
-    from mercer.engine.dask.cluster import Cluster
 
 OUT_OF_BAND = 5  # the protocol of pickle from which the numbers of arrays are buffers of their own
 

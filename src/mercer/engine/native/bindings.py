@@ -7,16 +7,14 @@ import math
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import EngineWarning
 from mercer._core.findings import warn
+from mercer._core.types import Array
 from mercer.engine.native.build import NAME, fingerprint
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
 
 # From the widest vectors to what every processor has.
 ISAS = ("avx512", "avx2", "plain")

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, Facts, Mergeable
+from mercer.engine.base import (
+    FLOAT32,
+    FLOAT64,
+    Facts,
+    FoldAdvice,
+    Mergeable,
+    RowStep,
+    Step,
+    TileKernel,
+)
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
 from mercer.engine.native.program import NotCompiledError, Program
 from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import explained, squared
-from mercer.engine.numpy import POINTS, HostRows, NumpyEngine
+from mercer.engine.numpy import POINTS, HostCutting, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import FoldAdvice, RowStep, Step, TileKernel
-    from mercer.engine.numpy import HostCutting
 
 S = TypeVar("S", bound=Mergeable)
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.engine.base import FLOAT32, FLOAT64
-from mercer.engine.native.bindings import Reduction, Steps, Thin, address, aligned
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.engine.native.bindings import Library
+from mercer.engine.native.bindings import Library, Reduction, Steps, Thin, address, aligned
 
 # Columns of T whose products are summed by themselves where T is long and low, or a number that gives at most
 # MOST_GROUPS sums: it depends on sizes alone, so that no sum depends on the number of threads.

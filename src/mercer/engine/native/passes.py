@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Indices
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import TICKETS, Job, address, aligned
-from mercer.engine.native.program import Step
-from mercer.engine.tiles import WHOLE, places
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mercer._core.types import Array, Indices
-    from mercer.engine.native.program import Leaf, Program
-    from mercer.engine.native.rows import NativeRows
-    from mercer.engine.tiles import Part
+from mercer.engine.native.program import Leaf, Program, Step
+from mercer.engine.native.rows import NativeRows
+from mercer.engine.tiles import WHOLE, Part, places
 
 COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
 BLOCK = 192  # rows of a float64 tile: its entries, and a second tile of them, stay in a core's own cache

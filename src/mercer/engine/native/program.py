@@ -16,10 +16,10 @@ from mercer.engine.native import bindings as lib
 if TYPE_CHECKING:
     from mercer._core.types import Array
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array
+from mercer._core.types import Array
 
-    Columns = tuple[int, ...] | None  # positions; all, where none are said
+Columns = tuple[int, ...] | None  # positions; all, where none are said
+
 
 MOST_TILES = 4  # of the stack: each is as large as the tile that is made
 HALVES = 7  # Matérn kernels of ν = 1/2, 3/2, …, beyond which their sums cancel

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
-from mercer.engine.native.bindings import address, aligned
-from mercer.engine.native.program import own_values
+from mercer.engine.native.bindings import Library, address, aligned
+from mercer.engine.native.program import Leaf, Program, own_values
 from mercer.engine.numpy import HostRows
 from mercer.engine.pairwise import BLUR
 from mercer.engine.shifted import blur_of, centre_of
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.engine.native.bindings import Library
     from mercer.engine.native.passes import Kept
-    from mercer.engine.native.program import Leaf, Program
 
 
 # Sums of 40 columns of 10 000 rows, which are multiplied in milliseconds where their tiles are kept. Where

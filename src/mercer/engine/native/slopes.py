@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.engine.native import bindings as lib
@@ -33,14 +34,10 @@ from mercer.engine.native.program import (
     spread,
 )
 from mercer.engine.native.rows import NativeRows
+from mercer.engine.numpy import NumpyEngine
 from mercer.engine.pairwise import lengths
 from mercer.engine.shifted import centre_of
-from mercer.engine.steps import FixedPoints
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.engine.numpy import NumpyEngine
-    from mercer.engine.steps import Pulls
+from mercer.engine.steps import FixedPoints, Pulls
 
 WEIGHTS = Leaf("weights")
 # Rows of a run, whose sums are there at once; operations between two looks at signals, a tenth of a second.

@@ -8,10 +8,12 @@ tiles, and of blocks, are apart is told by a few rows more, which are squared wi
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.observer import Observer
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
@@ -19,13 +21,8 @@ from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import BLOCKS, address, aligned
 from mercer.engine.native.passes import Pass
 from mercer.engine.native.rows import NativeRows
-from mercer.engine.steps import Explained, Squared
-
-if TYPE_CHECKING:
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.numpy import NumpyEngine
-    from mercer.engine.steps import ExplainSections, SquareSections
+from mercer.engine.numpy import NumpyEngine
+from mercer.engine.steps import Explained, ExplainSections, Squared, SquareSections
 
 # Rows of a tile, whose columns of a factor stay in a core's own cache, and tiles of a block at most: a block
 # has enough of them for many threads.

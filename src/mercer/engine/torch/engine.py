@@ -7,24 +7,40 @@ words, and float64 where it has none. Kernels without a formula are refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Rows
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
-from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Engine, Facts, Mergeable, TileStore
+from mercer.engine.base import (
+    FLOAT32,
+    FLOAT64,
+    NOTHING_KEPT,
+    Engine,
+    Facts,
+    FoldAdvice,
+    MapAdvice,
+    Mergeable,
+    RowStep,
+    Step,
+    TileKernel,
+    TileStore,
+)
 from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
 from mercer.engine.native.engine import out_of_range, program_of
+from mercer.engine.numpy import HostRows, NumpyEngine
 from mercer.engine.resolve import AUTO, host_engine, resolve_engine
 from mercer.engine.threads import lanes, n_blas_threads
-from mercer.engine.tiles import WHOLE
+from mercer.engine.tiles import WHOLE, Part
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.fused import (
     fused_cross_times,
@@ -41,15 +57,6 @@ from mercer.engine.torch.steps import folded, mapped
 from mercer.engine.torch.tiles import matrix, symmetric_times
 from mercer.engine.torch.tuned import Choices, is_asked
 from mercer.engine.torch.vectors import DeviceVectors, like
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import FoldAdvice, MapAdvice, RowStep, Step, TileKernel
-    from mercer.engine.numpy import HostRows, NumpyEngine
-    from mercer.engine.tiles import Part
 
 S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.engine.native import bindings as op
+from mercer.engine.native.program import Leaf, Program, Step
 from mercer.engine.pairwise import NEAR, NEAR_ENTRIES, ROUNDING
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mercer.engine.native.program import Leaf, Program, Step
     from mercer.engine.torch.rows import Side
 
 DIFFERENCES = "donot_use_mm_for_euclid_dist"

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_blocks
-from mercer.engine.base import FLOAT32
+from mercer.engine.base import FLOAT32, TileKernel
 from mercer.engine.halves import (
     COLUMNS,
     PAD,
@@ -25,24 +27,19 @@ from mercer.engine.halves import (
     padded_columns,
 )
 from mercer.engine.native.engine import program_of
+from mercer.engine.native.program import Program
 from mercer.engine.pairwise import ROUNDING
 from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.place import Place
+from mercer.engine.torch.rows import Side, TorchRows
 from mercer.engine.torch.source import is_shifted, source, why_not_fused
 from mercer.engine.torch.split import common, padded, shrunk, split, squared_norms
-from mercer.engine.torch.tuned import Blocks, PassClass, compiled_for, is_long, trials_of
+from mercer.engine.torch.tuned import Blocks, Choices, PassClass, compiled_for, is_long, trials_of
 from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import Tensor
 
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import TileKernel
-    from mercer.engine.native.program import Program
-    from mercer.engine.torch.place import Place
-    from mercer.engine.torch.rows import Side, TorchRows
-    from mercer.engine.torch.tuned import Choices
 
 Given: TypeAlias = "tuple[Tensor, ...]"
 Numbers: TypeAlias = "tuple[float, ...]"

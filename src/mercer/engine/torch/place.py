@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -14,19 +15,16 @@ import numpy as np
 
 from mercer._core.errors import InputError, MemoryBudgetError
 from mercer._core.memory import format_bytes, lately_available_bytes
+from mercer._core.types import Array
 from mercer.data.frames import need
 from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.engine.threads import Hold
 from mercer.engine.tiles import DEVICE_PASS_ROWS
-from mercer.engine.torch.sending import is_staged, ring_of
+from mercer.engine.torch.sending import Ring, is_staged, ring_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
-    from mercer._core.types import Array
-    from mercer.engine.torch.sending import Ring
 
 _NAME = re.compile(r"(?:torch:)?(?P<kind>cuda|mps)(?::(?P<index>\d{1,3}))?|torch:(?P<cpu>cpu)")
 FORMS = "'cuda', 'cuda:1', 'cuda:0,cuda:1', 'cuda:all', 'mps' or 'torch:cpu'"

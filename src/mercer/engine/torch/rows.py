@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,31 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT64
-from mercer.engine.native.program import Program
+from mercer.engine.base import FLOAT64, TileStore
+from mercer.engine.native.program import Leaf, Program
+from mercer.engine.numpy import HostRows
 from mercer.engine.pairwise import BLUR
 from mercer.engine.shifted import blur_of, centre_of
-from mercer.engine.tiles import BAND, WHOLE
+from mercer.engine.tiles import BAND, WHOLE, Part
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.place import ROWS_SHARE
+from mercer.engine.torch.place import ROWS_SHARE, Place
 from mercer.engine.torch.sending import SLOT_BYTES, ahead, is_staged
+from mercer.engine.torch.tiles import KeptTiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from torch import Tensor
 
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import TileStore
-    from mercer.engine.native.program import Leaf
-    from mercer.engine.numpy import HostRows
-    from mercer.engine.tiles import Part
     from mercer.engine.torch.fused import Halves
-    from mercer.engine.torch.place import Place
-    from mercer.engine.torch.tiles import KeptTiles
 
 RECENT = BAND + 2  # slices that stay on the device where all rows do not
 SENT_ROWS = 2**16  # rows that are sent at a time, unless they are long

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import cache, partial
@@ -17,15 +18,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.data.rows import row_slices
 from mercer.engine.threads import TURN_SECONDS, n_blas_threads, on_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from torch import Tensor
 
-    from mercer._core.types import Array
 
 SLOT_BYTES, SLOTS = 2**26, 2
 # What this process holds at most for sending: the buffers, and a block of a file that is read ahead.

@@ -9,36 +9,40 @@ together in their order, and so no bit depends on which one is first.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT
+from mercer._core.observer import SILENT, Observer
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, SomeRows
-from mercer.engine.base import Engine, Facts, Mergeable
+from mercer.engine.base import (
+    Cutting,
+    Engine,
+    Facts,
+    FoldAdvice,
+    MapAdvice,
+    Mergeable,
+    RowStep,
+    Step,
+    TileKernel,
+)
 from mercer.engine.passes import merged
 from mercer.engine.steps import SquareSections
 from mercer.engine.threads import on_threads
 from mercer.engine.tiles import places
 from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_times, halves_of, is_fused
-from mercer.engine.torch.place import LEAST, device_of
+from mercer.engine.torch.place import LEAST, Place, device_of
+from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.engine.torch.vectors import DeviceVectors, like
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Indices, Rows
-    from mercer.engine.base import Cutting, FoldAdvice, MapAdvice, RowStep, Step, TileKernel
-    from mercer.engine.torch.place import Place
-    from mercer.engine.torch.rows import TorchRows
 
 S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")

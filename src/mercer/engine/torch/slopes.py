@@ -11,20 +11,19 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT64
 from mercer.engine.native import bindings as op
-from mercer.engine.steps import FixedPoints
+from mercer.engine.native.program import Leaf, Program, Step
+from mercer.engine.steps import FixedPoints, Pulls
 from mercer.engine.torch.evaluate import FAR, pair
+from mercer.engine.torch.rows import Side, TorchRows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mercer._core.types import Array
-    from mercer.engine.native.program import Leaf, Program, Step
-    from mercer.engine.steps import Pulls
     from mercer.engine.torch.engine import TorchEngine
-    from mercer.engine.torch.rows import Side, TorchRows
 
 # A device starts some thirty operations, of 10 µs each, for what the host does with fewer pairs in that time.
 FEW_PAIRS = 2**16

@@ -17,13 +17,10 @@ one power of two.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from mercer.engine.native import bindings as op
+from mercer.engine.native.program import Leaf, Program, Step
 from mercer.engine.torch.evaluate import FAR, is_kinked
-
-if TYPE_CHECKING:
-    from mercer.engine.native.program import Leaf, Program, Step
 
 LOW = 2.0**-11  # of a low part: a half float has eleven bits
 LOG2E = math.log2(math.e)

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.observer import Observer
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
-from mercer.engine.steps import Explained, Squared
+from mercer.engine.steps import Explained, ExplainSections, Squared, SquareSections
 from mercer.engine.torch.evaluate import values
+from mercer.engine.torch.place import Place
+from mercer.engine.torch.rows import TorchRows
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.steps import ExplainSections, SquareSections
-    from mercer.engine.torch.place import Place
-    from mercer.engine.torch.rows import TorchRows
 
 
 def squared(

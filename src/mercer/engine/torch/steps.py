@@ -6,20 +6,24 @@ A step of another kind, and one on rows or values that the device can't take, is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
 
+from mercer._core.observer import Observer
+from mercer._core.types import Array, Rows
 from mercer.data.rows import row_blocks
-from mercer.engine.base import FLOAT32, FLOAT64
+from mercer.engine.base import FLOAT32, FLOAT64, TileKernel
 from mercer.engine.steps import (
     FLOAT32_PHASE,
     ExplainSections,
     FeatureErrors,
     FeatureProduct,
     Pulls,
+    Squared,
     SquareFeatures,
     SquareSections,
     Waves,
@@ -27,25 +31,17 @@ from mercer.engine.steps import (
 )
 from mercer.engine.torch import slopes
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.place import LEAST
+from mercer.engine.torch.place import LEAST, Place
+from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.squares import DeviceMoments, Trace, explained, squared, together
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Tried = Callable[[Callable[[], Any]], Any]  # the result, or None where there is too little memory
 
+if TYPE_CHECKING:
     from torch import Tensor
 
-    from mercer._core.observer import Observer
-    from mercer._core.types import Array, Rows
-    from mercer.engine.base import TileKernel
-    from mercer.engine.steps import Squared
     from mercer.engine.torch.engine import TorchEngine
-    from mercer.engine.torch.place import Place
-    from mercer.engine.torch.rows import TorchRows
 
-    Tried = Callable[
-        [Callable[[], Any]], Any
-    ]  # the result, or None where there is too little memory
 
 T = TypeVar("T")
 Made = tuple["Tensor", "Tensor | None"]

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.engine.base import FLOAT32
 from mercer.engine.kept import LEVELS
-from mercer.engine.tiles import PACKED, n_upper, places, upper_tiles
+from mercer.engine.tiles import PACKED, TileIndex, n_upper, places, upper_tiles
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import kept_tiles
 from mercer.engine.torch.vectors import found_for
@@ -17,8 +18,6 @@ from mercer.engine.torch.vectors import found_for
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mercer._core.types import Array
-    from mercer.engine.tiles import TileIndex
     from mercer.engine.torch.rows import TorchRows
 
 MIDDLE = 2**15  # torch has no unsigned numbers of 16 bits to compute with

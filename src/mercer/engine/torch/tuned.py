@@ -23,6 +23,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from importlib import import_module
@@ -34,8 +35,6 @@ from mercer._core.atomic import written_whole
 from mercer.engine.halves import COLUMNS, PAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
     from mercer.engine.torch.fused import Launch

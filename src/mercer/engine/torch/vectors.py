@@ -8,20 +8,18 @@ as arrays of the host, and nothing that is long does unless `np.asarray` asks fo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from mercer._core.types import Array, Indices
 from mercer.engine.thin import RemoteVectors
+from mercer.engine.torch.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from torch import Tensor
-
-    from mercer._core.types import Array, Indices
-    from mercer.engine.torch.place import Place
 
 
 class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):

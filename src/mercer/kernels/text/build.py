@@ -6,7 +6,8 @@ import ast
 import inspect
 import operator
 import re
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 from mercer._core.errors import KernelError, KernelSyntaxError, nearest, quoted
 from mercer._core.params import is_number
@@ -15,9 +16,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess
 from mercer.kernels.names import KERNELS
 from mercer.kernels.text.parse import DEEPEST, ONLY_IN_CALLS, OPERATOR, TOO_DEEP, fault, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
 
 Place: TypeAlias = tuple[int, int]  # text[start:end]
 

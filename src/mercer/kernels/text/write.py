@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import KernelError, KernelSyntaxError
 from mercer.engine.formula import Opaque
+from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess
 from mercer.kernels.names import as_kernel
 from mercer.kernels.text.build import parse_kernel
-
-if TYPE_CHECKING:
-    from mercer.kernels.base import Kernel
 
 
 def kernel_text(kernel: Any) -> str:

@@ -166,7 +166,7 @@ def rows(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """The data panel."""
     data, shown = session.table(body.get("table")), None
     if body.get("recipe") is not None:
-        shown = session.shown(body["table"], Recipe.read(body["recipe"]), "rest", job)
+        shown = _shown(session, body, job)
     panel = rows_panel(data, _scale(body), body.get("plane"), body.get("color", "label"), shown)
     return packet(panel)
 
@@ -182,7 +182,10 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
     if job.reason is SupersededError:
         job.check()
     panel = panels(shown, wanted, quality, job)
-    panel.header.update(generation=job.generation, slot=job.slot, table=body["table"])
+    stopped = job.cancelled.is_set()  # what it has found by then is worth showing, and nothing is built on it
+    panel.header.update(
+        generation=job.generation, slot=job.slot, table=body["table"], stopped=stopped
+    )
     return packet(panel)
 
 

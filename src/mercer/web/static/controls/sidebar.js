@@ -104,6 +104,17 @@ function finding(session, { message, words, level = "warning", remedy }) {
   return h("li", { class: level }, h("span", {}, message ?? words), typeof remedy === "string" ? h("span", { class: "remedy" }, ` ${remedy}`) : null, act);
 }
 
+/** An approximation can give way to the exact fit; what that takes is said first. */
+function exactOffer(session) {
+  const root = h("li", { class: "note" });
+  async function ask() {
+    const { table, recipe } = session.state;
+    const found = await session.ask("plan", { table: table.id, recipe }).catch((error) => ({ cost: error.message }));
+    fill(root, h("span", {}, found.cost), found.fits ? button("Fit exactly", () => session.exactly(), { kind: "tiny" }) : null);
+  }
+  return fill(root, button("What would an exact fit take?", ask, { kind: "tiny" }));
+}
+
 /** What the fit says of itself: how it was done, how far it can be trusted, what is wrong. */
 function evidenceGroup(session) {
   const { store } = session;
@@ -120,7 +131,7 @@ function evidenceGroup(session) {
     const kept = info.variance_kept ?? null;
     facts.textContent = `${info.components} components${kept === null ? "" : ` hold ${percent(kept)} of the variance`}. ${short(info.kernel)}.`;
     fill(found, (info.symptoms ?? []).map((each) => finding(session, each)), findings.filter((each) => each.level !== "info").map((each) => finding(session, each)),
-      info.approximate && info.exact ? h("li", { class: "note" }, h("span", {}, info.exact), " ", button("Fit exactly", () => session.exactly(), { kind: "tiny" })) : null);
+      info.approximate && !store.state.recipe.approximation && !store.state.recipe.model ? exactOffer(session) : null, fit.header.stopped ? h("li", { class: "note" }, button("Fit again", () => session.push("rest"), { kind: "tiny" })) : null);
     fill(evidence, (info.evidence ?? []).map((text) => h("li", {}, text)), timings.fit === undefined ? null : h("li", {}, `The fit took ${Math.round(timings.fit)} ms.`));
     plan.textContent = info.plan ?? "";
   });

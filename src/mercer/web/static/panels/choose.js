@@ -43,7 +43,7 @@ export function choosePanel(session) {
     const kernels = text.value.split(";").map((each) => each.trim()).filter(Boolean);
     fill(result, h("p", { class: "note", role: "status" }, "Comparing; this can take a while."));
     try {
-      const body = { client: session.client, generation: ++session.generation, table: table.id, recipe, kernels: kernels.length ? kernels : null, components: null, supervised: judge.select.value === "label" };
+      const body = { generation: ++session.generation, table: table.id, recipe, kernels: kernels.length ? kernels : null, components: null, supervised: judge.select.value === "label" };
       const { header } = await session.ask("select", body);
       if (mine === asked) draw(header);
     } catch (error) {

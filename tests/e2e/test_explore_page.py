@@ -320,7 +320,8 @@ def held_fits(monkeypatch):
     monkeypatch.setattr("mercer.web.session.fitted", held)
 
 
-def test_a_long_fit_shows_its_progress_and_can_be_stopped(browser, held_fits, tmp_path):
+@pytest.mark.usefixtures("held_fits")
+def test_a_long_fit_shows_its_progress_and_can_be_stopped(browser, tmp_path):
     np.save(tmp_path / "many.npy", np.random.default_rng(0).normal(size=(DRAG_ROWS + 1, 8)))
     with mercer.explore(tmp_path / "many.npy", browser=False) as served:
         seen = Visit(browser, served.url)

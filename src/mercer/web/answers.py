@@ -182,7 +182,9 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
     if job.reason is SupersededError:
         job.check()
     panel = panels(shown, wanted, quality, job)
-    stopped = job.cancelled.is_set()  # what it has found by then is worth showing, and nothing is built on it
+    stopped = (
+        job.cancelled.is_set()
+    )  # what it has found by then is worth showing, and nothing is built on it
     panel.header.update(
         generation=job.generation, slot=job.slot, table=body["table"], stopped=stopped
     )
@@ -250,10 +252,13 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """What a straight line tells of the labels, with two kernels."""
-    other = {**body, "recipe": body.get("other", {})}
-    a, b = (_shown(session, each, job) for each in (body, other))
-    return json_reply(separating.separated(a, b, body.get("components")))
+    """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
+    beside, ways = body.get("other"), separating.separated
+    if beside is None:
+        scale = Recipe.read(body.get("recipe", {})).scale
+        beside, ways = {"kind": "pca", "scale": scale}, separating.beside_pca
+    a, b = (_shown(session, each, job) for each in (body, {**body, "recipe": beside}))
+    return json_reply(ways(a, b, body.get("components")))
 
 
 def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:

@@ -5,9 +5,10 @@ import { onDrop } from "./core/files.js";
 import { fromHash, toHash, wanted } from "./core/permalink.js";
 import { Session } from "./core/session.js";
 import { sidebar } from "./controls/sidebar.js";
-import { notices, topbar } from "./controls/topbar.js";
+import { lesson, notices, topbar } from "./controls/topbar.js";
 import { tabs } from "./controls/tabs.js";
 import { brush } from "./draw/brush.js";
+import { count } from "./draw/scale.js";
 import { backPanel } from "./panels/back.js";
 import { choosePanel } from "./panels/choose.js";
 import { comparePanel } from "./panels/compare.js";
@@ -32,7 +33,7 @@ async function opened(session, { builtin, table, file, ...link }) {
   session.say(described(table));
 }
 
-const described = (table) => [`${table.title || table.name}: ${table.n} rows.`, ...(table.notes ?? [])].join(" ");
+const described = (table) => [`${table.title || table.name}: ${count(table.n)} rows.`, ...(table.notes ?? [])].join(" ");
 
 /** Whether rows have the columns of a model; one that knows no names takes as many columns as it has. */
 const fits = (table, { features }) => features.every((name) => table.features.includes(name)) || (features.every((name, j) => name === `x${j}`) && features.length === table.d);
@@ -75,7 +76,7 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
   const inspector = tabs(session, [["What components mean", importancePanel], ["Over time", timelinePanel], ["Is it a kernel?", mercerPanel], ["Compare", comparePanel], ["Choose a kernel", choosePanel]], open);
   const foot = h("footer", {}, h("span", {}, `mercer ${info.version}`), h("span", {}, `marks drawn by ${brush().name}`), address && h("span", {}, "Nothing leaves this computer."));
   const grid = h("div", { class: "grid" }, panels.map((each) => each.root)), notice = notices(session);
-  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session), h("main", {}, notice, grid, inspector, foot),
+  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session), h("main", {}, notice, lesson(session), grid, inspector, foot),
     h("div", { class: "drop-sign", "aria-hidden": "true" }, "Drop the file to open it"));
   root.classList.add("mx");
   // A detector is asked about time first, and has neither pre-images nor a walk.
@@ -83,6 +84,7 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
     const watches = session.kindOf(recipe) === "detector";
     panels.slice(-2).forEach((each) => (each.root.hidden = watches));
     if (watches !== (grid.previousSibling === inspector)) (watches ? notice : grid).after(inspector);
+    grid.classList.toggle("two", watches);
   });
   // Programs that drive the page wait for the kernel that is drawn at rest, and measure when one is drawn at all: this
   // listener is the last, so its frame is the one in which the panels have drawn.

@@ -41,6 +41,22 @@ def explored(*data):
             run.kill()
 
 
+@contextmanager
+def visits(browser, server):
+    """A function that opens the page of a server; whatever was amiss on any of its visits fails the test."""
+    opened = []
+
+    def open_page(address="", **options):
+        opened.append(Visit(browser, server + address, **options))
+        opened[-1].settled()
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.context.close()
+        assert each.trouble == []
+
+
 class Visit:
     """A page, and everything that it did and should not do."""
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import mercer
-from browsing import FLAGS, PATIENCE, Visit, chromium, explored, spread
+from browsing import FLAGS, PATIENCE, Visit, chromium, explored, spread, visits
 from mercer import app
 from mercer.app import demo
 from mercer.app.explore import fitted
@@ -50,17 +50,8 @@ def server():
 
 @pytest.fixture
 def visit(browser, server):
-    opened = []
-
-    def open_page(address="", **options):
-        opened.append(Visit(browser, server + address, **options))
-        opened[-1].settled()
-        return opened[-1]
-
-    yield open_page
-    for each in opened:
-        each.context.close()
-        assert each.trouble == []
+    with visits(browser, server) as open_page:
+        yield open_page
 
 
 def test_every_panel_is_drawn_or_says_why(visit):

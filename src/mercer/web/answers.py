@@ -11,6 +11,7 @@ from mercer._core.errors import (
     ParameterError,
     nearest,
 )
+from mercer._core.params import OneOf, require
 from mercer._core.version import VERSION
 from mercer.app.explore import (
     BUILTINS,
@@ -253,12 +254,11 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
-    beside, ways = body.get("other"), separating.separated
-    if beside is None:
-        scale = Recipe.read(body.get("recipe", {})).scale
-        beside, ways = {"kind": "pca", "scale": scale}, separating.beside_pca
-    a, b = (_shown(session, each, job) for each in (body, {**body, "recipe": beside}))
-    return json_reply(ways(a, b, body.get("components")))
+    a, given, other = _shown(session, body, job), body.get("components"), body.get("other")
+    pca = {"kind": "pca", "scale": Recipe.read(body.get("recipe", {})).scale}
+    b = _shown(session, {**body, "recipe": pca if other is None else other}, job)
+    ways = separating.separated if other is not None else separating.beside_pca
+    return json_reply(ways(a, b, given))
 
 
 def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:
@@ -285,10 +285,8 @@ def save(session: Session, body: dict[str, Any], job: Job) -> Reply:
         return _file(keeping.file(data))
     if what == "selection":
         return _file(keeping.selection(data, body.get("rows"), body.get("format")))
-    if what not in SAVED:
-        must_be = ", ".join(["data", "selection", *SAVED])
-        raise ParameterError.about(parameter="what", value=what, must_be=must_be)
-    return _file(SAVED[what](_shown(session, body, job), body, session))
+    asked = SAVED[require("what", what, OneOf(tuple(SAVED)))]
+    return _file(asked(_shown(session, body, job), body, session))
 
 
 def _picture(shown: Any, body: dict[str, Any], session: Session) -> Kept:

@@ -89,6 +89,10 @@ def select(
             raise ParameterError.about(
                 parameter=name, value=given, must_be=f"1 to {MOST_KERNELS} of them, or None"
             )
+    if not all(isinstance(text, str) for text in kernels or ()):
+        raise ParameterError.about(
+            parameter="kernels", value=kernels, must_be="texts, each a kernel expression"
+        )
     request = app.SelectRequest(
         **_of_rows(data, recipe.scale),
         kernels=tuple(kernels or ()),

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 GRID = {"drag": 48, "rest": 96, "exact": 96}
 ALIKE = "Rows that the kernel finds alike lie close together."
 THREE = (
-    "Three components, each as long as its largest score. A drag, or Shift and the arrow keys, turns them; Shift "
-    "and a drag selects."
+    "Three components, each as long as its largest score. A drag, or Shift and the arrow keys, turns them; "
+    "Shift and a drag selects."
 )
 FEW = 500  # rows whose pre-images are quick enough to follow a finger
 

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 FOLDS, MOST_ROWS = 5, 2000
 SURE = 0.01  # the level of the test that two accuracies differ
-# Why a kernel is better than PCA (0), or PCA better than it (1), or neither.
+# Why a kernel is better than PCA: of no more columns than are drawn (True), or of more.
+WHY_BENT = {
+    True: "PCA only turns these rows, so classes that no straight line parts stay mixed. Components of this "
+    "kernel bend with the rows, as their level sets show.",
+    False: "PCA looks at these rows from one side, where the classes overlap. Components of this kernel bend "
+    "with the rows, as their level sets show.",
+}
 WHY = {
-    0: "PCA only {}, so classes that no straight line parts stay mixed. Components of this kernel bend with "
-    "the rows, as their level sets show.",
     1: "PCA does better here: this kernel mixes classes that lie side by side.",
     None: "The two differ by no more than chance explains: bending gains nothing here.",
 }
@@ -42,12 +46,13 @@ UNLABELLED = (
 )
 
 
-def beside_pca(shown: Shown, pca: Shown, components: Any) -> dict[str, Any]:
+def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     """How many labels a straight line tells from the components that are shown, and from those of PCA.
 
     Parameters
     ----------
-    shown, pca : Shown
+    a, b : Shown
+        The second is PCA.
     components : list of int
 
     Returns
@@ -55,32 +60,34 @@ def beside_pca(shown: Shown, pca: Shown, components: Any) -> dict[str, Any]:
     dict
         As of `separated`; without classes there is nothing to say, and ``words`` is empty.
     """
-    found = separated(shown, pca, components)
+    components = _asked(components, a)
+    found = separated(a, b, components)
     if found["right"] is None:
         return {**found, "words": ""}
-    commonest, straight = found["commonest"], shown.recipe.kind == "pca"
+    commonest, straight = found["commonest"], a.recipe.kind == "pca"
     told = [
         share > commonest and p <= SURE
         for share, p in zip(found["right"], found["chance"], strict=True)
     ]
-    guess = f", no better than always saying the commonest, {100 * commonest:.0f} %"
+    guess = f", no better than always saying the commonest ({100 * commonest:.0f} %)"
     own, of_pca = (
-        f"{100 * share:.0f} %{'' if better else guess}"
-        for share, better in zip(found["right"], told, strict=True)
+        f"{100 * share:.0f} %{words}{'' if better else guess}"
+        for share, better, words in zip(
+            found["right"], told, (" of the labels right", ""), strict=True
+        )
     )
     line = f"A straight line on {_named(components)} of {'PCA' if straight else 'this kernel'} gets {own}"
     if straight:
-        words = (
-            f"{line} of the labels right. Choose kernel PCA to see what components that bend do."
-        )
+        words = f"{line}. Choose kernel PCA to see what components that bend do."
     elif not any(told):
-        words = f"{line} of the labels right; on those of PCA it does as badly."
+        words = f"{line}; on those of PCA it does as badly."
     else:
-        flat = shown.inside.d <= len(set(components))
-        words = f"{line} of the labels right; on those of PCA it gets {of_pca}. "
-        words += WHY[found["better"]].format(
-            "turns these rows" if flat else "looks at these rows from one side"
+        why = (
+            WHY_BENT[a.inside.d <= len(set(components))]
+            if found["better"] == 0
+            else WHY[found["better"]]
         )
+        words = f"{line}; on those of PCA it gets {of_pca}. {why}"
     return {**found, "words": words}
 
 
@@ -100,12 +107,7 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
         class), ``chance`` (the p-values of both against always saying that), ``p_value`` of the exact sign
         test on rows that one of them gets right, and ``better``: 0, 1 or None.
     """
-    if not (
-        isinstance(components, list) and components and all(type(j) is int for j in components)
-    ):
-        raise ParameterError.about(
-            parameter="components", value=components, must_be="a list of components"
-        )
+    components = _asked(components, a)
     which = _classes(a.data)
     if isinstance(which, str):
         return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
@@ -153,6 +155,19 @@ def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Any:
         line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         told = cross_val_predict(line, scores[:, used], which, cv=folds)
     return np.asarray(told == which)
+
+
+def _asked(components: Any, shown: Shown) -> list[int]:
+    """Those of the components that the fit has."""
+    if not (
+        isinstance(components, list)
+        and components
+        and all(type(j) is int and j >= 0 for j in components)
+    ):
+        raise ParameterError.about(
+            parameter="components", value=components, must_be="a list of components, from 0"
+        )
+    return [j for j in components if j < shown.inside.k] or [0]
 
 
 def _named(components: list[int]) -> str:

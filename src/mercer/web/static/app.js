@@ -89,7 +89,13 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
   // Programs that drive the page wait for the kernel that is drawn at rest, and measure when one is drawn at all: this
   // listener is the last, so its frame is the one in which the panels have drawn.
   session.store.on(["fit"], ({ fit }) => fit && requestAnimationFrame(() => (root.dataset.drawn = JSON.parse(fit.key).kernel ?? "")));
-  session.store.on(["fit", "rest", "busy"], ({ fit, rest, busy }) => (root.dataset.settled = rest && fit === rest && !busy ? rest.header.fit.kernel : ""));
+  session.store.on(["fit", "rest", "busy", "rows", "rowsProblem"], () => {
+    root.dataset.settled = "";
+    requestAnimationFrame(() => {
+      const { fit, rest, busy, rows, rowsProblem } = session.state;
+      if (rest && fit === rest && !busy && (rows || rowsProblem)) root.dataset.settled = rest.header.fit.kernel;
+    });
+  });
   if (ask.upload) onDrop(root, (file) => open({ file }));
   if (address) keepAddress(session);
   await begin(session, open, address ? fromHash(location.hash) : null);

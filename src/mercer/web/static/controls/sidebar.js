@@ -20,7 +20,7 @@ function modelGroup(session) {
   const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95", on: { input: () => wanted(Number(components.value)) } });
   const wanted = (k) => k > 0 && session.cook({ components: k >= 1 ? Math.floor(k) : k });
   const field = kernelField(session, { label: "Kernel", value: () => named(store.state), change: (kernel) => session.cook({ kernel }), wrong: (invalid) => store.set({ invalid }) });
-  const saved = h("p", { class: "note", hidden: true }), width = h("ul", { class: "findings" });
+  const saved = h("p", { class: "note", hidden: true }), width = h("ul", { class: "closeness" });
   store.on(["recipe"], ({ recipe }) => {
     if (!recipe) return;
     kind.select.value = session.kindOf(recipe);
@@ -36,6 +36,7 @@ function modelGroup(session) {
     const { words = [], level } = fit?.header.fit.closeness ?? {};
     fill(width, words.length ? h("li", { class: level }, words.join(" ")) : null);
   });
+  store.on(["invalid"], ({ invalid }) => (width.hidden = Boolean(invalid)));
   return section("Model", kind.root, field.root, width, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
 }
 

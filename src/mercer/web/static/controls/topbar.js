@@ -66,16 +66,16 @@ export function notices(session) {
 /** What PCA makes of the rows, and what this kernel does: where rows have classes, a straight line on the scores tells. */
 export function lesson(session) {
   const { store } = session;
-  const words = h("p", { "aria-live": "polite" });
+  const words = h("p", { "aria-live": "polite" }, "A straight line is tried on the scores.");
   const beside = button("Show PCA beside it", () => {
     store.set({ other: "linear()", otherProblem: null });
     session.look({ tab: COMPARE });
   }, { kind: "tiny" });
-  const root = h("div", { class: "notice", hidden: true }, words, beside);
+  const root = h("div", { class: "lesson", hidden: true }, words, beside);
   let asked = "";
-  store.on(["rest", "view", "recipe", "table"], async ({ rest, view, recipe, table }) => {
-    root.hidden = !words.textContent || !table?.label || session.kindOf(recipe) === "detector";
-    if (!rest || !view || !table.label || rest.key !== session.wanted()) return void root.classList.add("late");
+  store.on(["rest", "view", "recipe", "table", "invalid"], async ({ rest, view, recipe, table, invalid }) => {
+    root.hidden = invalid || !table?.label || table.classes.shaded || session.kindOf(recipe) === "detector"; // there at once: panels do not move when the words arrive
+    if (!rest || !view || root.hidden || rest.key !== session.wanted()) return void root.classList.add("late");
     const mine = JSON.stringify([table.id, rest.key, view.components]);
     if (mine === asked) return void root.classList.remove("late");
     asked = mine;

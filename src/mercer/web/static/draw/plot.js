@@ -37,6 +37,7 @@ export class Plot {
     this.width = 0;
     new ResizeObserver(() => this.paint()).observe(this.root);
     for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", () => this.paint());
+    matchMedia("print").addEventListener("change", () => this.now(this.width)); // paper does not wait for a frame
   }
 
   /** What the axes show: {x, y: [low, high], xlabel, ylabel, equal, xlog, ylog, shift: [cx, cy], xticks}. */

@@ -110,14 +110,17 @@ class Visit:
             self.page.mouse.move(*at)
         self.page.mouse.up()
 
-    def drop(self, name, content):
-        """Drop a file onto the page."""
-        script = """([name, text]) => {
+    def drop(self, name, content, *more):
+        """Drop a file onto the page, or several: names and contents in turn."""
+        script = """(given) => {
             const held = new DataTransfer();
-            held.items.add(new File([text], name));
+            const content = (each) => (typeof each === "string" ? each : Uint8Array.from(each));
+            for (let i = 0; i < given.length; i += 2)
+                held.items.add(new File([content(given[i + 1])], given[i]));
             return held;
         }"""
-        held = self.page.evaluate_handle(script, [name, content])
+        given = [list(each) if isinstance(each, bytes) else each for each in (name, content, *more)]
+        held = self.page.evaluate_handle(script, given)
         for event in ("dragenter", "dragover", "drop"):
             self.page.dispatch_event("#explore", event, {"dataTransfer": held})
 

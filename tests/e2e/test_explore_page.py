@@ -349,6 +349,19 @@ def test_a_detector_that_is_dropped_is_one_on_the_page(visit, tmp_path):
     assert "alarm" in colours.all_inner_texts()
 
 
+def test_a_detector_and_its_rows_are_dropped_together(visit, tmp_path):
+    (tmp_path / "normal.csv").write_text(tank(faulty=False))
+    path = tmp_path / "watch.mercer"
+    asked = {"kind": "detector", "reading": app.Reading(id="time"), "output": str(path)}
+    app.run(app.FitRequest(data=str(tmp_path / "normal.csv"), **asked))
+    seen = visit()
+    seen.drop("today.csv", tank(faulty=True), "watch.mercer", path.read_bytes())  # in any order
+    playwright.expect(seen.page.locator(".notice")).to_contain_text(
+        "watch.mercer judges the 360 rows of today.csv"
+    )
+    playwright.expect(seen.panel("Over time")).to_contain_text("of 360 rows are alarms")
+
+
 def tank(faulty):
     return demo.process_text(faulty=faulty)
 

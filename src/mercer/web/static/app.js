@@ -59,6 +59,12 @@ async function received(session, file) {
   if (table) session.say(described(table));
 }
 
+/** Several files: models first, so that rows go to them. */
+async function openAll(open, files) {
+  const isModel = ({ name }) => name.toLowerCase().endsWith(".mercer");
+  for (const file of files.sort((a, b) => isModel(b) - isModel(a))) await open({ file });
+}
+
 /** The tables and models that the server holds now; built-in ones keep their name. */
 async function refreshed(session, table) {
   const names = new Map(session.info.tables.filter((each) => each.builtin).map((each) => [each.id, each.builtin]));
@@ -96,7 +102,7 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
       if (rest && fit === rest && !busy && (rows || rowsProblem)) root.dataset.settled = rest.header.fit.kernel;
     });
   });
-  if (ask.upload) onDrop(root, (file) => open({ file }));
+  if (ask.upload) onDrop(root, (files) => openAll(open, files), (name) => session.notify(`A browser hands over no folders. Open one of pictures with: mercer explore ${name}`, { level: "warning" }));
   if (address) keepAddress(session);
   await begin(session, open, address ? fromHash(location.hash) : null);
   return session;

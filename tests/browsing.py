@@ -41,6 +41,22 @@ def explored(*data):
             run.kill()
 
 
+@contextmanager
+def visits(browser, server):
+    """A function that opens the page of a server; whatever was amiss on any of its visits fails the test."""
+    opened = []
+
+    def open_page(address="", **options):
+        opened.append(Visit(browser, server + address, **options))
+        opened[-1].settled()
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.context.close()
+        assert each.trouble == []
+
+
 class Visit:
     """A page, and everything that it did and should not do."""
 
@@ -94,14 +110,17 @@ class Visit:
             self.page.mouse.move(*at)
         self.page.mouse.up()
 
-    def drop(self, name, content):
-        """Drop a file onto the page."""
-        script = """([name, text]) => {
+    def drop(self, name, content, *more):
+        """Drop a file onto the page, or several: names and contents in turn."""
+        script = """(given) => {
             const held = new DataTransfer();
-            held.items.add(new File([text], name));
+            const content = (each) => (typeof each === "string" ? each : Uint8Array.from(each));
+            for (let i = 0; i < given.length; i += 2)
+                held.items.add(new File([content(given[i + 1])], given[i]));
             return held;
         }"""
-        held = self.page.evaluate_handle(script, [name, content])
+        given = [list(each) if isinstance(each, bytes) else each for each in (name, content, *more)]
+        held = self.page.evaluate_handle(script, given)
         for event in ("dragenter", "dragover", "drop"):
             self.page.dispatch_event("#explore", event, {"dataTransfer": held})
 

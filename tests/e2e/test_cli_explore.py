@@ -40,6 +40,22 @@ def test_the_command_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path):
     assert out == ""
 
 
+def test_other_machines_are_let_in_by_an_option_a_token_and_with_a_warning():
+    process = started("moons", "--no-browser", "--host", "0.0.0.0", "--allow-remote")
+    try:
+        port, token = process.stdout.readline().strip().rpartition(":")[2].split("/?token=")
+        with httpx.Client(timeout=SECONDS) as client:
+            base = f"http://127.0.0.1:{port}"
+            assert client.get(base).status_code == 403
+            assert client.get(base, params={"token": token}).status_code == 200
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert len(token) >= 32
+    assert "nothing is encrypted" in err
+
+
 def run(*args):
     return subprocess.run(
         [*MERCER, *args], capture_output=True, text=True, timeout=SECONDS, check=False

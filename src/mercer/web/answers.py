@@ -11,6 +11,7 @@ from mercer._core.errors import (
     ParameterError,
     nearest,
 )
+from mercer._core.params import OneOf, require
 from mercer._core.version import VERSION
 from mercer.app.explore import (
     BUILTINS,
@@ -166,7 +167,7 @@ def rows(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """The data panel."""
     data, shown = session.table(body.get("table")), None
     if body.get("recipe") is not None:
-        shown = session.shown(body["table"], Recipe.read(body["recipe"]), "rest", job)
+        shown = _shown(session, body, job)
     panel = rows_panel(data, _scale(body), body.get("plane"), body.get("color", "label"), shown)
     return packet(panel)
 
@@ -182,7 +183,12 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
     if job.reason is SupersededError:
         job.check()
     panel = panels(shown, wanted, quality, job)
-    panel.header.update(generation=job.generation, slot=job.slot, table=body["table"])
+    stopped = (
+        job.cancelled.is_set()
+    )  # what it has found by then is worth showing, and nothing is built on it
+    panel.header.update(
+        generation=job.generation, slot=job.slot, table=body["table"], stopped=stopped
+    )
     return packet(panel)
 
 
@@ -247,10 +253,12 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """What a straight line tells of the labels, with two kernels."""
-    other = {**body, "recipe": body.get("other", {})}
-    a, b = (_shown(session, each, job) for each in (body, other))
-    return json_reply(separating.separated(a, b, body.get("components")))
+    """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
+    a, given, other = _shown(session, body, job), body.get("components"), body.get("other")
+    pca = {"kind": "pca", "scale": Recipe.read(body.get("recipe", {})).scale}
+    b = _shown(session, {**body, "recipe": pca if other is None else other}, job)
+    ways = separating.separated if other is not None else separating.beside_pca
+    return json_reply(ways(a, b, given))
 
 
 def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:
@@ -277,10 +285,8 @@ def save(session: Session, body: dict[str, Any], job: Job) -> Reply:
         return _file(keeping.file(data))
     if what == "selection":
         return _file(keeping.selection(data, body.get("rows"), body.get("format")))
-    if what not in SAVED:
-        must_be = ", ".join(["data", "selection", *SAVED])
-        raise ParameterError.about(parameter="what", value=what, must_be=must_be)
-    return _file(SAVED[what](_shown(session, body, job), body, session))
+    asked = SAVED[require("what", what, OneOf(tuple(SAVED)))]
+    return _file(asked(_shown(session, body, job), body, session))
 
 
 def _picture(shown: Any, body: dict[str, Any], session: Session) -> Kept:

@@ -124,6 +124,7 @@ class Explorer:
     def __post_init__(self) -> None:
         uvicorn = need("uvicorn", extra="explore")
         need("starlette", extra="explore")
+        from mercer.web.patience import Impatient
         from mercer.web.server import application
 
         config = uvicorn.Config(
@@ -131,6 +132,7 @@ class Explorer:
             log_level=logging.WARNING,
             access_log=False,
             lifespan="off",
+            http=Impatient,
             server_header=False,
             ws="none",
             timeout_graceful_shutdown=1,

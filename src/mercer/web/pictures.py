@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer import plots
 from mercer._core.errors import InputError, ParameterError
+from mercer._core.params import OneOf, require
 from mercer.app.explore.fitting import SAMPLE, drawn
 from mercer.app.explore.keeping import Kept, stem
 from mercer.app.explore.planes import Plane
@@ -28,10 +29,8 @@ SIZES = {"chart": (8.0, 5.2), "spectrum": (5.6, 4.0)}
 def picture(shown: Shown, body: dict[str, Any], watch: Dataset | None) -> Kept:
     """One panel as a picture."""
     name, form = body.get("picture", "scores"), body.get("format", "png")
-    if name not in DRAW:
-        raise ParameterError.about(parameter="picture", value=name, must_be=", ".join(DRAW))
-    if form not in KINDS:
-        raise ParameterError.about(parameter="format", value=form, must_be="'png' or 'svg'")
+    require("picture", name, OneOf(tuple(DRAW)))
+    require("format", form, OneOf(tuple(KINDS)))
     figure = need("matplotlib.figure", extra="plot").Figure(
         figsize=SIZES.get(name, (6.0, 4.8)), layout="constrained"
     )

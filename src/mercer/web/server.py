@@ -132,8 +132,6 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
             except BaseException:  # too long, broken off, one too many: nothing of it stays
                 session.discard(path)
                 raise
-        except ClientDisconnect:
-            return _failed(StoppedError("The upload was broken off."))
         except Exception as error:
             return _failed(error)
 
@@ -174,11 +172,15 @@ async def _streamed(request: Request, most: int, take: Callable[[bytes], Any]) -
     if declared.isdecimal() and int(declared) > most:
         raise TooLargeError(words)
     taken = 0
-    async for piece in request.stream():
-        taken += len(piece)
-        if taken > most:
-            raise TooLargeError(words)
-        take(piece)
+    try:
+        async for piece in request.stream():
+            taken += len(piece)
+            if taken > most:
+                raise TooLargeError(words)
+            take(piece)
+    except ClientDisconnect:
+        msg = "The request was broken off."
+        raise StoppedError(msg) from None
 
 
 async def _body(request: Request, most: int) -> bytes:

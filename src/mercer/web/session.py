@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import MercerError, ParameterError, nearest
+from mercer._core.errors import MercerError, ParameterError
+from mercer._core.params import OneOf, require
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
 from mercer.app.explore.fitting import of_model, way_of
@@ -114,14 +115,7 @@ class Session:
 
     def open_builtin(self, name: Any) -> str:
         """A data set of mercer's own, which is opened once."""
-        if name not in BUILTINS:
-            must_be = "a built-in data set"
-            raise ParameterError.about(
-                parameter="builtin",
-                value=name,
-                must_be=must_be,
-                remedy=nearest(str(name), BUILTINS),
-            )
+        require("builtin", name, OneOf(tuple(BUILTINS)))
         with self._lock:
             for key, data in self.tables.items():
                 if data.name == name and data.suggested is BUILTINS[name].recipe:
@@ -168,7 +162,7 @@ class Session:
             impute=body.get("impute"),
             one_hot=body.get("one_hot") is True,
         )
-        _ = again.raw  # what is wrong with it is said now
+        _ = again.raw, again.file_columns  # what is wrong with it is said now
         return self.add(again, str(next(self._numbers)))
 
     # ── models ──────────────────────────────────────────────────────────────

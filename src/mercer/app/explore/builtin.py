@@ -104,7 +104,7 @@ BUILTINS = {
         "Handwritten digits",
         "1797 digits of 8 × 8 pixels, as scikit-learn has them",
         _arrays("digits", _digits),
-        {"kernel": "rbf(gamma='median')", "components": 20, "scale": "none"},
+        {"kernel": "rbf(gamma=0.001)", "components": 20, "scale": "none"},
         image_shape=(8, 8),
     ),
     "tank": Builtin(

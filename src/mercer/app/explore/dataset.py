@@ -68,6 +68,7 @@ class Dataset:
     def __post_init__(self) -> None:
         self._sheets: dict[str, Sheet] = {}
         self._lock = threading.RLock()
+        self._stamp: tuple[int, int] | None = None
         self.findings: list[dict[str, Any]] = []
 
     # ── rows ────────────────────────────────────────────────────────────────
@@ -78,7 +79,18 @@ class Dataset:
                 self._sheets[scale] = self._read(scale)
             return self._sheets[scale]
 
+    def _unchanged(self) -> None:
+        """Raise where the file is no longer the one that was opened: its rows would be those of another."""
+        with suppress(FileNotFoundError):  # said by the reader
+            found = self.path.stat()
+            now = found.st_mtime_ns, found.st_size
+            self._stamp = self._stamp or now
+            if self._stamp != now:
+                msg = f"{self.path.name} has changed since it was opened. Open it again."
+                raise DataError(msg)
+
     def _read(self, scale: str) -> Sheet:
+        self._unchanged()
         run = Run(reading=self.reading)
         how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
         with run.following():
@@ -98,6 +110,7 @@ class Dataset:
 
     def matched(self, opened: Opened, *, gaps: bool = False) -> Sheet:
         """The rows as a model that is there already takes them."""
+        self._unchanged()
         run = Run(reading=self.reading)
         with run.following():
             return read_sheet(run, str(self.path), opened, gaps=gaps)
@@ -119,7 +132,7 @@ class Dataset:
     def columns(self, places: Any, rows: Any = None) -> Array:  # (n, c)
         """Some features of all rows, or of those at some positions."""
         d = self.raw.rows.shape[1]
-        if not all(isinstance(j, int) and 0 <= j < d for j in places):
+        if not all(type(j) is int and 0 <= j < d for j in places):
             raise InputError.about(
                 parameter="columns",
                 value=list(places),
@@ -273,7 +286,7 @@ def _checked(data: Dataset) -> Dataset:
     nothing of a file with a gap in it would be of little use.
     """
     try:
-        _ = data.raw
+        _ = data.raw, data.file_columns
     except DataError as error:
         if error.parameter != "impute" or data.impute is not None:
             raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mercer._core.errors import InputError, MercerError, ParameterError
+from mercer.app.explore.closeness import closeness
 from mercer.app.fit import rows_for
 from mercer.app.outcome import Observer, Run, as_dict
 from mercer.diagnostics import symptoms
@@ -33,7 +34,7 @@ DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
 LANDMARKS = 500
 SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
-SYMPTOM_ROWS = 200
+SYMPTOM_ROWS, NEIGHBOUR_ROWS = 200, 2000
 PREIMAGE = "ridge"
 
 
@@ -147,8 +148,23 @@ class Shown:
             "status": "" if fit is None else fit.pairs.status.name,
             # Shares of a trace from which negative eigenvalues are subtracted add up to more than all of it.
             "variance_kept": None if shares is None or indefinite else float(shares.sum()),
+            "closeness": self.closeness,
             "symptoms": self.symptoms,
         }
+
+    @cached_property
+    def closeness(self) -> dict[str, Any]:
+        """What the width of the kernel makes of these rows; a detector has its width for other reasons."""
+        own, rows = self.inside, self.sheet.rows
+        if own.kernel is None or own.kernel.is_precomputed or own.detector is not None:
+            return {}
+        others = np.asarray(own.inner_at(rows, drawn(len(rows), NEIGHBOUR_ROWS)))
+        some = drawn(len(others), SYMPTOM_ROWS)
+        knob = "gamma" if hasattr(own.kernel, "gamma") else "length_scale"
+        knob = "sigma" if "sigma=" in str(self.recipe.kernel) else knob
+        return closeness(
+            own.kernel, others if some is None else others[some], others, len(rows), knob
+        )
 
     @cached_property
     def symptoms(self) -> list[dict[str, Any]]:
@@ -156,6 +172,8 @@ class Shown:
         kernel = self.inside.kernel
         if kernel is None or kernel.is_precomputed or isinstance(kernel, Linear):
             return []
+        if self.closeness or (self.inside.detector is not None and self.recipe.kernel is None):
+            return []  # said there; a detector has chosen a wide kernel with open eyes
         some = drawn(len(self.sheet), SYMPTOM_ROWS)
         rows = self.inside.inner_at(self.sheet.rows, some)
         try:

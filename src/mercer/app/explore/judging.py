@@ -9,10 +9,11 @@ import numpy as np
 
 from mercer import app
 from mercer._core.errors import KernelError, ParameterError
+from mercer._core.memory import format_bytes, format_seconds
 from mercer.app.explore.planes import Panel
 from mercer.app.outcome import as_dict, plain
 from mercer.kernels.text import kernel_text, parse_kernel
-from mercer.views.wording import number
+from mercer.views.wording import count, number
 
 if TYPE_CHECKING:
     from mercer.app.explore.dataset import Dataset
@@ -88,6 +89,10 @@ def select(
             raise ParameterError.about(
                 parameter=name, value=given, must_be=f"1 to {MOST_KERNELS} of them, or None"
             )
+    if not all(isinstance(text, str) for text in kernels or ()):
+        raise ParameterError.about(
+            parameter="kernels", value=kernels, must_be="texts, each a kernel expression"
+        )
     request = app.SelectRequest(
         **_of_rows(data, recipe.scale),
         kernels=tuple(kernels or ()),
@@ -184,4 +189,15 @@ def plan(recipe: Recipe, data: Dataset, observer: Observer | None = None) -> dic
     told = (
         str(outcome.value.plan) if outcome.value.plan is not None else outcome.value.refusal or ""
     )
-    return plain({"words": told or "; ".join(outcome.value.notes), **facts})
+    told = told or "; ".join(outcome.value.notes)
+    return plain({"words": told, "cost": _cost(outcome.value.plan, data.n) or told, **facts})
+
+
+def _cost(plan: Any, n: int) -> str:
+    """What a fit takes, in a sentence; none where it can't be said."""
+    if plan is None or plan.seconds is None:
+        return ""
+    return (
+        f"An exact fit to all {count(n)} rows takes about {format_seconds(plan.seconds)} and at most "
+        f"{format_bytes(plan.n_bytes)}."
+    )

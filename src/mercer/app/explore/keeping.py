@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import DataError, InputError, ParameterError
 from mercer.app.explore.meaning import row_number
 from mercer.app.explore.planes import all_scores
 from mercer.app.files import component_names
@@ -131,7 +131,11 @@ def file(data: Dataset) -> Kept:
     if data.path.is_dir():
         msg = f"{data.path.name} is a folder, which is not one file to save."
         raise InputError(msg)
-    return Kept(data.path.name, data.path.read_bytes())
+    try:
+        return Kept(data.path.name, data.path.read_bytes())
+    except OSError as error:
+        msg = f"{data.path.name} can't be read any more: {error.strerror}."
+        raise DataError(msg) from error
 
 
 def stem(data: Dataset) -> str:

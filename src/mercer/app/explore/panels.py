@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer import views
 from mercer._core.errors import InputError, MercerError, ParameterError
-from mercer.app.explore.fitting import SAMPLE, drawn, quietly
+from mercer.app.explore.fitting import SAMPLE, SYMPTOM_ROWS, drawn, quietly
 from mercer.app.explore.planes import (
     Choice,
     Panel,
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 GRID = {"drag": 48, "rest": 96, "exact": 96}
 ALIKE = "Rows that the kernel finds alike lie close together."
+THREE = (
+    "Three components, each as long as its largest score. A drag, or Shift and the arrow keys, turns them; "
+    "Shift and a drag selects."
+)
 FEW = 500  # rows whose pre-images are quick enough to follow a finger
 
 
@@ -102,7 +106,7 @@ def _score_panel(
     )
     header = {
         **listed(view),
-        "caption": f"{view.caption} {ALIKE}",
+        "caption": f"{view.caption if len(wanted) < 3 else THREE} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
         "left_out": view.left_out,
@@ -156,7 +160,7 @@ def _level_panel(
         "shade have about the same score, which is 0 on the line.",
         "titles": list(view.titles),
         "where": view.where.capitalize(),
-        "reach": float(view.reach[0]),
+        "reach": max(float(view.reach[0]), _reach(shown, component)),
         "extent": [[float(a[0]), float(a[-1])] for a in (view.across, view.up)],
         "centre": centre.tolist(),
         "component": component,
@@ -168,6 +172,13 @@ def _level_panel(
         "zero": view.zeros[0] - centre,
     }
     return Panel(header, arrays)
+
+
+def _reach(shown: Shown, component: int) -> float:
+    """The largest score of some rows: a grid can miss the one row that a narrow kernel is about."""
+    some = drawn(len(shown.sheet), SYMPTOM_ROWS)
+    rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
+    return float(np.max(np.abs(all_scores(shown.inside, rows)[:, component])))
 
 
 def _scale(shown: Shown) -> str:

@@ -28,11 +28,67 @@ if TYPE_CHECKING:
 
 FOLDS, MOST_ROWS = 5, 2000
 SURE = 0.01  # the level of the test that two accuracies differ
+# Why a kernel is better than PCA: of no more columns than are drawn (True), or of more.
+WHY_BENT = {
+    True: "PCA only turns these rows, so classes that no straight line parts stay mixed. Components of this "
+    "kernel bend with the rows, as their level sets show.",
+    False: "PCA looks at these rows from one side, where the classes overlap. Components of this kernel bend "
+    "with the rows, as their level sets show.",
+}
+WHY = {
+    1: "PCA does better here: this kernel mixes classes that lie side by side.",
+    None: "The two differ by no more than chance explains: bending gains nothing here.",
+}
 UNLABELLED = (
     "Each kernel measures variance in a space of its own, so shares compare components of one kernel, not "
     "kernels: linear PCA of two columns holds all of it in two components, whatever they show. "
     "Without classes to tell apart, these numbers do not say which kernel is better."
 )
+
+
+def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
+    """How many labels a straight line tells from the components that are shown, and from those of PCA.
+
+    Parameters
+    ----------
+    a, b : Shown
+        The second is PCA.
+    components : list of int
+
+    Returns
+    -------
+    dict
+        As of `separated`; without classes there is nothing to say, and ``words`` is empty.
+    """
+    components = _asked(components, a)
+    found = separated(a, b, components)
+    if found["right"] is None:
+        return {**found, "words": ""}
+    commonest, straight = found["commonest"], a.recipe.kind == "pca"
+    told = [
+        share > commonest and p <= SURE
+        for share, p in zip(found["right"], found["chance"], strict=True)
+    ]
+    guess = f", no better than always saying the commonest ({100 * commonest:.0f} %)"
+    own, of_pca = (
+        f"{100 * share:.0f} %{words}{'' if better else guess}"
+        for share, better, words in zip(
+            found["right"], told, (" of the labels right", ""), strict=True
+        )
+    )
+    line = f"A straight line on {_named(components)} of {'PCA' if straight else 'this kernel'} gets {own}"
+    if straight:
+        words = f"{line}. Choose kernel PCA to see what components that bend do."
+    elif not any(told):
+        words = f"{line}; on those of PCA it does as badly."
+    else:
+        why = (
+            WHY_BENT[a.inside.d <= len(set(components))]
+            if found["better"] == 0
+            else WHY[found["better"]]
+        )
+        words = f"{line}; on those of PCA it gets {of_pca}. {why}"
+    return {**found, "words": words}
 
 
 def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
@@ -48,15 +104,10 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     -------
     dict
         ``words`` to lead with; with classes also ``right`` of both, ``commonest`` (the share of the largest
-        class), ``p_value`` of the exact sign test on rows that one of them gets right, and ``better``: 0, 1
-        or None.
+        class), ``chance`` (the p-values of both against always saying that), ``p_value`` of the exact sign
+        test on rows that one of them gets right, and ``better``: 0, 1 or None.
     """
-    if not (
-        isinstance(components, list) and components and all(type(j) is int for j in components)
-    ):
-        raise ParameterError.about(
-            parameter="components", value=components, must_be="a list of components"
-        )
+    components = _asked(components, a)
     which = _classes(a.data)
     if isinstance(which, str):
         return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
@@ -71,7 +122,14 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     p = float(binomtest(alone[0], sum(alone)).pvalue) if sum(alone) else 1.0
     better = None if p > SURE else int(right[1] > right[0])
     commonest = float(np.bincount(which).max() / len(which))
-    found = {"right": right, "commonest": commonest, "p_value": p, "better": better}
+    chance = [float(binomtest(int(hit.sum()), len(hit), commonest).pvalue) for hit in hits]
+    found = {
+        "right": right,
+        "commonest": commonest,
+        "chance": chance,
+        "p_value": p,
+        "better": better,
+    }
     return {"words": _words(a.data, found, len(which), components), **found}
 
 
@@ -99,8 +157,27 @@ def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Any:
     return np.asarray(told == which)
 
 
+def _asked(components: Any, shown: Shown) -> list[int]:
+    """Those of the components that the fit has."""
+    if not (
+        isinstance(components, list)
+        and components
+        and all(type(j) is int and j >= 0 for j in components)
+    ):
+        raise ParameterError.about(
+            parameter="components", value=components, must_be="a list of components, from 0"
+        )
+    return [j for j in components if j < shown.inside.k] or [0]
+
+
+def _named(components: list[int]) -> str:
+    numbers = [str(j + 1) for j in sorted(set(components))]
+    return f"component{'s' if len(numbers) > 1 else ''} " + " and ".join(
+        [", ".join(numbers[:-1]), numbers[-1]] if len(numbers) > 1 else numbers
+    )
+
+
 def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) -> str:
-    shown = " and ".join(str(j + 1) for j in sorted(set(components)))
     shares = [f"{100 * share:.1f} %" for share in (*found["right"], found["commonest"])]
     better = found["better"]
     verdict = (
@@ -110,8 +187,8 @@ def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) 
     )
     rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows, seed 0"
     return (
-        f"A straight line on component{'s' if len(set(components)) > 1 else ''} {shown} gets {shares[0]} of "
-        f"{data.raw.label_name or 'the labels'} right with A and {shares[1]} with B; always saying the "
+        f"A straight line on {_named(components)} gets {shares[0]} of "
+        f"the labels right with A and {shares[1]} with B; always saying the "
         f"commonest gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that was "
         "fitted without it; the components were fitted to all rows, without labels)."
     )

@@ -5,9 +5,10 @@ import { onDrop } from "./core/files.js";
 import { fromHash, toHash, wanted } from "./core/permalink.js";
 import { Session } from "./core/session.js";
 import { sidebar } from "./controls/sidebar.js";
-import { notices, topbar } from "./controls/topbar.js";
+import { lesson, notices, topbar } from "./controls/topbar.js";
 import { tabs } from "./controls/tabs.js";
 import { brush } from "./draw/brush.js";
+import { count } from "./draw/scale.js";
 import { backPanel } from "./panels/back.js";
 import { choosePanel } from "./panels/choose.js";
 import { comparePanel } from "./panels/compare.js";
@@ -32,7 +33,7 @@ async function opened(session, { builtin, table, file, ...link }) {
   session.say(described(table));
 }
 
-const described = (table) => [`${table.title || table.name}: ${table.n} rows.`, ...(table.notes ?? [])].join(" ");
+const described = (table) => [`${table.title || table.name}: ${count(table.n)} rows.`, ...(table.notes ?? [])].join(" ");
 
 /** Whether rows have the columns of a model; one that knows no names takes as many columns as it has. */
 const fits = (table, { features }) => features.every((name) => table.features.includes(name)) || (features.every((name, j) => name === `x${j}`) && features.length === table.d);
@@ -58,6 +59,12 @@ async function received(session, file) {
   if (table) session.say(described(table));
 }
 
+/** Several files: models first, so that rows go to them. */
+async function openAll(open, files) {
+  const isModel = ({ name }) => name.toLowerCase().endsWith(".mercer");
+  for (const file of files.sort((a, b) => isModel(b) - isModel(a))) await open({ file });
+}
+
 /** The tables and models that the server holds now; built-in ones keep their name. */
 async function refreshed(session, table) {
   const names = new Map(session.info.tables.filter((each) => each.builtin).map((each) => [each.id, each.builtin]));
@@ -75,7 +82,7 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
   const inspector = tabs(session, [["What components mean", importancePanel], ["Over time", timelinePanel], ["Is it a kernel?", mercerPanel], ["Compare", comparePanel], ["Choose a kernel", choosePanel]], open);
   const foot = h("footer", {}, h("span", {}, `mercer ${info.version}`), h("span", {}, `marks drawn by ${brush().name}`), address && h("span", {}, "Nothing leaves this computer."));
   const grid = h("div", { class: "grid" }, panels.map((each) => each.root)), notice = notices(session);
-  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session), h("main", {}, notice, grid, inspector, foot),
+  fill(root, topbar(session, { open, address, quit: quit && (() => quit(session)) }), sidebar(session), h("main", {}, notice, lesson(session), grid, inspector, foot),
     h("div", { class: "drop-sign", "aria-hidden": "true" }, "Drop the file to open it"));
   root.classList.add("mx");
   // A detector is asked about time first, and has neither pre-images nor a walk.
@@ -83,12 +90,19 @@ export async function explore(root, ask, { quit = null, address = false } = {}) 
     const watches = session.kindOf(recipe) === "detector";
     panels.slice(-2).forEach((each) => (each.root.hidden = watches));
     if (watches !== (grid.previousSibling === inspector)) (watches ? notice : grid).after(inspector);
+    grid.classList.toggle("two", watches);
   });
   // Programs that drive the page wait for the kernel that is drawn at rest, and measure when one is drawn at all: this
   // listener is the last, so its frame is the one in which the panels have drawn.
   session.store.on(["fit"], ({ fit }) => fit && requestAnimationFrame(() => (root.dataset.drawn = JSON.parse(fit.key).kernel ?? "")));
-  session.store.on(["fit", "rest", "busy"], ({ fit, rest, busy }) => (root.dataset.settled = rest && fit === rest && !busy ? rest.header.fit.kernel : ""));
-  if (ask.upload) onDrop(root, (file) => open({ file }));
+  session.store.on(["fit", "rest", "busy", "rows", "rowsProblem"], () => {
+    root.dataset.settled = "";
+    requestAnimationFrame(() => {
+      const { fit, rest, busy, rows, rowsProblem } = session.state;
+      if (rest && fit === rest && !busy && (rows || rowsProblem)) root.dataset.settled = rest.header.fit.kernel;
+    });
+  });
+  if (ask.upload) onDrop(root, (files) => openAll(open, files), (name) => session.notify(`A browser hands over no folders. Open one of pictures with: mercer explore ${name}`, { level: "warning" }));
   if (address) keepAddress(session);
   await begin(session, open, address ? fromHash(location.hash) : null);
   return session;

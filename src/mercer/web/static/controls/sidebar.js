@@ -9,7 +9,7 @@ import { kernelField } from "./kernel.js";
 /** A text with its numbers at four digits: "RBF(gamma=0.0002902)". */
 const short = (text) => text.replace(/\d*\.\d{5,}(e[+-]?\d+)?/g, (found) => String(Number(Number(found).toPrecision(4))));
 
-const section = (title, ...children) => h("section", { class: "group" }, h("h2", {}, title), children);
+const section = (title, ...children) => h("section", { class: `group ${title.toLowerCase()}` }, h("h2", {}, title), children);
 
 /** What is fitted: the kind of model, its kernel, components, scaling. */
 function modelGroup(session) {
@@ -20,7 +20,7 @@ function modelGroup(session) {
   const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95", on: { input: () => wanted(Number(components.value)) } });
   const wanted = (k) => k > 0 && session.cook({ components: k >= 1 ? Math.floor(k) : k });
   const field = kernelField(session, { label: "Kernel", value: () => named(store.state), change: (kernel) => session.cook({ kernel }), wrong: (invalid) => store.set({ invalid }) });
-  const saved = h("p", { class: "note", hidden: true });
+  const saved = h("p", { class: "note", hidden: true }), width = h("ul", { class: "closeness" });
   store.on(["recipe"], ({ recipe }) => {
     if (!recipe) return;
     kind.select.value = session.kindOf(recipe);
@@ -31,8 +31,13 @@ function modelGroup(session) {
     const model = session.info.models.find((each) => each.id === recipe.model);
     saved.textContent = `${model ? `${model.name}: ${short(model.words)}. ` : ""}This model is shown as it was saved; changing anything fits anew.`;
   });
-  store.on(["fit"], ({ fit }) => fit && (components.placeholder = String(fit.header.fit.components)));
-  return section("Model", kind.root, field.root, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
+  store.on(["fit"], ({ fit }) => {
+    if (fit) components.placeholder = String(fit.header.fit.components);
+    const { words = [], level } = fit?.header.fit.closeness ?? {};
+    fill(width, words.length ? h("li", { class: level }, words.join(" ")) : null);
+  });
+  store.on(["invalid"], ({ invalid }) => (width.hidden = Boolean(invalid)));
+  return section("Model", kind.root, field.root, width, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
 }
 
 /** The kernel of the recipe, or the one that the fit has chosen where the recipe leaves it open. */
@@ -96,12 +101,26 @@ function selectionGroup(session) {
   return section("Selection", words, h("div", { class: "row" }, clear, save));
 }
 
+/** Words with what stands between backticks as code. */
+const coded = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+
 /** A finding or a symptom, with a button where one parameter would help. */
 function finding(session, { message, words, level = "warning", remedy }) {
   const names = { n_components: "components", components: "components", kernel: "kernel" };
   const parameter = remedy && typeof remedy === "object" ? names[remedy.parameter] : null;
   const act = parameter ? button(`Set ${parameter} to ${remedy.value}`, () => session.cook({ [parameter]: remedy.value }), { kind: "tiny" }) : null;
-  return h("li", { class: level }, h("span", {}, message ?? words), typeof remedy === "string" ? h("span", { class: "remedy" }, ` ${remedy}`) : null, act);
+  return h("li", { class: level }, h("span", {}, coded(message ?? words)), typeof remedy === "string" ? h("span", { class: "remedy" }, ` ${remedy}`) : null, act);
+}
+
+/** An approximation can give way to the exact fit; what that takes is said first. */
+function exactOffer(session) {
+  const root = h("li", { class: "note" });
+  async function ask() {
+    const { table, recipe } = session.state;
+    const found = await session.ask("plan", { table: table.id, recipe }).catch((error) => ({ cost: error.message }));
+    fill(root, h("span", {}, found.cost), found.fits ? button("Fit exactly", () => session.exactly(), { kind: "tiny" }) : null);
+  }
+  return fill(root, button("What would an exact fit take?", ask, { kind: "tiny" }));
 }
 
 /** What the fit says of itself: how it was done, how far it can be trusted, what is wrong. */
@@ -120,7 +139,7 @@ function evidenceGroup(session) {
     const kept = info.variance_kept ?? null;
     facts.textContent = `${info.components} components${kept === null ? "" : ` hold ${percent(kept)} of the variance`}. ${short(info.kernel)}.`;
     fill(found, (info.symptoms ?? []).map((each) => finding(session, each)), findings.filter((each) => each.level !== "info").map((each) => finding(session, each)),
-      info.approximate && info.exact ? h("li", { class: "note" }, h("span", {}, info.exact), " ", button("Fit exactly", () => session.exactly(), { kind: "tiny" })) : null);
+      info.approximate && !store.state.recipe.approximation && !store.state.recipe.model ? exactOffer(session) : null, fit.header.stopped ? h("li", { class: "note" }, button("Fit again", () => session.push("rest"), { kind: "tiny" })) : null);
     fill(evidence, (info.evidence ?? []).map((text) => h("li", {}, text)), timings.fit === undefined ? null : h("li", {}, `The fit took ${Math.round(timings.fit)} ms.`));
     plan.textContent = info.plan ?? "";
   });

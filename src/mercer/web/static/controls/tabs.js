@@ -41,6 +41,11 @@ export function tabs(session, entries, open) {
     kind = session.kindOf(recipe);
     if (was !== kind && (kind === "detector" || (was === "detector" && shown === TIME))) choose(kind === "detector" ? TIME : 0);
   });
+  session.store.on(["view"], ({ view }) => {
+    if (!view || (view.tab ?? shown) === shown) return;
+    choose(view.tab);
+    heads[view.tab].scrollIntoView({ block: "start" });
+  });
   choose(0);
   return h("div", { class: "inspector" }, h("div", { role: "tablist", "aria-label": "Questions about the fit" }, heads), bodies);
 }

@@ -6,6 +6,8 @@ import { toHash } from "../core/permalink.js";
 import { icon } from "../draw/icons.js";
 import { count } from "../draw/scale.js";
 
+const COMPARE = 3; // its tab
+
 /** A menu of buttons behind a <details>, closed by Escape and by a click elsewhere. */
 function menu(name, items) {
   const root = h("details", { class: "menu" }, h("summary", { class: "button" }, name), h("div", { class: "sheet" }, items));
@@ -57,6 +59,32 @@ export function notices(session) {
     root.className = `notice ${now.level}`;
     fill(root, h("p", {}, now.words), now.action ? button(now.action[0], now.action[1], { kind: "tiny" }) : null,
       now === state.notice ? button("Close this note", () => store.set({ notice: null }), { icon: icon("close"), kind: "quiet" }) : null);
+  });
+  return root;
+}
+
+/** What PCA makes of the rows, and what this kernel does: where rows have classes, a straight line on the scores tells. */
+export function lesson(session) {
+  const { store } = session;
+  const words = h("p", { "aria-live": "polite" }, "A straight line is tried on the scores.");
+  const beside = button("Show PCA beside it", () => {
+    store.set({ other: "linear()", otherProblem: null });
+    session.look({ tab: COMPARE });
+  }, { kind: "tiny" });
+  const root = h("div", { class: "lesson", hidden: true }, words, beside);
+  let asked = "";
+  store.on(["rest", "view", "recipe", "table", "invalid"], async ({ rest, view, recipe, table, invalid }) => {
+    root.hidden = invalid || !table?.label || table.classes.shaded || session.kindOf(recipe) === "detector"; // there at once: panels do not move when the words arrive
+    if (!rest || !view || root.hidden || rest.key !== session.wanted()) return void root.classList.add("late");
+    const mine = JSON.stringify([table.id, rest.key, view.components]);
+    if (mine === asked) return void root.classList.remove("late");
+    asked = mine;
+    const found = await session.ask("separate", { table: table.id, recipe, components: view.components }).catch(() => ({ words: "" }));
+    if (mine !== asked) return;
+    words.textContent = found.words;
+    root.classList.remove("late");
+    root.hidden = !found.words;
+    beside.hidden = recipe.kind === "pca";
   });
   return root;
 }

@@ -22,8 +22,8 @@ export async function copyText(text) {
   }
 }
 
-/** Files dropped anywhere on `root` go to `act`; the class "dropping" is there while one hovers. */
-export function onDrop(root, act) {
+/** Files dropped anywhere on `root` go to `act`, a folder's name to `folder`; the class "dropping" is there while one hovers. */
+export function onDrop(root, act, folder) {
   let depth = 0;
   const carries = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
   const over = (by) => (event) => {
@@ -40,6 +40,9 @@ export function onDrop(root, act) {
     event.preventDefault();
     depth = 0;
     root.classList.remove("dropping");
-    if (event.dataTransfer.files.length) act(event.dataTransfer.files[0]);
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.());
+    const closed = entries.find((entry) => entry?.isDirectory);
+    if (closed) folder(closed.name);
+    else act([...event.dataTransfer.files]);
   });
 }

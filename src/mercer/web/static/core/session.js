@@ -24,9 +24,10 @@ export const rival = ({ model, ...recipe }, kernel) => ({ ...recipe, kind: recip
 
 export class Session {
   constructor(ask, info) {
-    this.ask = ask;
-    this.info = info;
     this.client = hex();
+    // Whatever this tab waits for, its Stop ends; and all that is asked about a fit is about the one that is drawn at rest.
+    this.ask = Object.assign((name, body, options) => ask(name, { client: this.client, quality: this.state.rest?.header.quality ?? "rest", ...body }, options), ask);
+    this.info = info;
     this.generation = 0;
     this.store = createStore({
       table: null, recipe: null, view: null, selection: new Selection(), hover: null, other: null, // the kernel to compare with
@@ -52,7 +53,7 @@ export class Session {
 
   /** Show a table, by its own suggestion or as a link says. */
   show(table, { recipe = null, view = null, other = null } = {}) {
-    this.asked = "";
+    this.asked = this.exact = "";
     clearTimeout(this.resting);
     for (const lane of Object.values(this.lanes)) lane.cancel(); // fits to other rows
     const given = recipe ?? table.suggested, own = given.model ? given : { kind: "kpca", ...given }, first = firstView(table);
@@ -146,6 +147,7 @@ export class Session {
   push(quality) {
     const { table, recipe, view, other } = this.state;
     const urgent = quality === "drag"; // the exact fit at rest does not take the place of the quick one
+    if (!urgent && this.exact === this.wanted()) quality = "exact";
     this.lanes.a.push({ table, recipe, view, quality }, urgent);
     if (other) this.lanes.b.push({ table, recipe: rival(recipe, other), view, quality }, urgent);
   }
@@ -159,23 +161,24 @@ export class Session {
     this.held = held;
   }
 
-  /** Fit exactly, whatever it takes. */
+  /** Fit exactly, whatever it takes, until the recipe changes. */
   exactly() {
     clearTimeout(this.resting);
-    this.push("exact");
+    this.exact = this.wanted();
+    this.push("rest");
   }
 
   async fetchFit(slot, { table, recipe, view, quality }, signal) {
     const panels = { scores: { components: view.components }, spectrum: {} };
     panels.levels = { component: view.level, plane: view.plane, fixed: view.fixed };
     if (slot === "a" && quality !== "drag") panels.back = { plane: view.plane };
-    const body = { client: this.client, generation: ++this.generation, slot, table: table.id, recipe, quality, panels };
+    const body = { generation: ++this.generation, slot, table: table.id, recipe, quality, panels };
     const answer = await this.ask("fit", body, { signal });
     if (table !== this.state.table) return;
     answer.key = keyOf(recipe);
     if (slot === "b") return void this.store.set({ otherFit: answer, otherProblem: null });
     if (answer.key === this.wanted()) this.good = recipe; // what a failure can go back to
-    this.store.set({ fit: answer, fitProblem: null, ...(quality === "drag" ? {} : { rest: answer }) });
+    this.store.set({ fit: answer, fitProblem: null, ...(quality === "drag" ? {} : { rest: answer.header.stopped ? null : answer }) });
   }
 
   isBusy(is) {
@@ -188,7 +191,7 @@ export class Session {
       if (performance.now() - since < WORTH_SAYING || asking) return;
       if (!this.state.progress) this.store.set({ progress: { running: true } }); // Stop can be pressed before a busy server answers
       asking = true;
-      const progress = await this.ask("progress", { client: this.client }).catch(() => null);
+      const progress = await this.ask("progress", {}).catch(() => null);
       asking = false;
       if (this.state.busy && progress?.running) this.store.set({ progress });
     }, WORTH_SAYING);
@@ -197,7 +200,7 @@ export class Session {
   async stop() {
     clearTimeout(this.resting);
     for (const lane of Object.values(this.lanes)) lane.drop(); // or the next fit would begin when this one has ended
-    await this.ask("stop", { client: this.client });
+    await this.ask("stop", {});
     this.say("Stopped. What is drawn is the last fit that was finished.");
   }
 

@@ -10,7 +10,7 @@ const CLICK = 5; // px: a drag shorter than that is a click
 
 /** The diameter of marks: smaller where there are many. */
 export const sizeOf = (m) => (m <= 400 ? 6.4 : m <= 3000 ? 5.2 : m <= 20000 ? 3.8 : m <= 100000 ? 2.6 : 2);
-const opacityOf = (m) => (m <= 3000 ? 0.86 : m <= 20000 ? 0.65 : 0.4);
+const opacityOf = (m) => (m <= 3000 ? 0.86 : m <= 20000 ? 0.65 : m <= 50000 ? 0.4 : 0.16); // so that a cloud of very many still shows where it is dense
 
 export class Cloud {
   /** `acts`: {hover(row | null), select(rows, how), describe(i) → lines, turn(dx, dy) where a drag turns the plot}; `keeps` marks that stay while the plot is redrawn. */
@@ -182,7 +182,7 @@ export class Cloud {
     this.touched = true;
     if (!this.path) return this.point(this.nearest(...at));
     const [px, py] = this.path.at(-1);
-    if (this.acts.turn?.(at[0] - px, at[1] - py)) return void (this.path = [at]);
+    if (!event.shiftKey && this.acts.turn?.(at[0] - px, at[1] - py)) return void (this.path = [at]);
     if (Math.hypot(at[0] - px, at[1] - py) < 2) return;
     this.path.push(at);
     this.loop.setAttribute("d", `M${this.path.map((p) => p.map((v) => v.toFixed(1)).join(" ")).join("L")}Z`);
@@ -221,6 +221,7 @@ export class Cloud {
 
   key(event) {
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (step && event.shiftKey && this.acts.turn?.(12 * step[0], 12 * step[1])) return event.preventDefault();
     if (step && this.m) {
       this.touched = true;
       this.point(this.cursor < 0 ? this.middle() : this.towards(...step));

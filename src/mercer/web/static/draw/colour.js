@@ -2,8 +2,9 @@
 
 import { extent } from "./scale.js";
 
-export const SHAPES = ["dot", "square", "triangle", "diamond", "plus", "cross", "ring"];
-export const CLASSES = 7; // distinct marks; more classes begin again, and the legend says so
+const CLASSES = 7; // colours, and as many shapes: dot, square, triangle, diamond, plus, cross, ring
+/** Classes beyond the seventh have the same colours again with other shapes: no two of 49 look the same. */
+export const shapeOf = (code) => (code + 2 * Math.floor(code / CLASSES)) % CLASSES;
 const RAMP = 16; // where the colours of numbers begin in the palette of 256
 const MUTED = 8; // rows outside a selection
 
@@ -38,7 +39,7 @@ export function theme(element) {
 function read(element) {
   const style = getComputedStyle(element);
   const text = (name) => style.getPropertyValue(name).trim() || "#888888";
-  const dark = style.colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = style.colorScheme.includes("dark") && matchMedia("screen and (prefers-color-scheme: dark)").matches;
   const rgb = (name) => parse(text(name));
   const classes = Array.from({ length: CLASSES }, (_, i) => text(`--c${i}`));
   const palette = new Uint8Array(256 * 4);
@@ -61,7 +62,7 @@ export function styles(m, { codes = null, shade = null, rows = null, selection =
     const code = codes ? codes[i] : 0;
     const at = 4 * i;
     out[at] = shade ? RAMP + Math.round(((255 - RAMP) * ((Number.isNaN(shade[i]) ? low : shade[i]) - low)) / (high - low)) : code % CLASSES;
-    out[at + 1] = shade ? 0 : code % CLASSES;
+    out[at + 1] = shade ? 0 : shapeOf(code);
     if (some) {
       const chosen = selection.has(rows ? rows[i] : i);
       out[at + 2] = chosen ? 1 : 2;

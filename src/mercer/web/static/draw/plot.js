@@ -37,6 +37,7 @@ export class Plot {
     this.width = 0;
     new ResizeObserver(() => this.paint()).observe(this.root);
     for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", () => this.paint());
+    matchMedia("print").addEventListener("change", () => this.now(this.width)); // paper does not wait for a frame
   }
 
   /** What the axes show: {x, y: [low, high], xlabel, ylabel, equal, xlog, ylog, shift: [cx, cy], xticks}. */
@@ -108,9 +109,9 @@ export class Plot {
   drawAxes() {
     const { left, top, width, height } = this.box;
     const bottom = top + height;
-    const { shift = [0, 0], xlabel = "", ylabel = "", xticks = null } = this.wanted;
+    const { shift = [0, 0], xlabel = "", ylabel = "", xticks = null, yticks = null } = this.wanted;
     const across = xticks ?? this.ticks(this.x, shift[0], Math.max(2, Math.floor(width / 52)));
-    const up = this.ticks(this.y, shift[1], Math.max(2, Math.floor(height / 36)));
+    const up = yticks ?? this.ticks(this.y, shift[1], Math.max(2, Math.floor(height / 36)));
     const now = JSON.stringify([this.box, across, up, xlabel, ylabel]);
     if (now === this.drawn) return; // most frames of a drag leave the axes as they are
     this.drawn = now;
@@ -142,7 +143,7 @@ export class Plot {
   note(lines, x = 0, y = 0) {
     this.tip.hidden = !lines;
     if (!lines) return;
-    fill(this.tip, lines.map((line, i) => h(i ? "span" : "b", {}, line)));
+    fill(this.tip, lines.picture, lines.map((line, i) => h(i ? "span" : "b", {}, line)));
     const right = x > this.width / 2;
     this.tip.style.left = right ? "" : `${x + 14}px`;
     this.tip.style.right = right ? `${this.width - x + 14}px` : "";

@@ -29,7 +29,7 @@ export function steps(a, b, most = 6) {
   const step = power * ([1, 2, 5, 10].find((f) => f * power >= rough * 0.999) ?? 10);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-12) + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
-  return found;
+  return found.length > 1 || most > 12 ? found : steps(a, b, most + 2); // one number is no scale
 }
 
 function decades(a, b, most) {

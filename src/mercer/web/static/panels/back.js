@@ -75,7 +75,7 @@ export function backPanel(session) {
 
   // Pre-images of thousands of rows take seconds: they are asked for by themselves, beside the fits.
   const lane = newest(async ({ table, recipe, view }, signal) => {
-    const body = { client: session.client, generation: ++session.generation, table: table.id, recipe, plane: view.plane, quality: "rest" };
+    const body = { generation: ++session.generation, table: table.id, recipe, plane: view.plane };
     const { header, arrays } = await session.ask("back", body, { signal });
     if (table === store.state.table && recipe === store.state.recipe) draw(header, arrays, keyOf(recipe));
   }, { failed: (error) => isStale(error) || frame.say(error.message) });

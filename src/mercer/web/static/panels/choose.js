@@ -22,9 +22,10 @@ export function choosePanel(session) {
   const { store } = session;
   const text = h("input", { type: "text", id: "choose-kernels", value: "", placeholder: "the usual kernels and widths", spellcheck: "false", autocomplete: "off" });
   const judge = choice("judged by", [["", "the rows alone"]], "", () => {});
+  const stop = button("Stop", () => session.stop(), { kind: "alert", hidden: true });
   const form = h("form", { class: "inline-form", on: { submit: (event) => (event.preventDefault(), fetchIt()) } },
     h("label", { for: "choose-kernels" }, "Kernels, separated by semicolons"), text, judge.root,
-    h("button", { type: "submit", class: "button primary" }, "Compare on rows held out"), button("Stop", () => session.stop(), { kind: "quiet" }));
+    h("button", { type: "submit", class: "button primary" }, "Compare on rows held out"), stop);
   const result = h("div", { class: "choose-result" });
   const frame = panel(session, "Choose a kernel", { body: h("div", {}, form, result), kind: "wide", waits: "Waiting for a table." });
   let asked = 0;
@@ -42,13 +43,15 @@ export function choosePanel(session) {
     const { table, recipe } = store.state, mine = ++asked;
     const kernels = text.value.split(";").map((each) => each.trim()).filter(Boolean);
     fill(result, h("p", { class: "note", role: "status" }, "Comparing; this can take a while."));
+    stop.hidden = false;
     try {
-      const body = { client: session.client, generation: ++session.generation, table: table.id, recipe, kernels: kernels.length ? kernels : null, components: null, supervised: judge.select.value === "label" };
+      const body = { generation: ++session.generation, table: table.id, recipe, kernels: kernels.length ? kernels : null, components: null, supervised: judge.select.value === "label" };
       const { header } = await session.ask("select", body);
       if (mine === asked) draw(header);
     } catch (error) {
       if (mine === asked) fill(result, h("p", { class: "note" }, isStale(error) ? BEFORE : error.message));
     }
+    if (mine === asked) stop.hidden = true;
   }
 
   function draw(header) {

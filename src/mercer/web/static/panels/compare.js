@@ -26,7 +26,7 @@ function leading(session, frame) {
     const { rest, otherFit, table, view, other, recipe, otherProblem, fitProblem } = session.state;
     if (!other || otherProblem || fitProblem || session.wrong("b")) return void ([asked, words.textContent] = ["", ""]);
     if (!frame.visible || !rest || !otherFit || otherFit.header.quality === "drag") return;
-    const body = { table: table.id, recipe, other: rival(recipe, other), components: view.components, quality: "rest" };
+    const body = { table: table.id, recipe, other: rival(recipe, other), components: view.components };
     const mine = JSON.stringify(body);
     if (mine === asked) return;
     asked = mine;

@@ -53,7 +53,7 @@ export function dataPanel(session) {
   return { ...frame, plot, cloud };
 }
 
-const ended = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+export const ended = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** The caption, and which rows are shown where these are not all. */
 export const said = (shown, caption) => [caption, shown.how === "all" || caption?.includes(shown.words) ? "" : shown.words].filter(Boolean).map(ended).join(" ");

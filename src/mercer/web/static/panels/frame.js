@@ -73,7 +73,8 @@ export function panel(session, title, { controls = [], plot = null, body = null,
       compared();
     },
     /** A word beside the title; what follows its colon is there for the pointer. */
-    badge(words) {
+    badge(words, kind = "") {
+      badge.className = `badge ${kind}`.trim();
       badge.hidden = !words;
       badge.textContent = (words ?? "").split(":")[0];
       badge.title = words ?? "";

@@ -56,8 +56,8 @@ export function importancePanel(session) {
       if (asked !== rest) return;
       const [d, k] = arrays.shares.shape;
       const drawn = table.image_shape ? maps(arrays.shares, table.image_shape, k) : grid({ names: header.names, shares: arrays.shares, d, k });
-      fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text))), drawn);
-      frame.ready({ ...header, key: rest.key });
+      fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text[0].toUpperCase() + text.slice(1)))), drawn);
+      frame.ready({ ...header, caption: `${table.image_shape ? "Bright pixels move a component most. " : ""}${header.caption}`, key: rest.key });
     } catch (error) {
       if (!signal.aborted) frame.say(error.message, button("Try again", fetchIt));
     }

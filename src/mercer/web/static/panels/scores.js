@@ -9,17 +9,31 @@ import { said } from "./data.js";
 import { panel } from "./frame.js";
 import { describe } from "./tip.js";
 
+/** A point of three coordinates as it is seen from an angle. */
+function seen([x, y, z], { yaw, pitch }) {
+  const [cy, sy, cp, sp] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
+  return [cy * x + sy * z, cp * y - sp * (cy * z - sy * x)];
+}
+
 /** (m, 3) seen from an angle: (m, 2), each axis first divided by its reach so that none vanishes. */
-export function turned(scores, { yaw, pitch }) {
+export function turned(scores, angle) {
   const m = scores.length / 3, out = new Float32Array(2 * m);
   const reach = [0, 1, 2].map((j) => Math.max(...extent(scores, j, 3, 0).map(Math.abs)) || 1);
-  const [cy, sy, cp, sp] = [Math.cos(yaw), Math.sin(yaw), Math.cos(pitch), Math.sin(pitch)];
-  for (let i = 0; i < m; i++) {
-    const [x, y, z] = [0, 1, 2].map((j) => scores[3 * i + j] / reach[j]);
-    out[2 * i] = cy * x + sy * z;
-    out[2 * i + 1] = cp * y - sp * (cy * z - sy * x);
-  }
+  for (let i = 0; i < m; i++) out.set(seen([0, 1, 2].map((j) => scores[3 * i + j] / reach[j]), angle), 2 * i);
   return out;
+}
+
+/** The three axes, each with the number of its component at the end. */
+function drawAxes(context, plot, components, angle) {
+  Object.assign(context, { strokeStyle: plot.theme.soft, fillStyle: plot.theme.ink, lineWidth: 1, font: "11px sans-serif", textAlign: "center", textBaseline: "middle" });
+  components.forEach((component, j) => {
+    const tip = seen([0, 1, 2].map((i) => (i === j ? 1.15 : 0)), angle), [x, y] = [plot.x(tip[0]), plot.y(tip[1])];
+    context.beginPath();
+    context.moveTo(plot.x(0), plot.y(0));
+    context.lineTo(x, y);
+    context.stroke();
+    context.fillText(String(component + 1), x + 8 * Math.sign(tip[0]), y - 8 * Math.sign(tip[1]));
+  });
 }
 
 function componentChoices(session) {
@@ -46,6 +60,7 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
   const frame = panel(session, title, { controls: linked ? componentChoices(session) : [], plot, slot });
   const angle = { yaw: 0.6, pitch: 0.4 };
   let answer = null;
+  plot.layers.push((context) => answer?.arrays.scores?.shape[1] === 3 && drawAxes(context, plot, answer.header.panels.scores.components, angle));
   const cloud = new Cloud(plot, {
     hover: (row) => store.set({ hover: row }),
     select: (rows, how) => session.select(rows, how),
@@ -63,7 +78,7 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
     const { header, arrays } = answer;
     const info = header.panels.scores;
     if (info.error) return frame.say(info.error.message);
-    const tables = info.tables, caption = [said(header.shown, info.caption), header.fit.badge && `${header.fit.badge}.`].filter(Boolean).join(" ");
+    const tables = info.tables, caption = [said(header.shown, info.caption), header.fit.badge && `${header.fit.badge[0].toUpperCase()}${header.fit.badge.slice(1)}.`].filter(Boolean).join(" ");
     if (header.shown.how === "density") {
       cloud.count(arrays.score_density, info.extent);
       plot.show({ x: info.extent[0], y: info.extent[1], xlabel: info.axes[0], ylabel: info.axes[1] });
@@ -71,8 +86,8 @@ export function scoresPanel(session, { slot = "a", title = "Scores", linked = tr
     }
     const deep = arrays.scores.shape[1] === 3;
     const xy = deep ? turned(arrays.scores, angle) : arrays.scores;
-    const ranges = deep ? { x: [-1.75, 1.75], y: [-1.75, 1.75] } : { x: extent(xy, 0, 2), y: extent(xy, 1, 2) };
-    const [xlabel, ylabel] = deep ? [`${info.axes.join(" · ")}; drag to turn`, ""] : info.axes;
+    const ranges = deep ? { x: [-1.45, 1.45], y: [-1.45, 1.45], xticks: [], yticks: [] } : { x: extent(xy, 0, 2), y: extent(xy, 1, 2), xticks: null, yticks: null };
+    const [xlabel, ylabel] = deep ? [`components ${info.components.map((j) => j + 1).join(", ")}; a drag turns them`, ""] : info.axes;
     plot.show({ ...ranges, equal: deep, xlabel, ylabel });
     const numbers = arrays.rows ?? null;
     cloud.place({ xy, rows: numbers, ...coloursFor(store.state.rows, numbers, xy.length / 2) });

@@ -3,6 +3,7 @@
 import { fill, h, s } from "../core/dom.js";
 import { Plot } from "../draw/plot.js";
 import { percent } from "../draw/scale.js";
+import { ended } from "./data.js";
 import { panel } from "./frame.js";
 
 const MOST = 40; // bars
@@ -42,7 +43,7 @@ export function spectrumPanel(session) {
     const goal = plot.y(drawn.enough);
     const right = plot.box.left + plot.box.width;
     fill(group, bars(plot, drawn, store.state.view.level, pick), s("line", { class: "goal", x1: plot.box.left, x2: right, y1: goal, y2: goal }),
-      s("text", { class: "goal-text", x: right - 6, y: goal - 5, "text-anchor": "end" }, percent(drawn.enough, 0)));
+      s("text", { class: "goal-text", ...(drawn.running[0] < 0.8 * drawn.enough ? { x: plot.box.left + 6 } : { x: right - 6, "text-anchor": "end" }), y: goal - 5 }, percent(drawn.enough, 0)));
   });
   const ticks = (k) => {
     const every = Math.ceil(k / 12);
@@ -61,8 +62,8 @@ export function spectrumPanel(session) {
     const cut = shares.length > k ? `The first ${k} of ${shares.length} are drawn.` : "";
     const goal = percent(drawn.enough, 0);
     reached.textContent = info.reached ? `${goal} of the variance with ${info.reached} component${info.reached > 1 ? "s" : ""}` : `${goal} of the variance is not reached`;
-    frame.badge(info.certificate ? "certified" : "");
-    frame.ready({ caption: [info.caption, info.certificate || info.evidence, cut].filter(Boolean).join(" "), tables: info.tables, key: fit.key });
+    frame.badge(info.certificate ? "certified" : "", "good");
+    frame.ready({ caption: [info.caption, info.certificate || info.evidence, cut].filter(Boolean).map(ended).join(" "), tables: info.tables, key: fit.key });
   });
   store.on(["view"], () => plot.paint());
   const whole = plot.ticks.bind(plot);

@@ -1,0 +1,151 @@
+"""What one can learn from the page alone: why PCA fails, what a width does, what an exact fit takes."""
+
+import numpy as np
+import pytest
+
+import mercer
+from browsing import FLAGS, PATIENCE, Visit, chromium, explored, visits
+from mercer.app.explore import fitting
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+playwright.expect.set_options(timeout=PATIENCE)
+expect = playwright.expect
+
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason="no Chromium on PATH or in $MERCER_CHROMIUM"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of playwright's own pipes
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with explored("circles") as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser, server):
+    with visits(browser, server) as open_page:
+        yield open_page
+
+
+def test_circles_say_why_pca_fails_and_show_it(visit):
+    seen = visit()
+    lesson = seen.page.locator(".lesson")
+    expect(lesson).to_contain_text("of this kernel gets 100 % of the labels right")
+    expect(lesson).to_contain_text("no better than always saying the commonest (50 %)")
+    expect(lesson).to_contain_text("PCA only turns these rows")
+    lesson.get_by_role("button", name="Show PCA beside it").click()
+    expect(seen.panel("Scores, kernel B").locator("figcaption")).to_be_visible()
+    assert seen.page.get_by_role("tab", name="Compare").get_attribute("aria-selected") == "true"
+    assert seen.page.get_by_role("combobox", name="Kernel B").input_value() == "linear()"
+
+
+def test_the_width_says_when_it_is_too_wide_and_when_too_narrow(visit):
+    seen = visit()
+    said = seen.page.locator(".closeness li")
+    expect(said).to_contain_text("far ones strangers")
+    for gamma, words in (("0.0005", "too wide to bend"), ("5000", "too narrow: nearly every row")):
+        seen.kernel().fill(f"rbf(gamma={gamma})")
+        expect(said).to_contain_text(words)
+        assert "warning" in said.get_attribute("class")
+        # Neither separates the circles, which is said too.
+        expect(seen.page.locator(".lesson")).to_contain_text("on those of PCA it does as badly")
+    seen.kernel().fill("rbf(gamma=")
+    expect(said).to_be_hidden()
+
+
+@pytest.mark.parametrize("wide", [1300, 400])
+def test_panels_do_not_move_when_the_lesson_arrives(visit, wide):
+    """Its place is kept from the first moment, and is as large as its words."""
+    seen = visit()
+    seen.page.set_viewport_size({"width": wide, "height": 800})
+    lesson = seen.page.locator(".lesson")
+    expect(lesson).to_contain_text("of the labels right")
+    height = "e => e.getBoundingClientRect().height"
+    kept = float(lesson.evaluate("e => parseFloat(getComputedStyle(e).minHeight)"))
+    assert lesson.evaluate(height) == pytest.approx(kept, abs=1)
+
+
+def test_an_exact_fit_of_many_rows_is_asked_for_when_its_cost_is_known(
+    browser, monkeypatch, tmp_path, rng
+):
+    for name in ("DRAG_ROWS", "REST_ROWS"):
+        monkeypatch.setattr(fitting, name, 300)
+    rows = rng.standard_normal((600, 3))
+    np.save(tmp_path / "many.npy", rows)
+    with mercer.explore(tmp_path / "many.npy", browser=False) as page:
+        seen = Visit(browser, page.url)
+        seen.settled()
+        badge = seen.panel("Scores").locator(".badge")
+        expect(badge).to_have_text("approximate")
+        seen.kernel().fill("rbf(gamma=0.3)")
+        seen.settled("0.3")
+        seen.page.get_by_role("button", name="What would an exact fit take?").click()
+        expect(seen.page.locator(".findings")).to_contain_text("An exact fit to all 600 rows takes")
+        seen.page.get_by_role("button", name="Fit exactly").click()
+        expect(badge).to_be_hidden()
+        seen.settled("0.3")
+        seen.panel("Level sets").get_by_role("combobox").select_option("component 2")
+        seen.settled("0.3")
+        expect(badge).to_be_hidden()  # another view of the same fit is exact too
+        found = np.load(seen.saved("Scores (NPY)", tmp_path))
+        seen.context.close()
+        assert seen.trouble == []
+    prepared = (rows - rows.mean(0)) / rows.std(0)
+    exact = mercer.KernelPCA(6, kernel="rbf(gamma=0.3)").fit_transform(prepared)
+    assert np.allclose(np.abs(found), np.abs(exact), atol=1e-5)
+
+
+def test_a_row_of_pixels_is_a_picture_under_the_pointer(browser):
+    with explored("faces") as url:
+        seen = Visit(browser, url)
+        seen.settled()
+        plot = seen.panel("Data").locator(".plot")
+        plot.focus()
+        plot.press("ArrowRight")
+        face = seen.panel("Data").locator(".tip canvas")
+        expect(face).to_be_visible()
+        assert face.evaluate("c => [c.height, c.width]") == [56, 46]
+        seen.context.close()
+        assert seen.trouble == []
+
+
+PIXELS = "c => c.toDataURL()"
+
+
+def test_three_components_are_turned_by_keys(visit):
+    seen = visit()
+    panel = seen.panel("Scores")
+    panel.get_by_role("combobox", name="component in depth").select_option(label="3")
+    expect(panel).to_contain_text("Three components")
+    seen.settled("gamma=2")
+    before = panel.locator("canvas").evaluate(PIXELS)
+    panel.locator(".plot").press("Shift+ArrowRight")
+    seen.page.wait_for_function(
+        "([c, before]) => c.toDataURL() !== before",
+        arg=[panel.locator("canvas").element_handle(), before],
+    )
+    assert seen.page.get_by_role("button", name="Save these rows").is_disabled()
+
+
+def test_paper_is_light_whatever_the_screen(visit):
+    pictures = []
+    for scheme in ("light", "dark"):
+        seen = visit(color_scheme=scheme)
+        expect(seen.page.locator(".lesson")).to_contain_text("of the labels right")
+        # As in printing, where nothing waits for a frame.
+        seen.page.evaluate("window.requestAnimationFrame = () => 0")
+        seen.page.emulate_media(media="print")
+        pictures.append(seen.panel("Level sets").locator("canvas").evaluate(PIXELS))
+    assert pictures[0] == pictures[1]

@@ -3,7 +3,7 @@
     GridSearchCV(KernelPCA(preimage="ridge"), {"n_components": [2, 5, 10]}, scoring=mercer.scorers.denoising)
 
 No number that is read off unlabelled rows tells reliably which kernel the next step will like
-(docs/selecting.md measures how much each loses). Each of these says what it rewards; the error of
+(docs/selecting-measured.md measures how much each loses). Each of these says what it rewards; the error of
 reconstruction without noise is left out, since more components and wider kernels always win by it.
 """
 

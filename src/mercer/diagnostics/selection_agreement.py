@@ -1,10 +1,10 @@
 """Two witnesses that lean opposite ways; a candidate has to win both to replace the median width.
 
 No number that is read off unlabelled rows tracks what the next step makes of the scores: of those that were
-measured (docs/selecting.md) each has its own taste, and most pick one width whatever the data. What two of
-opposite taste agree on is evidence. *Neighbours*: do rows that are close share their scores? Narrow kernels
-make them. *Halves*: do two halves of the rows span the same scores? Wide kernels, which are nearly linear,
-always do. Where they do not agree nothing is known, and the rule of thumb is kept.
+measured (docs/selecting-measured.md) each has its own taste, and most pick one width whatever the data. What
+two of opposite taste agree on is evidence. *Neighbours*: do rows that are close share their scores? Narrow
+kernels make them. *Halves*: do two halves of the rows span the same scores? Wide kernels, which are nearly
+linear, always do. Where they do not agree nothing is known, and the rule of thumb is kept.
 """
 
 from __future__ import annotations

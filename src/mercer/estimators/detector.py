@@ -25,6 +25,7 @@ from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLi
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.blocks import with_confidence
+from mercer.monitoring.clock import warn_backwards
 from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
 from mercer.monitoring.limits import Calibration, LimitsFrom, Rule, Wild, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
@@ -264,6 +265,8 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         if np.isinf(every).any():  # the largest number there is
             every = np.nan_to_num(every, nan=np.nan)
         time = index_times(X) if time is None else time
+        if self._past.static:
+            warn_backwards(time, len(every))
         rows, judged = self._with_past(every, time)
         gaps = Gaps.of(every)
         gaps = replace(gaps, judged=judged, short=int(gaps.judged.sum() - judged.sum()))

@@ -12,6 +12,7 @@ from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
 from mercer.data.dask import DaskRows
 from mercer.estimators.input import as_generator
+from mercer.monitoring.clock import require_pace, rows_before
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, usual_step
 
@@ -70,6 +71,7 @@ class Remembered:
         if detector.lags == 0 and detector.smoothing is None:
             return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
+        require_pace(time, read.n)
         step = usual_step(time, read.n)
         kept = np.ones(read.n, dtype=bool)
         kept[aside[:, 0].astype(np.intp)] = False
@@ -77,9 +79,12 @@ class Remembered:
         how = _learned(detector, rows, linked, step)
         lagged, _ = how.rows(rows, follows=linked)
         if len(lagged) < 2:
+            needed = f"lags={how.lags} needs at least {how.lags + 2} rows in a row"
             msg = (
-                f"Rows with {how.lags} rows before them must be at least 2; got {len(lagged)} of "
-                f"{read.n} rows. Lower `lags`, or give rows without gaps between them."
+                f"{needed}; X has {read.n}. Give more rows, or lower `lags`."
+                if read.n < how.lags + 2
+                else f"{needed}, without a gap between them; {len(lagged)} of {read.n} rows have "
+                f"{rows_before(how.lags)} directly before them. Lower `lags`, or give rows without gaps."
             )
             raise InputError(msg)
         memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
@@ -127,12 +132,25 @@ class Memory:
 
     def _with_past(self, rows: Array, time: Any = None) -> tuple[Array, Flags]:
         """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
+        if not self._past.static:
+            require_pace(time, len(rows), self._past)
         found, whole = self._past.rows(rows, time)
-        if not self._past.static and len(found) == 0 and not np.isnan(rows).any():
-            lags = self._past.lags
-            msg = (
-                f"X must have at least {lags + 1} rows that follow each other, since the detector looks back "
-                f"{lags}; got {len(rows)}. Give the rows before them too, or use a `Lagger`."
-            )
-            raise InputError(msg)
+        lacking = int(np.isnan(rows).any(axis=1).sum())
+        if not self._past.static and len(found) == 0 and lacking < len(rows):
+            raise InputError(self._no_history(len(rows), lacking, time))
         return found, whole
+
+    def _no_history(self, n: int, lacking: int, time: Any) -> str:
+        """Why none of n rows has as many before it as the detector looks back."""
+        lags = self._past.lags
+        if n <= lags:
+            return (
+                f"X must have at least {lags + 1} rows, since the detector looks back {lags}; got {n}. Give "
+                "the rows before them too, or use a `Lagger`."
+            )
+        gaps = n - 1 - int(self._past.links(n, time).sum())
+        told = [(gaps, "follow a gap in time"), (lacking, "lack a reading")]
+        return (
+            f"No row has {rows_before(lags)} directly before it: "
+            f"{' and '.join(f'{k} {what}' for k, what in told if k)}, of {n} rows. Give rows without gaps."
+        )

@@ -12,10 +12,10 @@ from mercer._core.errors import InputError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
 from mercer.monitoring.alarm_rule import AlarmRule
-from mercer.monitoring.clock import require_turns
+from mercer.monitoring.clock import require_pace, require_turns
 from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
-from mercer.monitoring.lags import of_rows
+from mercer.monitoring.lags import STATIC, of_rows
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.report import index_times, named_columns
 
@@ -117,9 +117,11 @@ class Watching(Public):
             One that lasts to the last row ends there.
         """
         stream, found = self.stream(names, rule=rule), []
-        rows = np.asarray(X)
+        rows, own = np.asarray(X), vars(self).get("dynamics_", STATIC)
         if time is not None:
             of_rows(time, len(rows))
+        if not own.static:
+            require_pace(time, len(rows), own)
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             times = None if time is None else list(np.asarray(time)[part])

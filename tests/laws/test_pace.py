@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from mercer import KernelPCADetector
+from markets.commands import write_csv
+from mercer import KernelPCADetector, open_table, select_detector
 from mercer.errors import DetectorWarning, InputError
 from mercer.monitoring.clock import apart
 
@@ -134,3 +135,32 @@ def test_steps_in_words():
     steps = (0.5, 1.0, 90.0, 3600.0, 86400.0)
     assert [apart(step, dates=True) for step in steps] == ["500 ms", "1 s", "1.5 min", "1 h", "1 d"]
     assert apart(0.25, dates=False) == "0.25"
+
+
+# ── times that the rows bring ───────────────────────────────────────────────
+@pytest.fixture
+def table(tmp_path):
+    """Rows in a file, an hour apart at every tenth; and their times."""
+    time = MINUTES + np.timedelta64(60, "m") * (np.arange(N) // 10)
+    columns = {"when": time.astype(str), **dict(zip("abc", ROWS.T, strict=True))}
+    return open_table(str(write_csv(tmp_path / "rows.csv", columns)), id="when"), time
+
+
+def test_the_ids_of_a_table_are_its_times(table):
+    rows, time = table
+    known, told = (
+        KernelPCADetector(2, lags=2).fit(X, time=when) for X, when in ((ROWS, time), (rows, None))
+    )
+    assert told.model_.fit_.weight == known.model_.fit_.weight == N - 2 * N // 10
+    seen = told.monitor(rows)
+    assert np.array_equal(seen.table["judged"], known.monitor(ROWS, time=time).table["judged"])
+    assert seen.table["time"].tolist() == time.astype(str).tolist()
+
+
+def test_a_choice_of_lags_knows_the_times_of_a_table(table):
+    rows, time = table
+    told = select_detector(rows, lags=[2], smoothing=[0.2], random_state=0)
+    known = select_detector(ROWS, time=time, lags=[2], smoothing=[0.2], random_state=0)
+    blind = select_detector(ROWS, lags=[2], smoothing=[0.2], random_state=0)
+    ranked = [found.best_.model_.fit_.weight for found in (told, known, blind)]
+    assert ranked == [N - 2 * N // 10, N - 2 * N // 10, N - 2]

@@ -11,10 +11,13 @@ import numpy as np
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
 from mercer.data.dask import DaskRows
+from mercer.data.table import Table
+from mercer.data.times import as_times
 from mercer.estimators.input import as_generator
 from mercer.monitoring.clock import require_pace, rows_before
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, usual_step
+from mercer.monitoring.report import index_times
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
@@ -29,6 +32,7 @@ PAST: dict[str, Constraint] = {
 REACH, SMALLEST = 10.0, 1e-3
 # A weighted mean remembers 1/w rows; so many times as many are nearly all that it does.
 MEMORIES = 2.0
+IDS = 20_000  # rows of a file whose ids are read at a time
 
 
 def check_past(detector: Any) -> None:
@@ -117,6 +121,16 @@ def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
             "Leave `sample_weight` out, or fit without lags."
         )
         raise InputError(msg)
+
+
+def times_of(X: Any, time: Any = None) -> Any:
+    """The times of rows: as given, or those that the rows bring, in an index or a column of ids."""
+    if time is not None or not isinstance(X, Table):
+        return index_times(X) if time is None else time
+    if X.id_name is None:
+        return None
+    found = np.concatenate([np.asarray(chunk.ids) for chunk in X.chunks(IDS)])
+    return found if X.reading.time_format is None else as_times(found, X.reading.time_format)
 
 
 class Memory:

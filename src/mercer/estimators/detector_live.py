@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
+from mercer.estimators.detector_lags import times_of
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_pace, require_turns
 from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.lags import STATIC, of_rows
 from mercer.monitoring.library import KnownEvents
-from mercer.monitoring.report import index_times, named_columns
+from mercer.monitoring.report import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,7 @@ class Watching(Public):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
-        time = index_times(X) if time is None else time
+        time = times_of(X, time)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         course = reduce(
             Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
@@ -205,7 +206,7 @@ class Watching(Public):
         require("guard", guard, Number(1))
         own: Any = self
         read = own._read(X, gaps=True)
-        time = index_times(X) if time is None else time
+        time = times_of(X, time)
         lagged, whole = own._with_past(read, time)
         events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
         if not keep_faults:

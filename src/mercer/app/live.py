@@ -309,7 +309,7 @@ def _require_judged(counts: list[dict[str, int]], rows: int, detector: Any) -> N
     if sum(each["unjudged"] for each in counts) < rows:
         return
     short = sum(each["short"] for each in counts)
-    if not short:
+    if not short or not how.lags:
         msg = f"None of {rows} rows can be judged: each lacks a reading. Look at the lines."
         raise DataError(msg)
     gaps = sum(each["gaps"] for each in counts)

@@ -224,7 +224,9 @@ def test_rows_that_have_no_past_are_refused(process):
     detector = KernelPCADetector(model=PCA(3), lags=3).fit(
         np.random.default_rng(0).standard_normal((400, 4))
     )
-    with pytest.raises(InputError, match="X must have at least 4 rows that follow each other"):
+    with pytest.raises(
+        InputError, match="X must have at least 4 rows, since the detector looks back 3; got 3"
+    ):
         detector.predict(process[:3])
     with pytest.raises(InputError, match="sample_weight"):
         KernelPCADetector(lags=1).fit(process, sample_weight=np.arange(len(process)) + 1.0)

@@ -36,7 +36,10 @@ REFUSED = {
     "statistic": ({"statistic": "SPE"}, "statistic must be .* got 'SPE'"),
     "limits": ({"limits": "aproximate"}, "Did you mean 'approximate'"),
     "folds": ({"folds": 1}, "from 2 to the number of rows"),
-    "more folds than rows": ({"folds": 121}, "from 2 to 120"),
+    "more folds than rows": (
+        {"folds": 121},
+        "120 rows are too few for limits from 121 folds.* to at most 120",
+    ),
     "folds that are not used": ({"folds": "five", "contamination": 0.1}, "splitter"),
     "folds of labels": ({"folds": StratifiedKFold(3)}, "without labels or groups"),
     "folds of groups": ({"folds": GroupKFold(3)}, "without labels or groups"),
@@ -52,11 +55,11 @@ REFUSED = {
     "precomputed": ({"kernel": "precomputed"}, "precomputed"),
     "as many components as a fold has rows": (
         {"n_components": 95, "kernel": RBF(1.0)},
-        "A model without one fold needs at least 98 rows for limits of 95 components; got 96",
+        "120 rows are too few for 95 components: 96 are left when one fold is held out, and 98 are needed",
     ),
     "F with too few rows": (
         {"n_components": 118, "kernel": RBF(5.0), "limits": "approximate"},
-        "The F approximation needs at least 121 rows",
+        "120 rows are too few for 118 components: the F approximation of limits needs 121",
     ),
 }
 
@@ -267,3 +270,16 @@ def test_times_among_the_variables_are_named():
         KernelPCADetector(1).fit(frame)
     with pytest.raises(InputError, match="times, in column 0"):
         KernelPCA(1).fit(np.arange(8).reshape(4, 2).astype("M8[s]"))
+
+
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [
+        (2, "2 rows are too few for limits from 5 folds"),
+        (5, "5 rows are too few for 2 components: 4 are left when one fold is held out, and 5 are"),
+    ],
+)
+def test_so_few_rows_are_counted_as_they_were_given(n, told):
+    rows = np.random.default_rng(0).standard_normal((n, 4))
+    with pytest.raises(InputError, match=told):
+        KernelPCADetector(1 if n == 2 else 2).fit(rows)

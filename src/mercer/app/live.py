@@ -23,6 +23,7 @@ from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, open_model
 from mercer.app.shadow import require_another, require_detector, shadow_facts
 from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.clock import require_turns, rows_before
 from mercer.monitoring.events import Event
 from mercer.monitoring.verdict import Verdict
 
@@ -299,6 +300,28 @@ def _compared(unit: Unit, models: Sequence[str]) -> dict[str, Any]:
     return {"shadow": shadow_facts(found, *models)}
 
 
+def _require_judged(counts: list[dict[str, int]], rows: int, detector: Any) -> None:
+    """Raise where no row can be judged, or a detector that looks back finds most out of their turn."""
+    how = detector._past
+    if not how.static:
+        for each in counts:
+            require_turns(each, each["rows"])
+    if sum(each["unjudged"] for each in counts) < rows:
+        return
+    short = sum(each["short"] for each in counts)
+    if not short or not how.lags:
+        msg = f"None of {rows} rows can be judged: each lacks a reading. Look at the lines."
+        raise DataError(msg)
+    gaps = sum(each["gaps"] for each in counts)
+    told = [(gaps, "after a gap"), (rows - short, "without a reading")]
+    found = "".join(f", {n} of them {what}" for n, what in told if n)
+    msg = (
+        f"None of {rows} rows can be judged: none has {rows_before(how.lags)} directly before it{found}. "
+        "Give rows at the step of those of the fit, or fit a detector to rows like these."
+    )
+    raise DataError(msg)
+
+
 @dataclass(frozen=True)
 class Watched:
     """What was seen, in numbers: alarms of this call, and whether an event lasts that may be older."""
@@ -327,10 +350,8 @@ class Watched:
             for unit in units
         }
         rows = sum(unit.stream.rows for unit in units)
-        judged = rows - sum(unit.stream.counts["unjudged"] for unit in units)
-        if rows and not judged and not stopped:
-            msg = f"None of {rows} rows can be judged: each lacks a reading. Look at the lines."
-            raise DataError(msg)
+        if rows and not stopped:
+            _require_judged([unit.stream.counts for unit in units], rows, detector)
         if not rows and not stopped and not any(unit.lines.follow for unit in units):
             msg = (
                 "There is no row to judge: the lines ended before the first. Give names, then rows."

@@ -145,10 +145,11 @@ class EventLog(Appended):
 HELP = {
     "rows": "Rows that have arrived.",
     "alarms": "Rows above the limit of the index.",
-    "unjudged": "Rows that lack a reading.",
+    "unjudged": "Rows that lack a reading, or rows before them for a detector that looks back.",
     "events": "Events that were raised.",
     "late": "Rows older than the newest one.",
     "repeated": "Rows with the time of the newest one.",
+    "gaps": "Rows after a gap, for a detector that looks back.",
     "missing": "Readings that are missing.",
     "frozen": "Readings of sensors that stand still.",
     "range": "Readings far out of the range of the training rows.",

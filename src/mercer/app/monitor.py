@@ -28,6 +28,7 @@ from mercer.app.shadow import (
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.alarms import Run as AlarmRun
+from mercer.monitoring.clock import warn_backwards
 from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import Sheet
@@ -151,6 +152,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
         time = None if sheet.ids is None else ids
         told = detector.monitor(np.asarray(sheet.rows[:]), time=time, names=names, top=top)
         return _seen(told, sheet, top)
+    warn_backwards(sheet.ids, n)
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
         gaps = Gaps.of(rows)

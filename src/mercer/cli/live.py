@@ -127,8 +127,8 @@ def summary(found: Watched) -> list[str]:
         if seen["new_rows"] < seen["rows"]:  # a state was there before
             new = f"{many(seen['new_rows'], 'new row')}, {many(seen['new_alarms'], 'alarm')}"
             parts = [new, f"since the state began {seen_in_all}"]
-        names = ("unjudged", "late", "repeated", "missing", "frozen", "range", "bad_lines")
-        parts += [WORDS[name].counted(seen[name]) for name in names if seen[name]]
+        counts = seen | {"lacking": seen["unjudged"] - seen["short"]}
+        parts += [told.counted(counts[name]) for name, told in WORDS.items() if counts[name]]
         lines.append(where + "; ".join(parts) + ".")
         lines += (
             [f"{where}{line}" for line in shadow_lines(seen["shadow"])] if "shadow" in seen else []
@@ -156,7 +156,11 @@ class Count(NamedTuple):
 
 
 WORDS = {
-    "unjudged": Count("row", "lacks readings", "lack readings"),
+    "lacking": Count("row", "lacks readings", "lack readings"),
+    "short": Count(
+        "row", "has too few rows directly before it", "have too few rows directly before them"
+    ),
+    "gaps": Count("row", "followed a gap", "followed a gap"),
     "late": Count("row", "was late", "were late"),
     "repeated": Count("row", "repeated a time", "repeated a time"),
     "missing": Count("reading", "was missing", "were missing"),

@@ -19,12 +19,11 @@ from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
 from mercer.estimators import KernelPCADetector
-from mercer.estimators.detector_lags import Remembered, check_past
+from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_rows import learnt_rows
 from mercer.estimators.input import as_generator
 from mercer.kernels import RBF, Kernel, Linear, as_kernel
 from mercer.monitoring.deviations import deviations
-from mercer.monitoring.report import index_times
 from mercer.monitoring.set_aside import without_wild
 from mercer.monitoring.slowness import TOLERATED
 
@@ -180,7 +179,7 @@ def _stages(
     plain: KernelPCADetector, X: Any, time: Any, past: list[tuple[Any, Any]], most: int
 ) -> tuple[list[Stage], list[str]]:
     """Rows with each past, and what is to be said of them."""
-    time = index_times(X) if time is None else time
+    time = times_of(X, time)
     _, read, _ = learnt_rows(plain, X, None)
     with silenced():  # the fit to all rows will tell
         rows, _, aside, _ = without_wild(read, None, keep=False)

@@ -16,7 +16,7 @@ from mercer._core.types import Array, Indices
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
-from mercer.estimators.detector_lags import Remembered, check_past
+from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_live import Watching
 from mercer.estimators.detector_rows import Answers, learnt_rows
 from mercer.estimators.form import DETECTOR, Form
@@ -25,9 +25,10 @@ from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLi
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.blocks import with_confidence
+from mercer.monitoring.clock import warn_backwards
 from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
 from mercer.monitoring.limits import Calibration, LimitsFrom, Rule, Wild, warn_blind
-from mercer.monitoring.report import Monitoring, check_top, index_times, named_columns, report
+from mercer.monitoring.report import Monitoring, check_top, named_columns, report
 from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
@@ -179,8 +180,9 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
             How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
             and the limits.
         time : array-like of shape (n,), optional
-            When each row was taken, as numbers or dates; otherwise the DatetimeIndex of a data frame. With
-            ``lags`` or ``smoothing``, a step that is not the usual one begins a new history.
+            When each row was taken, as numbers or dates; otherwise the DatetimeIndex of a data frame, or the
+            ids of a table. With ``lags`` or ``smoothing``, a step that is not the usual one begins a new
+            history.
 
         Returns
         -------
@@ -194,7 +196,10 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         of = data.rows if hasattr(data.rows, "columns") else X  # a table, or a frame
         names = getattr(of, "columns", None)
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
-        time = index_times(X) if time is None else time
+        if (
+            self.lags or self.smoothing
+        ):  # nothing else asks for times, and a file is read again for them
+            time = times_of(X, time)
         past = Remembered.of(self, read, rows, aside=aside, names=names, time=time)
         sensors = Sensors.of(engine, rows)
         rows, columns = past.rows, past.columns
@@ -245,7 +250,8 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         X : array-like of shape (b, d), or a source of rows
             In the order of time. Sources that are no arrays in memory are refused where a cell is missing.
         time : array-like of shape (b,), optional
-            When each row was taken; otherwise the DatetimeIndex of a data frame, or 0, 1, 2, …
+            When each row was taken; otherwise the DatetimeIndex of a data frame, the ids of a table, or 0, 1,
+            2, …
         names : sequence of d strings, optional
             Names of the variables; those of the data frame that `fit` saw, or ``x0``, ``x1``, … otherwise.
         top : int, default=3
@@ -263,7 +269,9 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         every = self._read(X, gaps=True)  # (b, d)
         if np.isinf(every).any():  # the largest number there is
             every = np.nan_to_num(every, nan=np.nan)
-        time = index_times(X) if time is None else time
+        time = times_of(X, time)
+        if self._past.static:
+            warn_backwards(time, len(every))
         rows, judged = self._with_past(every, time)
         gaps = Gaps.of(every)
         gaps = replace(gaps, judged=judged, short=int(gaps.judged.sum() - judged.sum()))

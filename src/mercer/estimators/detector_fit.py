@@ -22,7 +22,8 @@ from mercer._core.errors import (
 )
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
-from mercer._core.params import Whole, require
+from mercer._core.params import Whole
+from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
@@ -185,7 +186,11 @@ class Normal:
     def part(self, train: Indices, k: int) -> Part:
         """Some of the rows, enough of them for a model of k components."""
         if len(train) < k + SPARE:
-            raise InputError(_too_few(k, len(train), "A model without one fold"))
+            msg = (
+                f"{len(self)} rows are too few for {k} components: {len(train)} are left when one fold is "
+                f"held out, and {k + SPARE} are needed. Lower `n_components`, or give more rows."
+            )
+            raise InputError(msg)
         weights = None if self.weights is None else self.weights[train]
         found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
         scale = found.or_else(self.scale) if self.rescale else self.scale
@@ -218,7 +223,11 @@ def found_limits(
         return limits, None
     if rule.method == "approximate":
         if fit.weight < k + SPARE:
-            raise InputError(_too_few(k, len(normal), "The F approximation"))
+            msg = (
+                f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
+                f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
+            )
+            raise InputError(msg)
         many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
         own = gauge(normal.scaled, normal.weights)
         limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
@@ -331,10 +340,10 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
     """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
     n = len(normal)
     if isinstance(folds, Integral):
-        remedy = (
-            f"Give more rows (a few hundred make limits that hold), or set `folds` to at most {n}."
-        )
-        require("folds", folds, Whole(2, n), remedy=remedy)
+        if n < int(folds):
+            fewer = f", or set {{folds}} to at most {n}" * (n > 1)
+            msg = f"{n} rows are too few for limits from {folds} folds. Give more rows (a few hundred make "
+            raise InputError(Message(f"{msg}limits that hold){fewer}."))
         yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
         return
     try:
@@ -347,13 +356,6 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
             "a splitter that needs rows alone, such as KFold(5, shuffle=True)."
         )
         raise InputError(msg) from error
-
-
-def _too_few(k: int, n: int, what: str) -> str:
-    return (
-        f"{what} needs at least {k + SPARE} rows for limits of {k} components; got {n}. Lower "
-        "`n_components`, use a wider kernel, or give more rows."
-    )
 
 
 # ── what to tell ────────────────────────────────────────────────────────────

@@ -11,9 +11,13 @@ import numpy as np
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
 from mercer.data.dask import DaskRows
+from mercer.data.table import Table
+from mercer.data.times import as_times
 from mercer.estimators.input import as_generator
+from mercer.monitoring.clock import require_pace, rows_before
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, usual_step
+from mercer.monitoring.report import index_times
 
 if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Indices, Rows
@@ -28,6 +32,7 @@ PAST: dict[str, Constraint] = {
 REACH, SMALLEST = 10.0, 1e-3
 # A weighted mean remembers 1/w rows; so many times as many are nearly all that it does.
 MEMORIES = 2.0
+IDS = 20_000  # rows of a file whose ids are read at a time
 
 
 def check_past(detector: Any) -> None:
@@ -70,6 +75,7 @@ class Remembered:
         if detector.lags == 0 and detector.smoothing is None:
             return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
+        require_pace(time, read.n)
         step = usual_step(time, read.n)
         kept = np.ones(read.n, dtype=bool)
         kept[aside[:, 0].astype(np.intp)] = False
@@ -77,9 +83,12 @@ class Remembered:
         how = _learned(detector, rows, linked, step)
         lagged, _ = how.rows(rows, follows=linked)
         if len(lagged) < 2:
+            needed = f"lags={how.lags} needs at least {how.lags + 2} rows in a row"
             msg = (
-                f"Rows with {how.lags} rows before them must be at least 2; got {len(lagged)} of "
-                f"{read.n} rows. Lower `lags`, or give rows without gaps between them."
+                f"{needed}; X has {read.n}. Give more rows, or lower `lags`."
+                if read.n < how.lags + 2
+                else f"{needed}, without a gap between them; {len(lagged)} of {read.n} rows have "
+                f"{rows_before(how.lags)} directly before them. Lower `lags`, or give rows without gaps."
             )
             raise InputError(msg)
         memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
@@ -114,6 +123,16 @@ def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
         raise InputError(msg)
 
 
+def times_of(X: Any, time: Any = None) -> Any:
+    """The times of rows: as given, or those that the rows bring, in an index or a column of ids."""
+    if time is not None or not isinstance(X, Table):
+        return index_times(X) if time is None else time
+    if X.id_name is None:
+        return None
+    found = np.concatenate([np.asarray(chunk.ids) for chunk in X.chunks(IDS)])
+    return found if X.reading.time_format is None else as_times(found, X.reading.time_format)
+
+
 class Memory:
     """Lagged rows of new rows, for a fitted detector."""
 
@@ -127,12 +146,25 @@ class Memory:
 
     def _with_past(self, rows: Array, time: Any = None) -> tuple[Array, Flags]:
         """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
+        if not self._past.static:
+            require_pace(time, len(rows), self._past)
         found, whole = self._past.rows(rows, time)
-        if not self._past.static and len(found) == 0 and not np.isnan(rows).any():
-            lags = self._past.lags
-            msg = (
-                f"X must have at least {lags + 1} rows that follow each other, since the detector looks back "
-                f"{lags}; got {len(rows)}. Give the rows before them too, or use a `Lagger`."
-            )
-            raise InputError(msg)
+        lacking = int(np.isnan(rows).any(axis=1).sum())
+        if not self._past.static and len(found) == 0 and lacking < len(rows):
+            raise InputError(self._no_history(len(rows), lacking, time))
         return found, whole
+
+    def _no_history(self, n: int, lacking: int, time: Any) -> str:
+        """Why none of n rows has as many before it as the detector looks back."""
+        lags = self._past.lags
+        if n <= lags:
+            return (
+                f"X must have at least {lags + 1} rows, since the detector looks back {lags}; got {n}. Give "
+                "the rows before them too, or use a `Lagger`."
+            )
+        gaps = n - 1 - int(self._past.links(n, time).sum())
+        told = [(gaps, "follow a gap in time"), (lacking, "lack a reading")]
+        return (
+            f"No row has {rows_before(lags)} directly before it: "
+            f"{' and '.join(f'{k} {what}' for k, what in told if k)}, of {n} rows. Give rows without gaps."
+        )

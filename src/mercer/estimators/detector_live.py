@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
+from mercer.estimators.detector_lags import times_of
 from mercer.monitoring.alarm_rule import AlarmRule
-from mercer.monitoring.clock import require_turns
+from mercer.monitoring.clock import require_pace, require_turns
 from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
-from mercer.monitoring.lags import of_rows
+from mercer.monitoring.lags import STATIC, of_rows
 from mercer.monitoring.library import KnownEvents
-from mercer.monitoring.report import index_times, named_columns
+from mercer.monitoring.report import named_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,9 +118,11 @@ class Watching(Public):
             One that lasts to the last row ends there.
         """
         stream, found = self.stream(names, rule=rule), []
-        rows = np.asarray(X)
+        rows, own = np.asarray(X), vars(self).get("dynamics_", STATIC)
         if time is not None:
             of_rows(time, len(rows))
+        if not own.static:
+            require_pace(time, len(rows), own)
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
             times = None if time is None else list(np.asarray(time)[part])
@@ -148,7 +151,7 @@ class Watching(Public):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
-        time = index_times(X) if time is None else time
+        time = times_of(X, time)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         course = reduce(
             Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
@@ -203,7 +206,7 @@ class Watching(Public):
         require("guard", guard, Number(1))
         own: Any = self
         read = own._read(X, gaps=True)
-        time = index_times(X) if time is None else time
+        time = times_of(X, time)
         lagged, whole = own._with_past(read, time)
         events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
         if not keep_faults:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import DetectorWarning, InputError
+from mercer._core.findings import warn
 from mercer._core.wording import Message
 from mercer.data.times import as_times
+from mercer.monitoring.lags import STATIC, Dynamics, clock_of, follow, of_rows
 
 # So many rows that are late and in order among themselves mean that the clock was put back.
 PUT_BACK = 3
 # Share of rows out of their turn beyond which times don't say how rows follow each other.
 MOST_OUT_OF_TURN = 0.5
+# A stream looks at so many rows before it says that they come at another pace than those of the fit.
+FIRST_ROWS = 20
 
 
 class Clock:
@@ -82,6 +87,99 @@ def require_turns(counts: dict[str, int], n: int) -> None:
             n=n,
         )
         raise InputError(msg)
+
+
+# ── pace ────────────────────────────────────────────────────────────────────
+def require_pace(time: Any, n: int, how: Dynamics = STATIC) -> None:
+    """Raise where times can't say which of n rows follow each other, or none of them does as in the fit.
+
+    At another step every row begins a history of its own: a moving mean would be the row itself, drawn to
+    the centre, and no alarm.
+    """
+    clock = None if time is None else clock_of(of_rows(time, n))
+    if clock is None or n < 3:
+        return
+    if np.mean(clock[1:] <= np.maximum.accumulate(clock)[:-1]) > MOST_OUT_OF_TURN:
+        require_turns(turns(clock), n)
+    steps = np.diff(clock)[np.isfinite(np.diff(clock))]
+    if how.static or how.step is None or not len(steps):
+        return
+    step = float(np.quantile(steps, 0.5, method="lower"))  # one that is there
+    if step > 0.0 and not follow(step, how.step):
+        dates = are_dates(time)
+        raise InputError(other_pace(how, apart(how.step, dates=dates), apart(step, dates=dates)))
+
+
+def turns(times: Any) -> dict[str, int]:
+    """How many rows were late, repeated, or after a clock that was put back."""
+    clock = Clock()
+    for time in times:
+        clock(time)
+    return clock.counts
+
+
+def warn_backwards(time: Any, n: int) -> None:
+    """Warn where most of n rows, each judged by itself, are older than one before."""
+    clock = None if time is None else clock_of(of_rows(time, n))
+    if clock is None or not np.any(np.diff(clock) < 0.0):
+        return
+    late = turns(clock)["late"]
+    if late > MOST_OUT_OF_TURN * n:
+        msg = (
+            f"{late} of {n} rows are older than one before. Each row is judged by itself, but runs of alarms "
+            "and what they began with are in the order of the rows. Sort them by time, the oldest first."
+        )
+        warn(msg, DetectorWarning, "backwards", {"late": late, "rows": n})
+
+
+def warn_pace(how: Dynamics, gaps: int, time: Any) -> None:
+    """Warn of a stream most of whose first rows followed a gap."""
+    if how.step is not None and gaps > MOST_OUT_OF_TURN * FIRST_ROWS:
+        told = other_pace(how, apart(how.step, dates=are_dates([time])))
+        warn(told, DetectorWarning, "pace", {"gaps": gaps, "rows": FIRST_ROWS})
+
+
+def other_pace(how: Dynamics, usual: str, step: str = "") -> str:
+    """The sentence about rows at another step than those of the fit; of a stream, which has no one step."""
+    met = (
+        f"The rows are {step} apart"
+        if step
+        else f"Most of the first {FIRST_ROWS} rows follow a gap"
+    )
+    lost = ["its moving mean restarts at every row"] if how.smoothing is not None else []
+    lost += [f"no row has {rows_before(how.lags)} directly before it"] if how.lags else []
+    return (
+        f"{met}, but the detector was fitted to rows {usual} apart, so {' and '.join(lost)}. Give rows every "
+        f"{usual}, or fit a detector to rows like these."
+    )
+
+
+def rows_before(lags: int) -> str:
+    """'2 rows', '1 row'."""
+    return f"{lags} row{'s' * (lags != 1)}"
+
+
+def are_dates(time: Any) -> bool:
+    """Whether times are dates, whose steps are seconds, and not numbers."""
+    times = np.asarray(time)
+    with suppress(TypeError, ValueError):
+        times[:1].astype(np.float64)
+        return times.dtype.kind == "M"
+    return True
+
+
+def apart(step: float, *, dates: bool) -> str:
+    """A step between rows for people: '2 min' of dates; a number as it is.
+
+    Examples
+    --------
+    >>> apart(120.0, dates=True), apart(90.0, dates=True), apart(2.0, dates=False)
+    ('2 min', '1.5 min', '2')
+    """
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
+        if dates and step >= size:
+            return f"{step / size:.3g} {unit}"
+    return f"{step:g} s" if dates else f"{step:g}"
 
 
 def seconds(time: Any) -> float | None:

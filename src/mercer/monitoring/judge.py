@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, refuse
 from mercer.monitoring.alarms import gains, leading, shares
-from mercer.monitoring.clock import Clock
+from mercer.monitoring.clock import FIRST_ROWS, Clock, warn_pace
 from mercer.monitoring.contributions import has_slopes
 from mercer.monitoring.drift import Drift
 from mercer.monitoring.events import as_told
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.drift import DriftReport
     from mercer.monitoring.events import Event
+    from mercer.monitoring.lags import Dynamics
     from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.sensors import Sensors
 
@@ -35,6 +36,9 @@ STATE_VERSION = 2
 
 class Lagging(Protocol):
     """Keeps as many rows as a lagged row needs."""
+
+    dynamics: Dynamics
+    after_gap: bool
 
     def push(self, row: Any, time: Any = None) -> Array | None:
         """The lagged row that ends with this one; None where there is none."""
@@ -68,8 +72,9 @@ class LiveStream:
     rows : int
         Rows so far.
     counts : dict of str to int
-        Rows that were alarms, not judged, late or repeated; events; readings that were missing, frozen or
-        out of range.
+        Rows that were alarms, not judged, late or repeated; those of a detector that looks back that followed
+        a gap ("gaps"), and complete ones with too few rows before them ("short"); events; readings that were
+        missing, frozen or out of range.
     """
 
     def __init__(
@@ -138,7 +143,7 @@ class LiveStream:
         stamps = [self.rows + i if time is None else time for i, time in enumerate(known)]
         marks = {kind: flags for kind, flags in self._watch(x).items() if flags.any()}
         clocks = [self._clock(time) for time in known]
-        lagged, place = self._lagged(x, known, clocks)  # (m, D), (b,)
+        lagged, place, gaps = self._lagged(x, known, clocks)  # (m, D), (b,), (b,)
         scaled = self._judge.scaled(lagged) if len(lagged) else lagged
         found = self._judge.gauge.steady(scaled)
         index = self._judge.index(found)
@@ -151,7 +156,11 @@ class LiveStream:
                 else None
             )
             own = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
-            out.append(self._verdict(x[i], time, told, (*own, (late, "")) if late else own))
+            own += ((late, ""),) if late else ()
+            if self._lagger is not None:
+                self._look_back(time, gap=bool(gaps[i]), short=at < 0 and not np.isnan(x[i]).any())
+                own += (("gap", ""),) if gaps[i] else ()
+            out.append(self._verdict(x[i], time, told, own))
         return out
 
     def close(self) -> list[Event]:
@@ -178,7 +187,7 @@ class LiveStream:
     def counts(self) -> dict[str, int]:
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
-        own = {name: self._counts[name] for name in ("alarms", "unjudged")}
+        own = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
         return {
             "rows": self.rows,
             **own,
@@ -298,24 +307,30 @@ class LiveStream:
             x = x.astype(self._judge.dtype)
         return x if np.isfinite(x).all() else np.nan_to_num(x, nan=np.nan)
 
-    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Any]:
-        """The rows that can be judged, (m, D), and the place among them of each, or -1."""
+    def _lagged(self, x: Array, stamps: list[Any], clocks: list[str]) -> tuple[Array, Any, Any]:
+        """The rows that can be judged, (m, D), the place of each among them, or -1, and which follow gaps."""
+        found: list[Array] = []
+        place, gaps = np.full(len(x), -1), np.zeros(len(x), dtype=bool)
         if self._lagger is None:
             judged = ~np.isnan(x).any(axis=1)
-            if judged.all():
-                return x, np.arange(len(x))
-            return x[judged], np.where(judged, np.cumsum(judged) - 1, -1)
-        found: list[Array] = []
-        place = np.full(len(x), -1)
+            place[judged] = np.arange(judged.sum())
+            return x[judged], place, gaps
         for i, (row, time) in enumerate(zip(x, stamps, strict=True)):
             if clocks[i] in ("late", "repeated"):
                 continue
             lagged = self._lagger.push(row, time)
+            gaps[i] = self._lagger.after_gap
             if lagged is not None:
                 place[i] = len(found)
                 found.append(lagged)
         width = self._baselines.rows.shape[1]
-        return np.array(found) if found else np.empty((0, width), x.dtype), place
+        return np.array(found) if found else np.empty((0, width), x.dtype), place, gaps
+
+    def _look_back(self, time: Any, *, gap: bool, short: bool) -> None:
+        """Count what the next row has before it, and look once whether rows come as those of the fit."""
+        self._counts.update(gaps=gap, short=short)
+        if self._lagger is not None and self.rows + 1 == FIRST_ROWS:
+            warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
 
     def _verdict(
         self, row: Array, time: Any, told: Any, marks: tuple[tuple[str, str], ...]

@@ -105,7 +105,7 @@ class Dynamics:
         clock = None if time is None or self.step is None else clock_of(of_rows(time, n))
         linked = np.ones(n, dtype=bool)
         if clock is not None and self.step is not None:
-            linked[1:] = _follow(np.diff(clock), self.step)
+            linked[1:] = follow(np.diff(clock), self.step)
         linked[:1] = False
         return linked
 
@@ -209,6 +209,9 @@ class Lagger:
     past: deque[Array] = field(default_factory=deque)  # the newest first, at most l of them
     mean: Array | None = None
     time: float | None = None
+    after_gap: bool = (
+        False  # whether the newest row is at another step from the one before than usual
+    )
 
     def push(self, row: Any, time: Any = None) -> Array | None:  # (d,) -> (d(l + 1),)
         """The lagged row that ends with this one; None where a cell is missing or history is too short.
@@ -254,13 +257,14 @@ class Lagger:
         clock = None if time is None else clock_of([time])
         now = None if clock is None else float(clock[0])
         known = now is not None and self.time is not None and self.dynamics.step is not None
-        if known and not _follow(now - self.time, self.dynamics.step):  # type: ignore[operator, arg-type]
+        self.after_gap = known and not follow(now - self.time, self.dynamics.step)  # type: ignore[operator, arg-type]
+        if self.after_gap:
             self.reset()
         self.time = now
 
 
 # ── time ────────────────────────────────────────────────────────────────────
-def _follow(steps: Any, usual: float) -> Any:
+def follow(steps: Any, usual: float) -> Any:
     """Whether rows that are these steps apart are neighbours: not late, not early, not at the same time."""
     return np.abs(steps - usual) <= SLACK * usual
 

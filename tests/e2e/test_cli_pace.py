@@ -1,0 +1,92 @@
+"""Files and lines at another pace than those of the fit: a detector that looks back says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from markets.commands import good, refused, run, write_csv
+
+PACES = {
+    "thinned": (
+        slice(None, None, 2),
+        "The rows are 2 min apart, but the detector was fitted to rows 1 min apart",
+    ),
+    "backwards": (slice(None, None, -1), "Times must go forwards from row to row"),
+}
+LOOKS_BACK = {"smoothing": ("--smoothing", "0.2"), "lags": ("--lags", "2")}
+
+
+def table(path, part=slice(None), *, day=False):
+    """Rows one minute apart, a part of them; with `day`, of each stamp the date alone."""
+    rows = np.random.default_rng(0).standard_normal((360, 2))
+    stamps = np.datetime64("2024-01-01T00:00") + np.arange(360)
+    when = np.datetime_as_string(stamps, "D" if day else "m")
+    return write_csv(path, {"time": when[part], "flow": rows[part, 0], "heat": rows[part, 1]})
+
+
+@pytest.fixture(scope="module", params=LOOKS_BACK)
+def fitted(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pace")
+    fit = ("fit", table(folder / "normal.csv"), "--id", "time", "--model", "detector")
+    good(*fit, *LOOKS_BACK[request.param], "-o", folder / "d.mercer")
+    return folder / "d.mercer", request.param
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_a_file_at_another_pace_is_refused(fitted, tmp_path, pace):
+    part, words = PACES[pace]
+    told = refused("monitor", fitted[0], table(tmp_path / "rows.csv", part), code=3)
+    assert words in told
+    if pace == "thinned":
+        assert ("moving mean restarts" if fitted[1] == "smoothing" else "no row has 2 rows") in told
+        assert "Give rows every 1 min, or fit a detector to rows like these." in told
+
+
+def test_stamps_that_carry_only_the_date_are_refused(fitted, tmp_path):
+    told = refused("monitor", fitted[0], table(tmp_path / "rows.csv", day=True), code=3)
+    assert "Times must go forwards from row to row; got 0 of 360 rows older than one before" in told
+    assert "359 of the same time" in told
+
+
+@pytest.mark.parametrize("part", [slice(None, None, -1)])
+@pytest.mark.parametrize("options", LOOKS_BACK.values())
+def test_a_fit_that_looks_back_refuses_times_that_go_back(tmp_path, part, options):
+    fit = ("fit", table(tmp_path / "rows.csv", part), "--id", "time", "--model", "detector")
+    assert "Times must go forwards from row to row" in refused(*fit, *options, code=3)
+
+
+def test_rows_that_are_judged_one_by_one_are_judged_backwards_with_a_warning(tmp_path):
+    normal, back = (
+        table(tmp_path / "n.csv"),
+        table(tmp_path / "b.csv", slice(None, None, -1)),
+    )
+    good("fit", normal, "--id", "time", "--model", "detector", "-o", tmp_path / "d.mercer")
+    words = "359 of 360 rows are older than one before"
+    assert words in run("monitor", tmp_path / "d.mercer", back).stderr
+    assert words not in run("monitor", tmp_path / "d.mercer", normal).stderr
+
+
+def test_lines_at_another_pace_are_said_once_and_counted(fitted, tmp_path):
+    rows = table(tmp_path / "rows.csv", slice(None, None, 2))
+    told = run("monitor", fitted[0], rows, "--state", tmp_path / "s.json", "--marks")
+    words = (
+        "Most of the first 20 rows follow a gap, but the detector was fitted to rows 1 min apart"
+    )
+    assert told.stderr.count(words) == 1
+    assert told.stdout.count(",gap") == 179
+    if fitted[1] == "smoothing":
+        assert "179 rows followed a gap" in told.stderr
+    else:
+        assert told.exit_code == 3
+        assert "none has 2 rows directly before it, 179 of them after a gap" in told.stderr
+        assert "lacks a reading" not in told.stderr
+
+
+@pytest.mark.parametrize("day", [False, True])
+def test_lines_out_of_their_turn_are_refused(fitted, tmp_path, day):
+    rows = table(tmp_path / "rows.csv", slice(None) if day else slice(None, None, -1), day=day)
+    told = run("monitor", fitted[0], rows, "--state", tmp_path / "s.json")
+    assert told.exit_code == 3
+    assert "Times must go forwards from row to row" in told.stderr
+    assert "lack" not in told.stderr

@@ -29,6 +29,7 @@ from mercer.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from mercer.model import Plan, Task, fit_kernel_pca
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
+from mercer.views.fitted import Fitted
 
 N, WIDTH = 150, 16
 
@@ -482,6 +483,7 @@ def test_of_a_negative_trace_there_is_no_share(rng):
     assert np.all(np.isnan(model.explained_variance_ratio_))
     assert "1 component keeps an undefined share of it (true trace -" in str(model.fit_)
     assert "variance kept undefined" in repr(model.fit_)
+    assert Fitted.of(model).shares is None  # or views would draw NaN
 
 
 def test_a_python_function_is_called_once_a_pair(rng):

@@ -140,6 +140,20 @@ def test_float32_rows_whose_squares_overflow_are_told(x):
         mercer.PCA(2).fit((1e20 * x).astype(np.float32))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("degree", "scale"), [(2, 1e100), (3, 1e100), (200, 1.0)])
+def test_powers_that_overflow_are_told_once_and_by_us(degree, scale, x):
+    with pytest.raises(ValueError, match="overflows on these data"):
+        mercer.KernelPCA(2, kernel=Polynomial(degree, gamma=100.0)).fit(scale * x)
+
+
+def test_the_gap_of_an_asymmetric_matrix_is_told(x):
+    k = x @ x.T + 1.0
+    k[0, 1] += 3e-9
+    with pytest.raises(ValueError, match=r"got K\[0, 1\] = .* K\[1, 0\], which differs by 3e-09"):
+        mercer.KernelPCA(2, kernel="precomputed").fit(k)
+
+
 def test_a_failed_refit_leaves_the_old_fit(x):
     model = mercer.KernelPCA(2, kernel=RBF(1.0)).fit(x)
     before = model.transform(x)

@@ -289,7 +289,7 @@ def check_square(x: Rows) -> Array:
         return np.asarray(x)
     if gap > 100.0 * np.finfo(x.dtype).eps * largest:
         row, column = where
-        got = f"K[{row}, {column}] = {x[where]:.6g} and K[{column}, {row}] = {x[column, row]:.6g}"
+        got = f"K[{row}, {column}] = {x[where]:.6g} and K[{column}, {row}], which differs by {gap:.3g}"
         wanted = "a symmetric kernel matrix, for kernel='precomputed'"
         refuse("X", gap, wanted, got, "Pass (K + K.T) / 2 if that is what you mean.")
     even = x + x.T

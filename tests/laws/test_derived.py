@@ -134,7 +134,7 @@ def test_rows_that_are_not_kept_are_passed():
 def test_other_rows_than_those_of_the_fit_are_refused():
     matrix = RBF(0.5)(X)
     model = KernelPCA(3, kernel="precomputed").fit(matrix)
-    with pytest.raises(ValueError, match="expecting 120 features"):
+    with pytest.raises(ValueError, match="with 120 columns, one for each training row; got 50"):
         model.with_preimage(Ridge(rows=X[:50]), matrix[:50, :50])
     added = model.with_preimage(Ridge(rows=X), matrix)
     fitted = KernelPCA(3, kernel="precomputed", preimage=Ridge(rows=X)).fit(matrix)

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from conftest import frozen
+from markets.kernels import HISTOGRAM, INDEFINITE, VALID
 from mercer import IncrementalKernelPCA, KernelPCA, load
 from mercer._core.errors import (
     InputError,
@@ -814,6 +815,55 @@ def test_functions_that_are_no_kernels_are_refused():
         IncrementalKernelPCA(kernel=lopsided).fit(0.1 * x)
     with pytest.raises(KernelError, match="overflows"):
         IncrementalKernelPCA(kernel=Polynomial(9)).fit(1e40 * x)
+
+
+def distances(a, b):
+    return np.linalg.norm(a[:, None] - b, axis=2)
+
+
+NO_KERNELS = {
+    **INDEFINITE,
+    "sigmoid-default": Sigmoid(),
+    "sigmoid-steep": Sigmoid(5.0),
+    "difference": RBF(0.06) - 0.5 * RBF(3.0),
+    "distances": Custom(distances, "matrices"),
+}
+
+
+@pytest.mark.parametrize("knobs", [{}, {"batch_size": 20}, {"max_landmarks": 3}], ids=str)
+@pytest.mark.parametrize("name", sorted(NO_KERNELS))
+def test_what_is_no_kernel_is_refused_whether_or_not_the_rows_come_at_once(name, knobs):
+    """The rows that the dictionary takes in are looked at, too: all of them may come in one batch."""
+    x, kernel = gaussians(60, 5, centres=1), NO_KERNELS[name]
+    assert np.linalg.eigvalsh(kernel(x)).min() < -0.1  # or there is nothing to refuse
+    with pytest.raises(KernelError, match="not positive semi-definite on these rows"):
+        IncrementalKernelPCA(kernel=kernel, **knobs).fit(x)
+
+
+@pytest.mark.parametrize("knobs", [{}, {"batch_size": 20}, {"max_landmarks": 3}], ids=str)
+@pytest.mark.parametrize("name", sorted(VALID | HISTOGRAM))
+def test_every_kernel_of_the_market_passes(name, knobs):
+    x = np.abs(gaussians(60, 5, centres=1))
+    model = IncrementalKernelPCA(1, kernel=(VALID | HISTOGRAM)[name], tol=0.0, **knobs).fit(x)
+    true = dense_eigenvalues(model.kernel_, x, np.ones(60))[0]
+    low, high = model.fit_.bounds[0]
+    assert low <= true * (1.0 + 1e-9)
+    assert true * (1.0 - 1e-9) <= high
+
+
+def test_rows_without_length_are_those_of_a_function_that_is_not_a_kernel():
+    model = IncrementalKernelPCA(kernel=Custom(distances, "matrices"))
+    for row in gaussians(4, 2):
+        model.partial_fit(row[None])
+    with pytest.raises(ZeroVarianceError, match=r"k\(x, x\) = 0 for all 4 .* is not a kernel"):
+        model.transform(np.ones((1, 2)))
+
+
+def test_a_draw_of_nothing_but_rounding_writes_nothing(capfd):
+    for size in (1, 40):
+        x = np.random.default_rng(0).standard_normal((300, 4))
+        IncrementalKernelPCA(2, kernel=Polynomial(2, gamma=0.5), batch_size=size, tol=0.0).fit(x)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_all_weights_zero():

@@ -29,6 +29,7 @@ from mercer.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from mercer.model import Plan, Task, fit_kernel_pca
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
+from mercer.views.fitted import Fitted
 
 N, WIDTH = 150, 16
 
@@ -450,6 +451,39 @@ def test_the_negative_of_a_kernel_is_refused(rng):
     for n in (60, 600):
         with pytest.raises(mercer._core.errors.KernelError, match="No eigenvalue is positive"):
             mercer.KernelPCA(2, kernel=INDEFINITE["minus-rbf"]).fit(rng.standard_normal((n, 4)))
+
+
+def distance(a, b):
+    return float(np.linalg.norm(a - b))
+
+
+@pytest.mark.parametrize("solver", ["auto", "lanczos", "krylov"])
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_beside_negative_eigenvalues_is_not_a_component(seed, solver):
+    """Distances have none that is positive, but for rounding of either sign."""
+    x = np.random.default_rng(seed).standard_normal((60, 5))
+    k = np.linalg.norm(x[:, None] - x, axis=2)
+    smallest = f"{np.linalg.eigvalsh(_centred(k)).min():.3g}"
+    for kernel, rows, name in ((distance, x, "distance"), ("precomputed", k, "D")):
+        told = rf"beyond rounding: .* the smallest {smallest}; .* zero diagonal and .*gamma \* {name}\*\*2"
+        with pytest.raises(mercer._core.errors.KernelError, match=told):
+            mercer.KernelPCA(2, kernel=kernel, solver=solver).fit(rows)
+    with pytest.raises(
+        mercer._core.errors.KernelError, match="; K is not a kernel, and on these data"
+    ):
+        mercer.KernelPCA(2, kernel="precomputed", solver=solver).fit(-x @ x.T)
+
+
+def test_of_a_negative_trace_there_is_no_share(rng):
+    x = rng.standard_normal((60, 5))
+    k = 0.15 * x @ x.T - RBF(0.3)(x)
+    with pytest.warns(IndefiniteKernelWarning):
+        model = mercer.KernelPCA(1, kernel="precomputed").fit(k)
+    assert np.trace(_centred(k)) < 0 < model.eigenvalues_[0]
+    assert np.all(np.isnan(model.explained_variance_ratio_))
+    assert "1 component keeps an undefined share of it (true trace -" in str(model.fit_)
+    assert "variance kept undefined" in repr(model.fit_)
+    assert Fitted.of(model).shares is None  # or views would draw NaN
 
 
 def test_a_python_function_is_called_once_a_pair(rng):

@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mercer
-from mercer._core.errors import KernelError, MemoryBudgetError
+import mercer.sklearn as drop_in
+from mercer._core.errors import InputError, KernelError, MemoryBudgetError
 from mercer._core.memory import parse_bytes
 from mercer.approximations import Nystrom
 from mercer.diagnostics import symptoms
@@ -138,6 +139,35 @@ def test_pca_refuses_the_same(case, x):
 def test_float32_rows_whose_squares_overflow_are_told(x):
     with pytest.raises(ValueError, match=r"overflows on these data.*fit in float64"):
         mercer.PCA(2).fit((1e20 * x).astype(np.float32))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("degree", "scale"), [(2, 1e100), (3, 1e100), (200, 1.0)])
+def test_powers_that_overflow_are_told_once_and_by_us(degree, scale, x):
+    with pytest.raises(ValueError, match="overflows on these data"):
+        mercer.KernelPCA(2, kernel=Polynomial(degree, gamma=100.0)).fit(scale * x)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, pd.DataFrame])
+def test_kernel_values_against_other_rows_are_no_features(as_rows, x):
+    k = x @ x.T
+    model = mercer.KernelPCA(2, kernel="precomputed").fit(k)
+    says = (
+        rf"K must be k\(X_new, X_train\) with {len(x)} columns, one for each training row; got 5\."
+    )
+    with pytest.raises(InputError, match=says):
+        model.transform(as_rows(k[:3, :5]))
+    assert model.transform(as_rows(k[:3])).shape == (3, 2)
+    theirs = drop_in.KernelPCA(2, kernel="precomputed").fit(k)
+    with pytest.raises(ValueError, match="X has 5 features"):
+        theirs.transform(k[:3, :5])
+
+
+def test_the_gap_of_an_asymmetric_matrix_is_told(x):
+    k = x @ x.T + 1.0
+    k[0, 1] += 3e-9
+    with pytest.raises(ValueError, match=r"got K\[0, 1\] = .* K\[1, 0\], which differs by 3e-09"):
+        mercer.KernelPCA(2, kernel="precomputed").fit(k)
 
 
 def test_a_failed_refit_leaves_the_old_fit(x):

@@ -133,7 +133,9 @@ class Anatomy:
     def shares(self) -> Array | None:  # (k,)
         """The share of the whole variance of each component; None where the whole is not known."""
         found = getattr(self.projector, "explained_variance_ratio_", None)
-        return None if found is None else np.clip(np.asarray(found, dtype=np.float64), 0.0, 1.0)
+        if found is None or np.isnan(found).any():
+            return None
+        return np.clip(np.asarray(found, dtype=np.float64), 0.0, 1.0)
 
     @property
     def dtype(self) -> np.dtype[Any]:

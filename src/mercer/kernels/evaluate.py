@@ -169,11 +169,12 @@ def raised(base: Array, p: float) -> Array:
     """base^p for p ≥ 0, in place."""
     if p == 1:
         return base
-    if p == 2:
-        return np.multiply(base, base, out=base)
-    if p == 3:
-        return np.multiply(base, base * base, out=base)
-    return np.power(base, p, out=base)
+    with np.errstate(over="ignore"):  # told later, in words
+        if p == 2:
+            return np.multiply(base, base, out=base)
+        if p == 3:
+            return np.multiply(base, base * base, out=base)
+        return np.power(base, p, out=base)
 
 
 # ── columns ─────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import MemoryBudgetError
+from mercer._core.errors import KernelError, MemoryBudgetError
 from mercer._core.observer import Stage
 from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
@@ -21,7 +21,7 @@ from mercer.model.space import FeatureMean
 from mercer.operators import Centred
 from mercer.operators.centred import require_finite
 from mercer.operators.sections import GivenSections, KernelSections, Sections
-from mercer.planning.problem import lapack_share
+from mercer.planning.problem import PROBE_ROWS, lapack_share, spread_over
 from mercer.planning.recipe import Plan
 from mercer.solvers import EigenPairs, Lapack
 from mercer.solvers.base import Status
@@ -55,11 +55,16 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     total = operator.trace()
     # Where rows have shown what is missing in the products, entries are as good as those of rows.
     rounding = MatrixRounding.of(exact or operator, kernel, x)
-    top = float(pairs.values.max(initial=0.0))
-    cut = rounding_cut(pairs.values, rounding, (exact or operator).eps)
-    spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
-    require_variance(spectrum, cut, nothing=rounding.nothing)
     seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
+    lowest = 0.0 if seen is None else seen.lowest
+    top = float(pairs.values.max(initial=0.0))
+    # The solver rounds relative to the largest of all eigenvalues, of either sign.
+    cut = rounding_cut(max(top, -lowest), rounding, (exact or operator).eps)
+    spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
+    least = max(cut, rounding.nothing)
+    if not np.any(spectrum > least) and lowest < -10.0 * least:
+        raise KernelError(_all_negative(operator, kernel, float(spectrum.max()), lowest))
+    require_variance(spectrum, cut, nothing=rounding.nothing)
     pairs = keep(pairs, asked, total=total, cut=cut)
     if operator.roots is not None:  # otherwise they are turned already
         pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))
@@ -74,7 +79,7 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
         dtype = _coef_dtype(x.dtype, coef, offset, spread, rounding.largest)
         coef, offset = coef.astype(dtype), offset.astype(dtype)
     projection = Projection(sections, coef, offset)
-    shares, lowest = operator.shares, 0.0 if seen is None else seen.lowest
+    shares = operator.shares
     return Fit(
         projection,
         handed_out(pairs, x.dtype, moved=rounding.moved(top), lowest=lowest),
@@ -202,8 +207,23 @@ def _negative_part(
     return negative_part(operator, rng=rng)
 
 
-def rounding_cut(values: Array, rounding: MatrixRounding, eps: float) -> float:
-    """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (λ₁)."""
-    top = float(values.max(initial=0.0))
+def _all_negative(operator: Centred, kernel: Kernel, largest: float, lowest: float) -> Message:
+    """What is said of a matrix without a positive eigenvalue, such as that of distances."""
+    gram, what = operator.gram, "K" if kernel.is_precomputed else "the function"
+    # Centring may have taken a constant off the entries, which the diagonal is told without.
+    few = gram.block(spread_over(operator.n, PROBE_ROWS))
+    if not np.any(gram.diag()) and np.all(few + gram.minus >= 0.0):
+        name = "D" if kernel.is_precomputed else "distance"
+        why = f"{what} has a zero diagonal and looks like distances: use exp(-gamma * {name}**2)."
+    else:
+        why = f"{what} is not a kernel, and on these data it is nearly the negative of one."
+    return Message(
+        f"No eigenvalue is positive beyond rounding: the largest is {largest:.3g} and the smallest "
+        f"{lowest:.3g}; {why} {{mercer.check_kernel}} shows a witness."
+    )
+
+
+def rounding_cut(top: float, rounding: MatrixRounding, eps: float) -> float:
+    """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (max |λ|)."""
     alone = rounding.largest * np.sqrt(rounding.heaviest * rounding.weight)
     return float(eps * (4.0 * alone + 30.0 * top))

@@ -147,11 +147,11 @@ class Fit(Printed):
 
     @property
     def explained(self) -> Array:
-        """Share of the true total variance of each component.
+        """Share of the true total variance of each component; NaN where an indefinite kernel leaves no total.
 
         Of an approximation by landmarks at least so much; of random features and of a stream about so much.
         """
-        return self.eigenvalues / self.total
+        return self.eigenvalues / (self.total if self.total > 0.0 else np.nan)
 
     @property
     def orthogonality(self) -> float:
@@ -260,8 +260,9 @@ class Fit(Printed):
             below = self.certificate.kind == "below"
             least, what = ("at least ", "trace at most") if below else ("about ", "trace about")
         verb = "keeps" if k == 1 else "keep"
+        kept = "an undefined share" if np.isnan(share) else f"{least}{share:.2%}"
         lines = [
-            f"variance    {many(k, 'component')} {verb} {least}{share:.2%} of it ({what} {self.total:.6g})",
+            f"variance    {many(k, 'component')} {verb} {kept} of it ({what} {self.total:.6g})",
             f"{self._error_line()}",
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {self._validity()}",
@@ -301,7 +302,8 @@ class Fit(Printed):
 
     def __repr__(self) -> str:
         k = len(self.eigenvalues)
-        kept = f"variance kept {float(self.explained.sum()):.2%}"
+        share = float(self.explained.sum())
+        kept = f"variance kept {'undefined' if np.isnan(share) else f'{share:.2%}'}"
         error = f"residual {np.max(self.residuals):.1e}"
         if self.certificate is not None and self.certificate.kind == "estimate":
             error = f"error about {self.certificate.left_out:.1e}"

@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import KernelError, ZeroVarianceError
+from mercer._core.errors import ZeroVarianceError
 from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
-from mercer._core.wording import Message
 from mercer.approximations.landmarks import entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import are_alike
@@ -142,13 +141,6 @@ def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None
     """Raise when no eigenvalue is above rounding, or none above what rows without variance show."""
     if np.any(values > max(cut, nothing)):
         return
-    if np.any(values < -10.0 * max(cut, nothing)):
-        msg = Message(
-            f"No eigenvalue is positive (the smallest seen is {values.min():.3g}): the function is not a "
-            "kernel, and on these data it is nearly the negative of one. {mercer.check_kernel} shows a "
-            "witness."
-        )
-        raise KernelError(msg)
     raise_zero_variance()
 
 

@@ -69,7 +69,7 @@ class Batch:
         """‖√w(Φ - Φ̂)‖² from above, in the spectral norm: with what rounding can hide.
 
         It is the largest eigenvalue of the residual Gram matrix, and at most the sum of those of its
-        blocks on the diagonal.
+        blocks on the diagonal. A negative one shows that there is no φ, also where no row alone does.
         """
         blocks = [*row_slices(len(self.f), NORM_ROWS)]
         found = np.zeros(len(blocks))
@@ -89,7 +89,14 @@ class Batch:
         gram -= self.f[i] @ self.f[i].T
         np.fill_diagonal(gram, residual[i])
         root = np.sqrt(self.weights[i])
-        values, _ = top_pairs(gram * np.outer(root, root), 1)
+        gram *= np.outer(root, root)
+        if kernel.why_valid() is not None:
+            values, _ = top_pairs(gram, 1)
+        else:
+            values = np.linalg.eigvalsh(gram)
+            if values[0] < -INDEFINITE * float(self.weights[i] @ self.diag[i]):
+                seen = f"what {dictionary.size} landmarks leave of a block has the eigenvalue {values[0]:.3g}"
+                raise KernelError(_no_space(kernel, f"{seen} beside a largest of {values[-1]:.3g}"))
         return max(float(values[-1]), 0.0)
 
     @cached_property
@@ -134,6 +141,8 @@ def grown(
         most = min(PIVOTS, limit - dictionary.size)
         rows, hopeless, lower = _drawn(dictionary, batch, law, most=most, floor=floor, rng=rng)
         waiting[rows], waiting[hopeless] = False, False
+        if not len(rows):  # all that was drawn is rounding
+            continue
         columns = dictionary.values(batch.rows, batch.rows[rows])
         subtract(columns, batch.f, batch.f[rows].T)
         columns = columns @ np.linalg.inv(lower).T
@@ -199,13 +208,19 @@ def require_positive(dictionary: Dictionary, batch: Batch) -> None:
     if np.all(diag >= 0.0) and np.all(residual >= -INDEFINITE * diag):
         return
     i = int(np.argmin(np.minimum(diag, residual)))
-    msg = (
-        f"{dictionary.kernel!r} is not positive semi-definite on these data: row {i} of the batch has "
-        f"k(x, x) = {diag[i]:.3g}, and its projection onto {dictionary.size} landmarks the squared length "
-        f"{diag[i] - residual[i]:.3g}. A stream is summed up in a feature space, and there is none. "
-        "Use a valid kernel or other parameters; `mercer.check_kernel` shows a witness."
+    seen = (
+        f"k(x, x) = {diag[i]:.3g} less its part in the span of {dictionary.size} landmarks is "
+        f"{residual[i]:.3g} for row {i} of the batch"
     )
-    raise KernelError(msg)
+    raise KernelError(_no_space(dictionary.kernel, seen))
+
+
+def _no_space(kernel: Kernel, seen: str) -> str:
+    return (
+        f"{kernel!r} is not positive semi-definite on these rows: {seen}, so there is no feature space to "
+        "sum up a stream in. `mercer.check_kernel` shows a witness; use a valid kernel, or `KernelPCA`, "
+        "which shows the negative part."
+    )
 
 
 def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float, Array]:

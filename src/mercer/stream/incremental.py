@@ -112,9 +112,7 @@ class Stream:
         with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
             diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
         require_finite(diag)
-        batch = Batch(rows, weights, diag, self.dictionary.features(rows))
-        require_positive(self.dictionary, batch)
-        return batch
+        return Batch(rows, weights, diag, self.dictionary.features(rows))
 
     def _faded(self, factor: float) -> Stream:
         return replace(
@@ -131,7 +129,7 @@ class Stream:
         """The dictionary with rows of the batch that may become points, and all coordinates in it."""
         # As large a part of the dictionary may be exchanged as was forgotten, and some in any case.
         offers = max(1, rules.max_landmarks // OFFER, int(forgotten * rules.max_landmarks))
-        return grown(
+        joint, offered = grown(
             self.dictionary,
             batch,
             tol=rules.tol,
@@ -140,6 +138,9 @@ class Stream:
             floor=float(np.finfo(self.dtype).eps) ** FLOOR,
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
+        # Not before: the rows that the dictionary is about to take in show most of what is wrong.
+        require_positive(joint, offered)
+        return joint, offered
 
     def _weighed(self, batch: Batch, offered: Batch, rules: Rules) -> tuple[bool, float]:
         """Whether points on offer can stay, and `cheapest` as it is known by then.
@@ -293,6 +294,13 @@ class Stream:
     def _require_variance(self, values: Array, cut: float) -> None:
         if np.any(values > cut):
             return
+        if self.trace == 0.0 and not self._is_valid:
+            msg = (
+                f"k(x, x) = 0 for all {self.n_rows} row(s) seen so far: {self.dictionary.kernel!r} gives "
+                "them no length in feature space, as a distance would, which is not a kernel. Use a kernel, "
+                "such as np.exp(-gamma * distance**2)."
+            )
+            raise ZeroVarianceError(msg)
         msg = (
             f"The {self.n_rows} row(s) seen so far have zero variance in feature space: all are one point, "
             "and there is no component yet. Go on with `partial_fit`, and check that the rows differ and "

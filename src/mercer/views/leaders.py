@@ -94,9 +94,12 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
     >>> views.contributions_over_time(seen).names
     ('flow', 'heat')
     """
+    if not seen.table["alarm"].any():
+        msg = "There are no contributions to draw: no row is an alarm."
+        raise InputError(msg)
     if seen.contributions is None or len(seen.explained) == 0:
-        msg = "No alarm was explained: there is none, or the kernel has no derivative. Look at the "
-        msg += "statistics with `mercer.plots.monitoring`."
+        msg = "No alarm was explained: the kernel has no derivative, or variables were not asked for. Look "
+        msg += "at the statistics with `mercer.plots.monitoring`."
         raise InputError(msg)
     own, n = shares(seen.contributions), len(seen.table)  # (m, d)
     order = np.argsort(-own.sum(axis=0), kind="stable")[:MOST_VARIABLES]

@@ -1,4 +1,4 @@
-"""What a report says of a detector: alarms or none, events with their names, gaps, and the rows of the fit."""
+"""A report on a detector: rows with alarms or none, events by name, rows without a past, dates."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,8 @@
 """A report on a detector: rows with alarms or none, events by name, rows without a past, dates."""
 
+import re
+from html import unescape
+
 import numpy as np
 import pytest
 
@@ -67,3 +70,37 @@ def test_events_of_a_page_begin_with_what_the_stream_says_and_the_worst_is_among
     assert max(rank(every[i].severity) for i in shown) <= min(rank(every[i].severity) for i in left)
     told = {what: words for what, _, words in key_figures(about)}
     assert "led by a" in told["first event"]
+
+
+def scores_of(detector, rows):
+    """Of the last of three rows: all three side by side, the latest first, scaled, to the model."""
+    lagged = np.concatenate([rows[2], rows[1], rows[0]])
+    return detector.model_.transform([(lagged - detector.center_) / detector.spread_])[0]
+
+
+def told(html):
+    """The words of a page."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_rows_without_a_past_are_told_as_such_and_others_have_their_own(gap):
+    detector = KernelPCADetector(lags=2).fit(NORMAL)
+    rows = FAULTY.copy()
+    if gap:
+        rows[10, 1] = np.nan
+    about = subject(detector, rows)
+    words = told(build(detector, rows))
+    assert "too far out" not in words
+    short = "4 have too few rows before them" if gap else "2 have too few rows before them"
+    assert short in words
+    lacks = re.findall(r"cells are missing in (.*?)[;.] ", words)
+    assert set(lacks) == ({"x1 (1)"} if gap else set())
+    # Scores by hand: each row beside the two before it, where these are there.
+    whole = [i for i in range(2, 60) if not np.isnan(rows[i - 2 : i + 1]).any()]
+    complete = np.flatnonzero(~np.isnan(rows).any(axis=1))
+    np.testing.assert_array_equal(complete[about.placed], whole)
+    alone = [scores_of(detector, rows[i - 2 : i + 1]) for i in whole]
+    np.testing.assert_allclose(
+        about.measured.scores[about.placed], np.array(alone)[:, :10], rtol=1e-9, atol=1e-12
+    )

@@ -27,13 +27,13 @@ def watched(
 ) -> tuple[Monitoring, tuple[str, ...]]:
     """What a detector sees in many rows, and what it warned of: some alarms explained, and onsets.
 
-    `rows` are those without a missing cell, of which `gaps` says where they lie among all.
+    `rows` are those without a missing cell, of which `gaps` says where they lie among all; for a detector
+    that looks back, all of them.
     """
     detector = fitted.judge
     if not detector._past.static:  # rows are judged by those before them, missing ones included
-        every = np.full((len(gaps.judged), int(rows.shape[1])), np.nan)
-        every[gaps.judged] = np.asarray(rows[:])
-        seen = fitted.monitor(every, time=time, names=names)
+        every = np.asarray(rows[:])
+        seen = replace(fitted.monitor(every, time=time, names=names), missing=gaps.missing)
         with unnamed():
             past, judged = detector._with_past(detector._read(every, gaps=True), time)
         place = np.cumsum(judged) - 1

@@ -221,6 +221,8 @@ def _shown(ids: Any) -> Any:
     """Dates as people write them."""
     if ids is None or ids.dtype.kind != "M":
         return ids
+    unit = next((u for u in ("m", "s") if np.all(ids.astype(f"M8[{u}]") == ids)), None)
+    ids = ids if unit is None else ids.astype(f"M8[{unit}]")
     return np.array([str(date).replace("T", " ") for date in ids])
 
 

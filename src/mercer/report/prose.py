@@ -232,6 +232,11 @@ def _by_hand(subject: Subject) -> str:
     rules = [f"{name} by {RULES[text]}" for name, text in texts.items() if text in RULES]
     if rules:
         return f"It was not compared with others: {'; '.join(rules)}."
+    if subject.fitted.detector is not None and not subject.entry("about", "command", str):
+        return (
+            "Whether it was compared with others is not known here. `mercer.select_detector` compares "
+            "kernels for a detector, on rows that are held out."
+        )
     return (
         "It was given by hand, and not compared with others. `mercer select` compares kernels on rows that "
         "are held out."

@@ -4,8 +4,10 @@ import html
 import json
 import re
 
+import numpy as np
 import pytest
 
+import mercer
 from markets.commands import good, results, run, write_csv
 
 EVIL = "<script>alert(1)</script>"
@@ -97,3 +99,42 @@ def test_what_goes_wrong_is_one_line_and_a_code(folder, args, code):
     assert "Traceback" not in done.output
     assert (folder / "data.csv").read_bytes() == before
     assert not list(folder.glob("*.part"))
+
+
+def test_times_that_are_written_in_a_way_of_their_own_are_dates_in_the_charts(tmp_path):
+    """01/02/2026 may be in January or in February: only the user knows."""
+    stamps = [f"{1 + i // 24:02d}/02/2026 {i % 24:02d}:30" for i in range(96)]
+    rows = {
+        "when": stamps,
+        **{name: [(7 * i * i + j) % 11 for i in range(96)] for j, name in enumerate("ab")},
+    }
+    data, model, out = (
+        write_csv(tmp_path / "d.csv", rows),
+        tmp_path / "m.mercer",
+        tmp_path / "r.html",
+    )
+    good("fit", data, "--id", "when", "--model", "detector", "--components", "1", "-o", model)
+    given = ("--time", "when", "--time-format", "%d/%m/%Y %H:%M")
+    for extra, dates in (((), False), (given, True)):
+        good("report", model, data, *extra, "-o", out)
+        page = out.read_text("utf-8")
+        charts = page[page.index('class="charts"') :]
+        ticks = re.findall(r"<text[^>]*>(2026-02-0\d[^<]*)<", charts)
+        assert bool(ticks) == dates
+    assert {tick[:10] for tick in ticks} >= {"2026-02-02", "2026-02-03", "2026-02-04"}
+
+
+def test_of_a_detector_that_python_chose_nothing_is_said_that_is_not_known(tmp_path):
+    data, model, out = tmp_path / "d.csv", tmp_path / "m.mercer", tmp_path / "r.html"
+    rows = np.random.default_rng(0).standard_normal((200, 3))
+    np.savetxt(data, rows, delimiter=",", header="a,b,c", comments="")
+    table = mercer.open_table(data)
+    mercer.select_detector(table, lags=[0], smoothing=[None]).best_.save(model)
+    assert "trained on  200 rows x 3 columns\n" in run("info", model).stdout
+    good("report", model, data, "-o", out)
+    page = out.read_text("utf-8")
+    assert "given by hand" not in page
+    assert "Whether it was compared with others is not known here" in page
+    good("fit", data, "--model", "detector", "--kernel", "linear", "--components", "2", "-o", model)
+    good("report", model, data, "-o", out)
+    assert "given by hand" in out.read_text("utf-8")

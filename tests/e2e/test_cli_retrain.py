@@ -6,6 +6,7 @@ import pytest
 
 from markets.commands import run
 from mercer import load
+from mercer.persistence.model_file import read_header
 
 
 def learned(path):
@@ -115,3 +116,25 @@ def test_info_names_the_detector_that_a_new_one_was_made_from(plant, tmp_path):
     run("retrain", new, plant / "faulty.csv", "--event", "flow sensor", "-o", named)
     assert "knows       flow sensor" in run("info", named).stdout
     assert load(named).model.fingerprint_ == load(new).model.fingerprint_  # it judges alike
+
+
+def test_an_event_that_is_taught_changes_nothing_of_what_is_said_of_the_fit(plant, tmp_path):
+    old, new, page = plant / "d.mercer", tmp_path / "k.mercer", tmp_path / "r.html"
+    faulty, normal = plant / "faulty.csv", plant / "normal.csv"
+    assert run("retrain", old, faulty, "--event", "flow sensor", "-o", new).exit_code == 0
+    before, after = read_header(old), read_header(new)
+    assert after["data"] == before["data"]
+    told = {name: after["about"].get(name) for name in before["about"]}
+    assert told == before["about"]
+    taught = after["about"]["events"]["flow sensor"]
+    assert (taught["n"], after["data"]["n"]) == (360, before["data"]["n"])
+    assert taught["digest"] != after["data"]["digest"]
+    own = "the rows that the model was fitted to: their digest is the same"
+    for rows, words in ((normal, own), (faulty, "by which it knows &#x27;flow sensor&#x27;")):
+        run("report", new, rows, "-o", page)
+        said = page.read_text("utf-8").replace("&#39;", "&#x27;")
+        assert words in said
+        assert (own in said) == (rows == normal)
+    found = run("info", new).stdout
+    assert f"{load(old).model.fingerprint_} (the same model, with 1 known event)" in found
+    assert "knows       flow sensor: 360 rows" in found

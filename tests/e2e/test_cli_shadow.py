@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -143,8 +144,15 @@ def test_detectors_change_places_and_back_without_a_lost_row(plant, models, line
         m: run("monitor", m, plant / "faulty.csv", "-q", "--marks").stdout.splitlines()
         for m in (old, new)
     }
-    got = [line.rsplit(",", 2)[0] for line in out.read_text().splitlines()]
-    assert got == [*own[old][:231], *own[new][231:260], *own[old][260:]]
+    wanted = [*own[old][:231], *own[new][231:260], *own[old][260:]]
+    got, theirs = (list(csv.DictReader(found)) for found in (out.read_text().splitlines(), wanted))
+    for mine, line in zip(got, theirs, strict=True):
+        assert all(mine[name] == line[name] for name in line if name != "event")
+    # Numbers go on where both logs ended: what one calls an event in a stretch, the other does too.
+    for part in (slice(0, 230), slice(230, 259), slice(259, None)):
+        pairs = {(a["event"], b["event"]) for a, b in zip(got[part], theirs[part], strict=True)}
+        assert len({a for a, _ in pairs}) == len({b for _, b in pairs}) == len(pairs)
+        assert all(bool(a) == bool(b) for a, b in pairs)
     told = json.loads(state.read_text())["units"][str(data)]["shadow"]["agreement"]["counts"]
     a, b = alarms(plant, old), alarms(plant, new)
     assert (told["rows"], told["only_new"]) == (360, (b & ~a).sum())
@@ -154,6 +162,33 @@ def test_detectors_change_places_and_back_without_a_lost_row(plant, models, line
     assert refused.exit_code == 3
     assert "must be a state of this detector" in refused.stderr
     assert "--shadow" in refused.stderr
+
+
+@pytest.mark.parametrize("ends", [(231, 260), (225, 300), (150, 231)])
+def test_every_event_that_is_raised_is_ended_once_whatever_detector_counts(
+    models, lines, tmp_path, ends
+):
+    old, new, _ = models
+    data, paths = tmp_path / "r.csv", [tmp_path / "e.jsonl", tmp_path / "s.jsonl"]
+    args = ("--state", tmp_path / "s.json", "--events", paths[0], "--shadow-events", paths[1], "-q")
+    calls = [*zip((*ends, len(lines)), ((old, new), (new, old), (old, new)), strict=True)]
+    table, lasts = tmp_path / "o.csv", 0
+    for end, pair in calls:
+        data.write_text("".join(lines[:end]))
+        run("monitor", pair[0], data, "--shadow", pair[1], *args, "--marks", "-o", table)
+    for path in paths:
+        told = [json.loads(line) for line in path.read_text().splitlines()]
+        raised = [e["event"] for e in told if e["status"] == "raised"]
+        ended = [e["event"] for e in told if e["status"] == "ended"]
+        assert raised == sorted(set(raised))
+        assert ended == raised[: len(ended)]  # each once, in turn; the last one may go on
+        assert len(raised) - len(ended) <= 1
+        assert all(e["end"] is not None for e in told if e["status"] == "ended")
+        lasts += len(raised) > 2
+    assert lasts, "there is more than one event to be numbered"
+    told = [json.loads(line) for line in paths[0].read_text().splitlines()]
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert {row["event"] for row in rows} - {""} <= {str(e["event"]) for e in told}
 
 
 def test_the_exit_code_after_a_change_is_that_of_the_one_that_counts_now(models, lines, tmp_path):

@@ -207,7 +207,7 @@ def test_components_of_linear_pca_are_its_axes(made):
         (lambda: views.components(LINEAR), r"`shape` must be \(height, width\)"),
         (
             lambda: views.contributions_over_time(DETECTOR.monitor(NORMAL[:3])),
-            "No alarm was explained",
+            "There are no contributions to draw: no row is an alarm.",
         ),
         (lambda: plots.contours(MODEL, X), r"variables=\('x0', 'x3'\)"),
     ],

@@ -208,6 +208,11 @@ class _Watch:
 
     def run(self) -> None:
         """Until all lines are read, or an end is asked for."""
+        for unit in self._units:
+            for event, status in unit.changed:
+                self._tell(unit, event, status)
+            for event, status in unit.shade.changed if unit.shade else ():
+                self._tell_shadow(unit, event, status)
         running = list(self._units)
         while running and not self._stop.is_set():
             for unit in running:

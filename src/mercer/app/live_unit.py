@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
 from mercer.data.lines import Lines
+from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.events import Event
 from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.shadow import Agreement
+from mercer.monitoring.tracker import Tracker
 from mercer.monitoring.verdict import Verdict
 from mercer.preprocessing.influx import RowReader
 from mercer.preprocessing.lines import Arrived
@@ -24,6 +30,8 @@ from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
     from mercer.app.live import LiveRequest
+
+News = tuple[tuple[Event, str], ...]  # events, with what became of them
 
 
 class Row(NamedTuple):
@@ -42,6 +50,7 @@ class Shade:
     reader: RowReader
     stream: LiveStream
     agreement: Agreement = field(default_factory=Agreement)
+    changed: News = ()
 
     def read(self, unit: Unit, verdicts: list[Verdict], arrived: Arrived) -> list[Verdict]:
         """Its verdicts on the rows that the unit has just read."""
@@ -67,6 +76,7 @@ class Unit:
     said: int = 0  # notes that were passed on
     known: tuple[int, int] = (0, 0)  # rows and alarms before this call
     shelved: list[list[Any]] = field(default_factory=list)  # variables and rows that were asked for
+    changed: News = ()  # what a change of detectors ends and raises in the log of events
 
     @classmethod
     def of(
@@ -95,14 +105,15 @@ class Unit:
             return cls(name, Lines(path, follow=request.follow), reader, stream, shade=shade)
         with whole(request.state):
             own = before["units"][path]
-            _restore(stream, shade, own)
+            changed = _restore(stream, shade, own)
             reader.go_on(own["head"])
             lines = Lines(path, follow=request.follow, at=own["place"])
             # Of the stream that counts now: another may have done so before.
             known = stream.rows, stream.counts["alarms"]
             counts = own["bad_lines"], own.get("drifts", 0)
             shelved = own.get("shelved", [])
-            return cls(name, lines, reader, stream, *counts, shade, known=known, shelved=shelved)
+            more = {"known": known, "shelved": shelved, "changed": changed}
+            return cls(name, lines, reader, stream, *counts, shade, **more)
 
     def shelve(self, rows: int, variable: str) -> None:
         """Shelve a variable, or all: once, also where the same command goes on from its state."""
@@ -150,8 +161,11 @@ class Unit:
         return own
 
 
-def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> None:
-    """Go on from a state, also with the models the other way round: the shadow then counts from here on."""
+def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> News:
+    """Go on from a state, also with the models the other way round: the shadow then counts from here on.
+
+    What lasts then ends in the log of the one and is raised in that of the other, by a new number.
+    """
     known = own.get("shadow") or {}
     states = [own["stream"], *([known["stream"]] if known else [])]
     swapped = not stream.knows(states[0])
@@ -164,10 +178,40 @@ def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> No
             "one with the new one as its {shadow}, then the new one with the old one as its {shadow}."
         )
         raise InputError(Message(msg))
+    mine, theirs = (_lasting(stream.rule, state) for state in (states * 2)[:2])
+    if swapped:
+        _renumber(states)
     stream.restore(states[0])
     if shade is not None and len(states) > 1 and shade.stream.knows(states[1]):
         shade.stream.restore(states[1])  # another one begins anew
         shade.agreement = Agreement.of(known["agreement"], swapped=swapped)
+        shade.changed = _news(mine, shade.stream) if swapped else ()
+    return _news(theirs, stream) if swapped else ()
+
+
+def _lasting(rule: AlarmRule, state: dict[str, Any]) -> Event | None:
+    """The event that lasts in a state, as if it were over with its last alarm."""
+    names, open_ = state["names"], state["tracker"]["open"]
+    tracker = Tracker(rule, names, np.zeros_like, KnownEvents.none(len(names)))
+    tracker.restore(state["tracker"])
+    event = tracker.current
+    return None if event is None else replace(event, end=open_["last"]["time"])
+
+
+def _renumber(states: list[dict[str, Any]]) -> None:
+    """Events go on by numbers that neither log has yet."""
+    trackers = [state["tracker"] for state in states]
+    most = max(tracker["count"] for tracker in trackers)
+    for tracker in trackers:
+        tracker["count"] = most + (tracker["open"] is not None)
+        if tracker["open"] is not None:
+            tracker["open"]["number"] = most + 1
+
+
+def _news(over: Event | None, stream: LiveStream) -> News:
+    """What ends in a log, and what is raised in it since it lasts in the other stream."""
+    found = (over, "ended"), (stream.current, "raised")
+    return tuple((event, status) for event, status in found if event is not None)
 
 
 def _preparation(found: Opened) -> Preparation:

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, check_model_output, keep_model, open_model, read_sheet
+from mercer.app.rows import (
+    OfModel,
+    check_model_output,
+    facts_of,
+    keep_model,
+    open_model,
+    read_sheet,
+)
 from mercer.app.shadow import require_detector
 from mercer.monitoring.shadow import ShadowStream
 
@@ -72,8 +79,12 @@ class RetrainRequest(OfModel, Request[Retrained]):
                 run.say(str(new.lineage_[-1]), "lineage")
                 facts["change"] = _changes(run, old, new, rows, time)
         assert path is not None
-        about = {"command": "", "parent": str(found.path), **found.about}
-        facts["model"] = keep_model(run, path, new, sheet, about)
+        about, fitted = {"command": "", "parent": str(found.path), **found.about}, None
+        if self.event is not None:  # the fit stays what it was: its rows, and what was said of them
+            events, fitted = about.get("events"), found.header["data"]
+            events = events if isinstance(events, dict) else {}
+            about["events"] = events | {self.event.strip(): facts_of(sheet)}
+        facts["model"] = keep_model(run, path, new, sheet, about, fitted=fitted)
         facts["fingerprint"] = new.fingerprint_
         if self.event is None:
             run.say(

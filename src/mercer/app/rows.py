@@ -107,20 +107,34 @@ def check_model_output(output: str | None, data: str) -> Path | None:
     return None if output is None else check_output(output, [data])
 
 
+def facts_of(sheet: Sheet) -> dict[str, Any]:
+    """What the header of a model file says of rows."""
+    n, d = sheet.rows.shape
+    told = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
+    return {**told, "digest_of": "data"}
+
+
 def keep_model(
-    run: Run, path: Path, model: Any, sheet: Sheet, about: dict[str, Any]
+    run: Run,
+    path: Path,
+    model: Any,
+    sheet: Sheet,
+    about: dict[str, Any],
+    *,
+    fitted: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the model with its preparation, and give the facts of the file.
 
-    The header has what `about` says, and what was found on the way.
+    The header has what `about` says, and what was found on the way. `fitted` is what it says of the rows of
+    the fit, where those of the sheet are others.
     """
-    told = {"notes": run.messages("note"), "warnings": run.messages("warning")}
-    n, d = sheet.rows.shape
-    data = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
+    if fitted is None:
+        found = {"notes": run.messages("note"), "warnings": run.messages("warning")}
+        about, fitted = {**about, **found}, facts_of(sheet)
     replaced = path.exists()
     with run.timed("write"):
         prepared = Prepared(sheet.preparation, model)
-        prepared.save(path, data={**data, "digest_of": "data"}, about={**about, **told})
+        prepared.save(path, data=fitted, about=about)
     run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
     return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}
 

@@ -64,7 +64,7 @@ def _told(header: dict[str, Any], path: Path) -> str:
     lines = [f"{title:<12}{text}" for title, text in rows]
     lines += _block("done first", about.get("notes")) + _block("warnings", about.get("warnings"))
     lines += _block("chosen", _dict(about.get("selection")).get("reasons"))
-    lines += _evidence(_dict(header.get("evidence")))
+    lines += _evidence(_dict(header.get("evidence")), _dict(about.get("events")))
     back = _dict(header.get("config")).get("preimage")
     lines += [] if back is None else [f"{'pre-images':<12}{back}"]
     return "\n".join(map(printable, lines))  # a file may hold anything
@@ -94,16 +94,23 @@ def _names(names: Any) -> str:
 def _rows(data: dict[str, Any]) -> str:
     if not data:
         return "-"
-    size = f"{data.get('n', '?')} rows x {data.get('d', '?')} columns of {data.get('dtype', '?')}"
+    dtype = (
+        f" of {data['dtype']}" if data.get("dtype") else ""
+    )  # not known of rows that were not kept
+    size = f"{data.get('n', '?')} rows x {data.get('d', '?')} columns{dtype}"
     digest = data.get("digest")
     return f"{size}, SHA-256 {digest[:16]}…" if isinstance(digest, str) else size
 
 
-def _evidence(evidence: dict[str, Any]) -> list[str]:
-    """The lines that the fit printed, and the limits of a detector."""
+def _evidence(evidence: dict[str, Any], taught: dict[str, Any]) -> list[str]:
+    """The lines that the fit printed, the limits of a detector, and the events that it knows."""
     limits = [f"{'limits':<12}{line}" for line in _list(evidence.get("limits"))]
-    own = evidence.get("fingerprint")
-    lines = [*limits, *([] if own is None else [f"{'fingerprint':<12}{own}"])]
+    own, known = evidence.get("fingerprint"), _list(evidence.get("known_events"))
+    lines = [*limits]
+    if own is not None:
+        same = f" (the same model, with {many(len(known), 'known event')})" if known else ""
+        lines.append(f"{'fingerprint':<12}{own}{same}")
     lines += _block("lineage", evidence.get("lineage"))
-    lines += _block("knows", evidence.get("known_events"))
+    rows = {name: _rows(_dict(taught.get(str(name)))) for name in known}
+    lines += _block("knows", [n if rows[n] == "-" else f"{n}: {rows[n]}" for n in known])
     return [*map(str, _list(evidence.get("summary"))), *lines]

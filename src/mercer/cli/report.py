@@ -67,7 +67,8 @@ def report(
     sheet = read_sheet(call, data, opened, gaps=opened.is_detector)
     about: dict[str, Any] = {
         "preparation": opened.preparation,
-        "ids": sheet.ids,
+        # By a format of the user's own they are dates; of texts the page sees by itself whether they are.
+        "ids": sheet.ids if sheet.time_format is None else sheet.times,
         "labels": sheet.labels,
         "header": opened.header,
         "digest": sheet.digest,

@@ -199,7 +199,9 @@ def reconstruction(subject: Subject) -> list[Any]:
 def _missed(subject: Subject, errors: Array) -> list[Any]:
     space = "the space of the columns" if subject.fitted.kernel is None else "feature space"
     try:
-        view = views.distances(errors, subject.measured.lengths, space=space)
+        view = views.distances(
+            errors[subject.placed], subject.measured.lengths[subject.placed], space=space
+        )
     except MercerError as cause:
         return [paragraph(str(cause))]
     kept = share(1 - view.missed)

@@ -28,7 +28,7 @@ def alarms(subject: Subject) -> list[Any]:
         return []
     seen, remarks = subject.watched
     view = monitoring(seen, statistics=("index", "T2", "Q"), axis=subject.row_name)
-    explained = seen.contributions is not None
+    explained = seen.contributions is not None and len(seen.explained) > 0
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
     parts: list[Any] = [
         _events(seen),

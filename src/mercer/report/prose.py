@@ -60,7 +60,18 @@ def _same(subject: Subject) -> str:
     if theirs == subject.digest:
         return "These are the rows that the model was fitted to: their digest is the same."
     many = counted(n, "other row") if n is not None and n > 1 else "other rows"
-    return f"The model was fitted to {many}, whose digest differs from that of these."
+    differs = f"The model was fitted to {many}, whose digest differs from that of these."
+    taught = subject.entry("about", "events", dict) or {}
+    told = [
+        n
+        for n, own in taught.items()
+        if isinstance(own, dict) and own.get("digest") == subject.digest
+    ]
+    return (
+        f"{differs} These are the rows by which it knows {', '.join(map(repr, told))}."
+        if told
+        else differs
+    )
 
 
 def _done(subject: Subject) -> list[Any]:
@@ -221,6 +232,11 @@ def _by_hand(subject: Subject) -> str:
     rules = [f"{name} by {RULES[text]}" for name, text in texts.items() if text in RULES]
     if rules:
         return f"It was not compared with others: {'; '.join(rules)}."
+    if subject.fitted.detector is not None and not subject.entry("about", "command", str):
+        return (
+            "Whether it was compared with others is not known here. `mercer.select_detector` compares "
+            "kernels for a detector, on rows that are held out."
+        )
     return (
         "It was given by hand, and not compared with others. `mercer select` compares kernels on rows that "
         "are held out."

@@ -57,7 +57,8 @@ def scores(subject: Subject) -> list[Any]:
 
 def _view(subject: Subject) -> views.Scores | None:
     """All components that can be chosen; None where no row has scores."""
-    columns = subject.measured.scores
+    placed = subject.placed
+    columns = subject.measured.scores[placed]
     many = len(columns) > MOST_POINTS
     with np.errstate(over="ignore"):
         # Single precision is what the script gets: both draw the same points.
@@ -66,16 +67,22 @@ def _view(subject: Subject) -> views.Scores | None:
         return None
     view = views.scores(
         columns,
-        labels=subject.score_looks,
+        labels=subject.score_looks.taken(placed),
         components=range(columns.shape[1]),
         explained_variance_ratio=subject.fitted.shares,
-        ids=None if subject.ids is None else subject.called_rows,
+        ids=subject.called_rows[placed] if _called(subject) else None,
         keep_infinite=False,
     )
+    view = replace(view, rows=placed[view.rows])
     if len(view.axes) == 1:  # a single component is drawn over the rows
         along = np.column_stack([view.rows + 1.0, view.points[:, 0]])
         return replace(view, axes=("row", *view.axes), points=along)
     return view
+
+
+def _called(subject: Subject) -> bool:
+    """Whether rows have names, or numbers that do not simply count them."""
+    return subject.ids is not None or subject.gaps.count > 0 or len(subject.placed) < subject.n
 
 
 def _counted(view: views.Scores, ranges: Ranges) -> dict[tuple[int, int], Cells]:
@@ -208,7 +215,7 @@ def _data(
     if found:
         pairs = {f"{i},{j}": _packed_cells(cell) for (i, j), cell in found.items()}
         return {**shared, "kind": "cells", "bins": BINS, "levels": LEVELS, "pairs": pairs}
-    called = subject.ids is not None or view.left_out > 0 or subject.gaps.count > 0
+    called = _called(subject) or view.left_out > 0
     return {
         **shared,
         "kind": "points",

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerWarning
 from mercer._core.findings import collected, warn
-from mercer._core.types import Array, Rows
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.frames import batch_rows
 from mercer.data.sources import as_source
 from mercer.engine.moments import ColumnMoments
@@ -19,7 +19,7 @@ from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.fitted import Fitted
-from mercer.views.process import watched
+from mercer.views.watched import watched
 
 MOST_AXES = 10  # components that a picture can be asked for
 
@@ -93,18 +93,37 @@ class Subject:
                 here = ColumnMoments.of(raw, None, raw[0] if seen is None else seen.shift)
                 seen = here if seen is None else seen.merged(here)
                 low, high = np.minimum(low, raw.min(axis=0)), np.maximum(high, raw.max(axis=0))
-                found = self._scored(block)
+                # A row is seen with those before it: what lies between is in its place.
+                own, at = (
+                    (self.every, self.gaps.judged) if fitted.looks_back else (block, slice(None))
+                )
+                found = self._scored(own)[at]
                 scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
                 if errors is not None:
-                    errors[i] = fitted.distances(block)
+                    errors[i] = fitted.distances(own)[at]
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
         return Measured(columns, scores, errors, lengths)
 
     @cached_property
+    def every(self) -> Array:  # (N, d)
+        """All rows that were given; those that lack a cell are without any."""
+        found = np.full((len(self.gaps.judged), self.fitted.d), np.nan)
+        found[self.gaps.judged] = np.asarray(self.rows[:])
+        return found
+
+    @cached_property
+    def placed(self) -> Indices:  # (m,)
+        """Which of the complete rows a model can place: not those with too few rows before them."""
+        if not self.fitted.looks_back:
+            return np.arange(self.n)
+        return np.flatnonzero(self.watched[0].table["judged"][self.gaps.judged])
+
+    @cached_property
     def watched(self) -> tuple[Monitoring, tuple[str, ...]]:
         """What a detector sees in the rows, and what it warned of."""
-        return watched(self.fitted, self.rows, names=self.names, gaps=self.gaps, time=self.called)
+        rows = self.every if self.fitted.looks_back else self.rows
+        return watched(self.fitted, rows, names=self.names, gaps=self.gaps, time=self.called)
 
     @cached_property
     def looks(self) -> Classes:
@@ -202,6 +221,8 @@ def _shown(ids: Any) -> Any:
     """Dates as people write them."""
     if ids is None or ids.dtype.kind != "M":
         return ids
+    unit = next((u for u in ("m", "s") if np.all(ids.astype(f"M8[{u}]") == ids)), None)
+    ids = ids if unit is None else ids.astype(f"M8[{unit}]")
     return np.array([str(date).replace("T", " ") for date in ids])
 
 

@@ -12,7 +12,7 @@ from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
-from mercer.monitoring.alarms import shares
+from mercer.monitoring.alarms import Run, shares
 from mercer.monitoring.events import Event, severity
 from mercer.monitoring.report import Monitoring
 from mercer.views import checks
@@ -24,6 +24,8 @@ from mercer.views.wording import count, counted, number, share
 MOST_VARIABLES = 8
 SLOTS = 120  # of time
 MOST_EVENTS = 12
+
+Spans = list[tuple[int, int]]  # the first and the last row of each
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,9 +96,12 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
     >>> views.contributions_over_time(seen).names
     ('flow', 'heat')
     """
+    if not seen.table["alarm"].any():
+        msg = "There are no contributions to draw: no row is an alarm."
+        raise InputError(msg)
     if seen.contributions is None or len(seen.explained) == 0:
-        msg = "No alarm was explained: there is none, or the kernel has no derivative. Look at the "
-        msg += "statistics with `mercer.plots.monitoring`."
+        msg = "No alarm was explained: the kernel has no derivative, or variables were not asked for. Look "
+        msg += "at the statistics with `mercer.plots.monitoring`."
         raise InputError(msg)
     own, n = shares(seen.contributions), len(seen.table)  # (m, d)
     order = np.argsort(-own.sum(axis=0), kind="stable")[:MOST_VARIABLES]
@@ -188,22 +193,42 @@ def _edges(event: Event) -> Any:  # (b + 1,)
 
 
 def events_table(seen: Monitoring, rule: AlarmRule | None = None) -> Listing:
-    """The events of a run by an alarm rule, the first of them, and what led when each began."""
-    rule, table = AlarmRule() if rule is None else rule, seen.table
-    limit = float(table["index_limit"][0])
-    rows = [_line(seen, first, last, limit) for first, last in event_spans(seen, rule)]
+    """The events of a run by an alarm rule, the most severe of them, and what led when each began."""
+    rule = AlarmRule() if rule is None else rule
+    every = event_spans(seen, rule)
+    shown = severest(seen, every)
     caption = f"Events: {rule.n} of {rule.m} rows above the limit"
-    if len(rows) > MOST_EVENTS:
-        caption += f", the first {MOST_EVENTS} of {len(rows)}"
+    if len(shown) < len(every):
+        caption += f". The {len(shown)} most severe; {count(len(every) - len(shown))} are left out"
     head = ["from", "to", "led when it began", "severity", "peak"]
-    return listing(caption, head, rows[:MOST_EVENTS], texts=4)
+    rows = [_line(seen, first, last) for first, last in shown]
+    return listing(caption, head, rows, texts=4)
 
 
-def event_spans(seen: Monitoring, rule: AlarmRule | None = None) -> list[tuple[int, int]]:
+def peak(seen: Monitoring, first: int, last: int) -> float:
+    """The largest index of some rows, in units of its limit."""
+    index = seen.table["index"][first : last + 1]
+    return float(np.nanmax(index)) / float(seen.table["index_limit"][0])
+
+
+def severest(seen: Monitoring, spans: Spans) -> Spans:
+    """The most severe events, the longest of those that are as severe, in the order of time."""
+    order = {"high": 0, "medium": 1, "low": 2}
+    ranked = sorted(spans, key=lambda span: (order[severity(peak(seen, *span))], span[0] - span[1]))
+    return sorted(ranked[:MOST_EVENTS])
+
+
+def told_spans(seen: Monitoring, spans: Spans) -> Spans:
+    """The events that a page tells of: the most severe ones, the first one and the longest."""
+    longest = max(spans, key=lambda span: span[1] - span[0], default=None)
+    return sorted({*severest(seen, spans), *spans[:1], *([] if longest is None else [longest])})
+
+
+def event_spans(seen: Monitoring, rule: AlarmRule | None = None) -> Spans:
     """The first and the last alarm of each event by an alarm rule."""
     rule, table = AlarmRule() if rule is None else rule, seen.table
     switch, limit = Switch(rule), float(table["index_limit"][0])
-    found: list[tuple[int, int]] = []
+    found: Spans = []
     recent: list[int] = []  # alarms since the last event
     for i in np.flatnonzero(table["judged"]):
         was = switch.raised
@@ -222,12 +247,17 @@ def event_spans(seen: Monitoring, rule: AlarmRule | None = None) -> list[tuple[i
 
 def leaders(seen: Monitoring, first: int, last: int) -> list[str]:
     """The variables that led when an event began."""
-    run = next((run for run in seen.runs if run.first <= last and run.last >= first), None)
-    return [] if run is None else [name for name, _ in seen.began_with(run)]
+    own = Run(
+        first, last, 0, 0
+    )  # an event begins a few rows after its run where the first alarms are rare
+    run = next((run for run in seen.runs if run.first <= last and run.last >= first), own)
+    return [name for name, _ in seen.began_with(own if first in seen.onsets else run)]
 
 
-def _line(seen: Monitoring, first: int, last: int, limit: float) -> list[Any]:
-    time, index = seen.table["time"], seen.table["index"][first : last + 1] / limit
-    led = ", ".join(leaders(seen, first, last))
-    peak = float(np.nanmax(index))
-    return [time[first], time[last], led or "not known", severity(peak), number(peak)]
+def _line(seen: Monitoring, first: int, last: int) -> list[Any]:
+    time, led, top = (
+        seen.table["time"],
+        ", ".join(leaders(seen, first, last)),
+        peak(seen, first, last),
+    )
+    return [time[first], time[last], led or "not known", severity(top), number(top)]

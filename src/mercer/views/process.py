@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,21 +11,18 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.params import Number, require
 from mercer._core.public import public
-from mercer._core.types import Array, Flags, Indices, Rows
-from mercer.data.rows import take_rows
+from mercer._core.types import Array, Flags
 from mercer.data.times import as_times
-from mercer.monitoring.alarms import Gaps, beginning
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views import checks
-from mercer.views.base import Listing, View, listing, spaced
-from mercer.views.fitted import Fitted, unnamed
+from mercer.views.base import Listing, View, listing
+from mercer.views.fitted import Fitted
 from mercer.views.wording import count, counted, number
 
 # Columns of the table of a `Monitoring`, and what people call them.
 STATISTICS = {"T2": "T²", "Q": "Q", "index": "index"}
 WIDE_RANGE = 20.0  # times the limit: beyond, a linear scale squeezes everything normal into a line
 MOST_RUNS, MOST_LISTED = 5, 20
-MOST_EXPLAINED = 300  # alarms whose contributions are computed for a picture
 
 
 # ── statistics over time ────────────────────────────────────────────────────
@@ -254,47 +250,3 @@ def alarms_table(seen: Monitoring, row: str = "row") -> Listing:
     if len(rows) < len(alarms):
         caption = f"The first {len(rows)} of {count(len(alarms))} alarms"
     return listing(caption, [row, "leading variables", *STATISTICS.values()], rows, texts=2)
-
-
-# ── many rows ───────────────────────────────────────────────────────────────
-def watched(
-    fitted: Fitted, rows: Rows, *, names: Any, gaps: Gaps, time: Any
-) -> tuple[Monitoring, tuple[str, ...]]:
-    """What a detector sees in many rows, and what it warned of: the first alarms and some others explained.
-
-    `rows` are those without a missing cell, of which `gaps` says where they lie among all.
-    """
-    detector = fitted.judge
-    if not detector._past.static:  # rows are judged by those before them, missing ones included
-        every = np.full((len(gaps.judged), int(rows.shape[1])), np.nan)
-        every[gaps.judged] = np.asarray(rows[:])
-        return fitted.monitor(every, time=time, names=names), ()
-    blocks = [fitted.monitor(block, names=names, top=0) for _, block in fitted.blocks(rows)]
-    seen = Monitoring.joined(blocks)
-    alarms = np.flatnonzero(seen.table["alarm"])
-    if len(alarms) == 0:
-        return seen.among(gaps, time), ()
-    # The first ones are in a table, those at equal distances in a picture.
-    some: Any = np.union1d(alarms[:MOST_LISTED], alarms[spaced(len(alarms), MOST_EXPLAINED)])
-
-    def take(at: Indices) -> Any:
-        return np.asarray(take_rows(rows, at))
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        told = fitted.monitor(take(some), names=names, explain="all")
-    top = seen.table["top"].copy()
-    top[some] = told.table["top"]
-    columns = {name: seen.table[name] for name in seen.table.columns} | {"top": top}
-    seen = replace(
-        seen, table=type(seen.table)(columns), contributions=told.contributions, explained=some
-    )
-    with unnamed():
-        seen = detector._with_onsets(seen, lambda at: detector._rows(take(at)))
-    first = seen.runs[0]
-    if first.first not in seen.onsets and told.contributions is not None:
-        # The longest runs have their onset; the first one of all is asked about as often.
-        led = beginning(first, told.contributions, some)
-        seen = replace(seen, onsets={**seen.onsets, first.first: led})
-    remarks = tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
-    return seen.among(gaps, time), remarks

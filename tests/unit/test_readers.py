@@ -1,5 +1,6 @@
 """Files of rows: what is read is what others read, and what can't be read is refused in one sentence."""
 
+import errno
 import io
 import mmap
 import os
@@ -258,6 +259,37 @@ def test_fields_between_spaces_are_read_as_the_message_says(tmp_path):
     assert read(open_table(path, Reading(delimiter="space"))).tolist() == [[1, 2], [3, 4]]
 
 
+BY_NAME = {
+    "a.csv.gz": r"ends in '\.gz'.*Unpack it with gunzip first",
+    "a.mercer": "is a model file, and rows are needed here. Give a file of data",
+    "a": "has no extension.*Give `format`: one of csv",
+    "a.xls": r"Save the sheet as \.xlsx or CSV",
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_is_not_rows_by_its_name_is_refused_with_what_to_do(name, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=BY_NAME[name]):
+        open_table(tmp_path / name)
+
+
+def test_the_only_array_of_an_archive_may_lack_columns(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.arange(50.0))
+    said = r"its only array 'a' is 1-D \(50,\)\. Use reshape\(-1, 1\)"
+    with pytest.raises(DataError, match=said):
+        open_table(tmp_path / "a.npz")
+
+
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    def refused(_path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(formats.os, "scandir", refused)
+    with pytest.raises(DataError, match="can't be read: Permission denied"):
+        open_table(tmp_path)
+
+
 def test_lists_are_not_numbers(tmp_path):
     path = tmp_path / "l.parquet"
     pq.write_table(pa.table({"l": [[1.0], [2.0]]}), path)
@@ -486,7 +518,7 @@ BAD_FILES = {
     "npz of none": (
         "t.npz",
         lambda p: np.savez(p, x=np.arange(3)),
-        "no arrays of rows and columns",
+        "its only array 'x' is 1-D",
     ),
     "npz of noise": ("t.npz", lambda p: p.write_bytes(b"noise" * 9), "not a valid NPZ archive"),
     "npy of objects": ("t.npy", lambda p: np.save(p, np.array([[{}, 1]])), "pickled"),

@@ -99,11 +99,11 @@ def test_what_mercer_raises_on_purpose_is_one_line(monkeypatch):
     assert result.stderr == "Error: this came, that was needed\n"
 
 
-def test_a_closed_pipe_gives_no_traceback():
+def test_a_closed_pipe_ends_without_a_word():
     read, write = os.pipe()
     os.close(read)  # as `| head` does once it has seen enough
     code = "import sys; from mercer.cli.main import main; main(sys.argv[1:])"
     done = python(code, "completion", "zsh", stdout=write)
     os.close(write)
     assert done.returncode == 1
-    assert done.stderr == "Error: The output was closed before its end.\n"
+    assert done.stderr == ""

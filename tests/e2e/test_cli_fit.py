@@ -441,7 +441,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(folder, monkeypatch):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_closed_pipe_is_one_line_and_exit_code_1():
+def test_a_closed_pipe_is_exit_code_1_without_a_word():
     np.save("long.npy", np.tile(X, (100, 1)))
     good(*FIT, "-k", "3")
     command = [sys.executable, "-m", "mercer", "transform", "m.mercer", "long.npy", "-q"]
@@ -450,7 +450,7 @@ def test_a_closed_pipe_is_one_line_and_exit_code_1():
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert done.returncode == 1
-    assert done.stderr == "Error: The output was closed before its end.\n"
+    assert done.stderr == ""
 
 
 # ── completion and examples ─────────────────────────────────────────────────

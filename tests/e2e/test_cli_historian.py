@@ -54,7 +54,7 @@ def test_a_fit_names_the_cell_and_the_option(spoilt, tmp_path):
     args = ("fit", spoilt, "--id", "time", "--label", "power.Quality")
     told = run(*args, "-o", tmp_path / "new.mercer")
     assert told.exit_code == 3
-    assert "column 'flow' has words ('Bad' in line 12" in told.stderr
+    assert "line 12, column 'flow': 'Bad' is not a number" in told.stderr
     assert "--na-values" in told.stderr
 
 

@@ -276,7 +276,7 @@ ENDINGS = {
     "memory": (MemoryError(), 1, "not enough memory"),
     "unexpected": (TypeError("odd"), 1, "TypeError: odd. This was not foreseen"),
     "interrupted": (KeyboardInterrupt(), 130, "Interrupted."),
-    "pipe": (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, "closed before its end"),
+    "pipe": (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, ""),
 }
 
 

@@ -374,6 +374,23 @@ def test_a_step_that_cant_be_read_is_named_in_one_line():
         Prepared.from_pipeline(make_pipeline(columns((long, ["colour"])), PCA(2)).fit(FRAME))
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([True, False], r"'news' are booleans: convert the column with astype\(str\)"),
+        (["u", None], "'news' have a missing value among them: fill it"),
+        ([1, 2], r"'news' are not texts: convert the column with astype\(str\)"),
+    ],
+    ids=["booleans", "a gap", "numbers"],
+)
+def test_categories_that_are_no_words_are_named_with_their_column(values, said):
+    rows = FRAME.assign(news=pd.Series(values * (len(FRAME) // 2), dtype=object))
+    rows = rows[: 2 * (len(FRAME) // 2)]
+    pipeline = make_pipeline(columns((OneHotEncoder(), ["news"])), PCA(2)).fit(rows)
+    with pytest.raises(InputError, match=said):
+        Prepared.from_pipeline(pipeline)
+
+
 REFUSED = {
     "indicator": "SimpleImputer",
     "ordinal": "OrdinalEncoder",

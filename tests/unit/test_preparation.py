@@ -202,6 +202,11 @@ REFUSED = {
         "names, not categories",
     ),
     "values beyond scaling": ("a\n1e200\n-1e200\n", {}, "'a'.*variance is not finite"),
+    "days": (
+        "a,day\n" + "".join(f"1,2024-01-{i:02}\n" for i in range(1, 30)),
+        {"one_hot": True},
+        "'day' has dates, such as '2024-01-01'.*29 columns.*`id='day'`",
+    ),
     "nothing left": ("a\n1\n", {"reading": Reading(id="a")}, "no column left"),
     "an unknown scale": ("a\n1\n", {"scale": "robust"}, "scale must be one of.*; got 'robust'"),
 }

@@ -1,5 +1,6 @@
 """Files of rows: what is read is what others read, and what can't be read is refused in one sentence."""
 
+import errno
 import io
 import mmap
 import os
@@ -13,10 +14,12 @@ import zipfile
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from pyarrow import parquet as pq
 from scipy import sparse
 
 from mercer._core.errors import DataError, InputError, MercerError
@@ -28,6 +31,7 @@ from mercer.data.csv.numbers import numbers
 from mercer.data.formats import open_table
 from mercer.data.hdf5_bytes import Bytes
 from mercer.data.table import Reading
+from mercer.data.view import require_numbers
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
 DIALECTS = {
@@ -212,6 +216,85 @@ def test_what_is_no_table_is_refused_in_one_sentence(name, tmp_path):
     with pytest.raises(InputError, match=said) as caught:
         read(open_table(written(tmp_path, data)))
     assert "\n" not in str(caught.value)
+
+
+NOT_NUMBERS = {
+    "one cell": (
+        "x\n" + "1\n" * 20 + "n.a.x\n3\n",
+        "line 22, column 'x': 'n.a.x' is not a number \\(the other 21 values looked at are\\). "
+        "Correct it, or use `na_values='n.a.x'`",
+    ),
+    "a historian": (
+        "x\n" + "1\n" * 20 + "Bad\nNo Data\n",
+        "line 22.*'Bad' is not a number \\(20 of the 22 .*use `na_values=\\('Bad', 'No Data'\\)`",
+    ),
+    "a historian above all": (
+        "k,x\nu,1\nBad,2\n",
+        "column 'k' has words .*If 'Bad' stands for a missing reading, .* If not, open the file with",
+    ),
+    "thousands": ('a,x\n1,"1,000"\n', "line 2, column 'x': '1,000' .* thousands .* Write 1000"),
+    "a decimal comma": ('a,x\n1,"0,5"\n', "'0,5' .* decimal comma. Use `decimal=','`"),
+    "spaces": ("a b\n1 2\n3 4\n", "'a b' is the only column.*spaces. Use `delimiter='space'`"),
+    "two spaces": ("a  b\n1  2\n", "is the only column.*Put one comma, or one space"),
+    "Excel": ("a,x\n1,#DIV/0!\n2,3\n", "column 'x' holds an Excel error: '#DIV/0!'"),
+    "days": ("day,x\n2024-01-01,1\n2024-01-02,2\n", "'day' has dates .*id='day'.* or choose"),
+    "days of an order unknown": ("day,x\n01/02/2024,1\n", "'day' has dates"),
+    "words": (
+        "k,x\nu,1\nb,2\n",
+        "'k' has words \\('u' in line 2\\), and a kernel .* Open the file",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_NUMBERS)
+def test_a_column_without_numbers_is_told_by_what_it_looks_like(name, tmp_path):
+    data, said = NOT_NUMBERS[name]
+    with pytest.raises(InputError, match=said) as caught:
+        require_numbers(open_table(written(tmp_path, data)))
+    assert ("has words" in str(caught.value)) == ("words" in name or "above all" in name)
+
+
+def test_fields_between_spaces_are_read_as_the_message_says(tmp_path):
+    path = written(tmp_path, "a b\n1 2\n3 4\n")
+    assert read(open_table(path, Reading(delimiter="space"))).tolist() == [[1, 2], [3, 4]]
+
+
+BY_NAME = {
+    "a.csv.gz": r"ends in '\.gz'.*Unpack it with gunzip first",
+    "a.mercer": "is a model file, and rows are needed here. Give a file of data",
+    "a": "has no extension.*Give `format`: one of csv",
+    "a.xls": r"Save the sheet as \.xlsx or CSV",
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_is_not_rows_by_its_name_is_refused_with_what_to_do(name, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=BY_NAME[name]):
+        open_table(tmp_path / name)
+
+
+def test_the_only_array_of_an_archive_may_lack_columns(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.arange(50.0))
+    said = r"its only array 'a' is 1-D \(50,\)\. Use reshape\(-1, 1\)"
+    with pytest.raises(DataError, match=said):
+        open_table(tmp_path / "a.npz")
+
+
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    def refused(_path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(formats.os, "scandir", refused)
+    with pytest.raises(DataError, match="can't be read: Permission denied"):
+        open_table(tmp_path)
+
+
+def test_lists_are_not_numbers(tmp_path):
+    path = tmp_path / "l.parquet"
+    pq.write_table(pa.table({"l": [[1.0], [2.0]]}), path)
+    with pytest.raises(InputError, match=r"'l' holds lists, which are not numbers.*each entry"):
+        require_numbers(open_table(path))
 
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
@@ -435,7 +518,7 @@ BAD_FILES = {
     "npz of none": (
         "t.npz",
         lambda p: np.savez(p, x=np.arange(3)),
-        "no arrays of rows and columns",
+        "its only array 'x' is 1-D",
     ),
     "npz of noise": ("t.npz", lambda p: p.write_bytes(b"noise" * 9), "not a valid NPZ archive"),
     "npy of objects": ("t.npy", lambda p: np.save(p, np.array([[{}, 1]])), "pickled"),

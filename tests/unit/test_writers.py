@@ -216,7 +216,7 @@ def test_a_link_stays_a_link(scores, tmp_path):
     ("path", "said"),
     [
         ("t.xyz", r"ends in '.xyz'.*\.csv, .*\.parquet"),
-        ("t", r"ends in ''"),
+        ("t", "'/.*t' has no extension.*parquet"),
         ("nowhere/t.csv", "nowhere/t.csv' could not be written: No such file"),
         ("folder.csv", "could not be written: it is a folder, a device or a pipe; a plain file is"),
     ],
@@ -225,6 +225,13 @@ def test_a_place_that_can_not_be_written_is_refused_before_any_work(path, said, 
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises((InputError, OSError), match=said), open_writer(tmp_path / path, NAMES):
         pytest.fail("it was opened")
+
+
+def test_a_file_that_cant_be_written_is_named_as_it_was_asked_for(tmp_path):
+    path = tmp_path / "nowhere" / "r.html"
+    with pytest.raises(FileNotFoundError) as caught, written_whole(path):
+        pytest.fail("it was opened")
+    assert caught.value.filename == str(path)
 
 
 def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):

@@ -36,7 +36,9 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:  # Ctrl-C too
+    except BaseException as error:  # Ctrl-C too
+        if isinstance(error, OSError) and error.filename == str(part):
+            error.filename, error.filename2 = str(path), None  # which is what was asked for
         with suppress(OSError):
             part.unlink()
         raise
@@ -63,7 +65,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if error.filename is not None and not str(error.filename).startswith(str(behind)):
             raise  # about a file that the caller was reading
         why = error.strerror or error
-        msg = f"{str(path)!r} could not be written: {why}. What was there before is as it was."
+        msg = f"{str(path)!r} could not be written: {why}. The old file is unchanged."
         raise OSError(error.errno, msg) from error
 
 

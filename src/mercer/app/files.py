@@ -18,6 +18,8 @@ __all__ = ["check_output", "component_names", "replacing", "told_file"]
 def check_output(output: str, inputs: Iterable[str], *, option: str = "output") -> Path:
     """The path, if a file can be written there: an hour of work must not end in a file that can't be."""
     path, named = Path(output), f"{{{option}:{{path}}}}"  # as a message names it
+    if not output:
+        refuse(f"{{{option}}} needs a file name; got an empty one.")
     for given in inputs:
         if given != "-" and _is_same(path, Path(given)):
             refuse(f"{named} is the file that is read. Name another.", path=output)

@@ -47,15 +47,15 @@ class OfRowsOut(OfModel, Request[Sent]):
 
     def opened(self) -> Opened:
         """The model, once it is certain that the rows can be written."""
-        if self.output not in (None, "-"):
-            if (ending := Path(self.output).suffix.lower()) not in SUFFIXES:
+        if self.output is not None and self.output != "-":
+            path = check_output(self.output, [self.data, self.model])
+            if (ending := path.suffix.lower()) not in SUFFIXES:
                 refuse(
-                    "{output:{path}} must end in one of {endings}; got {ending}.",
+                    "{output:{path}} {has}. It must end in one of {endings}.",
                     path=self.output,
                     endings=", ".join(SUFFIXES),
-                    ending=repr(ending),
+                    has=f"ends in {ending!r}" if ending else "has no extension",
                 )
-            check_output(self.output, [self.data, self.model])
         return open_model(self.model)
 
 

@@ -81,6 +81,8 @@ def ended(
         return fail(_pointed(error), error.exit_code, kind, as_json=as_json)
     if isinstance(error, ClosedPipe) or (isinstance(error, OSError) and error.errno == errno.EPIPE):
         close_stdout()
+        if not as_json:  # `| head` has seen enough: there is nothing to say about it
+            return FAILURE
         return fail("The output was closed before its end.", FAILURE, "pipe", as_json=as_json)
     kind, code = next(ends for known, ends in KINDS.items() if isinstance(error, known))
     message = error.args[0] if error.args else ""

@@ -26,6 +26,8 @@ class PicturePath(OptionType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path, when its suffix is known."""
         path = Path(value)
+        if not path.name:
+            self.fail("it needs a file name; got an empty one.", param, ctx)
         suffix = path.suffix.lower().lstrip(".")
         if suffix not in SUFFIXES:
             hint = f"Use {str(path.with_suffix('.png'))!r}, for example."

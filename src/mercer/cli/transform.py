@@ -40,4 +40,4 @@ def file_or_stdout(call: Call, output: str | None) -> str:
     """The file, or - for stdout, unless --json fills that already."""
     if output in (None, "-") and call.as_json:
         refuse("--json and the rows both write to stdout. Name a file for the rows with -o.")
-    return output or "-"
+    return "-" if output is None else output

@@ -73,6 +73,11 @@ def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) ->
     tables = [name for name, shape in shapes.items() if len(shape) == 2]
     if len(tables) == 1:
         return tables[0]
+    if len(shapes) == 1 and (alone := next(iter(shapes.items()))) and len(alone[1]) == 1:
+        msg = f"{source}: its only {noun[:-1]} {quoted(alone[0])} is 1-D {alone[1]}."
+        raise DataError.saying(
+            msg, "Use reshape(-1, 1) to store it as one column.", parameter="array"
+        )
     there = ", ".join(f"{quoted(name)} {shape}" for name, shape in list(shapes.items())[:20])
     msg = f"{source} has {len(tables) or 'no'} {noun} of rows and columns."
     remedy = f"Name one with `array`; it has {there or 'nothing'}."

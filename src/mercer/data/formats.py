@@ -6,7 +6,7 @@ import os
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from mercer._core.errors import DataError, UnknownParameterError, nearest, refuse_data
 from mercer.data.columns import listed
@@ -45,6 +45,7 @@ FORMATS = {
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
 OLD_EXCEL = {".xls", ".xlsb", ".ods"}
+PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
 
 
 def format_of(path: Path, asked: str | None) -> str:
@@ -55,6 +56,8 @@ def format_of(path: Path, asked: str | None) -> str:
         refuse_data(msg, parameter="X", value=shown)
     if not path.is_file() and not path.is_dir():  # a device has no end
         refuse_data(f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe.")
+    if path.is_dir():
+        _require_open(path)
     if asked is not None:
         form = asked
     elif path.is_dir():
@@ -64,15 +67,34 @@ def format_of(path: Path, asked: str | None) -> str:
     if path.is_dir() and form not in ("images", "parquet"):
         refuse_data(f"{shown!r} is a folder; a {form} file is needed. Name the file in it.")
     if not form:
-        old = path.suffix.lower() in OLD_EXCEL
-        refuse_data(
-            f"{shown!r} ends in {path.suffix!r}, which is not a format that can be read.",
-            "Save the sheet as .xlsx or CSV."
-            if old
-            else f"Give `format`: one of {', '.join(FORMATS)}.",
-            parameter="format",
-        )
+        _refuse_ending(shown, path.suffix)
     return form
+
+
+def _refuse_ending(shown: str, ending: str) -> NoReturn:
+    """What stands behind endings that are not those of rows, and what to do."""
+    known = f"Give `format`: one of {', '.join(FORMATS)}."
+    if ending.lower() == ".mercer":
+        refuse_data(f"{shown!r} is a model file, and rows are needed here.", "Give a file of data.")
+    if ending.lower() in OLD_EXCEL:
+        known = "Save the sheet as .xlsx or CSV."
+    elif ending.lower() in PACKED:
+        known = f"Unpack it with {PACKED[ending.lower()]} first."
+    what = (
+        f"ends in {ending!r}, which is not a format that can be read"
+        if ending
+        else "has no extension"
+    )
+    refuse_data(f"{shown!r} {what}.", known, parameter="format")
+
+
+def _require_open(folder: Path) -> None:
+    """Raise where nobody may look into the folder: a walk would find it empty."""
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        msg = f"{str(folder)!r} can't be read: {error.strerror}."
+        raise DataError.saying(msg, "Check its permissions.") from error
 
 
 def open_table(

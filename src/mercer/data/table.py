@@ -18,6 +18,7 @@ from mercer.data.columns import Layout, layout_of
 from mercer.data.files import Spool, Stamp
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, row_slices
+from mercer.data.words import Words
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
@@ -117,6 +118,7 @@ class Column:
     name: str
     kind: Kind = "number"
     example: str = ""  # of a column of words: the first one and its place, for an error
+    words: Words | None = None  # of a column of words in a file of texts
 
 
 @dataclass(frozen=True)

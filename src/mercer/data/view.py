@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,11 +12,11 @@ from mercer._core.errors import quoted, refuse_data
 from mercer._core.types import Array, Indices
 from mercer.data.batches import ascending
 from mercer.data.columns import listed
-from mercer.data.historian import is_good
 from mercer.data.rows import Place, RowSource, even_blocks, require_finite
-from mercer.data.table import Chunk, Table
+from mercer.data.table import Chunk, Column, Table
 
 CHUNK_BYTES = 16 * 2**20  # of numbers that are read at a time
+NESTED = re.compile("(?:large_|fixed_size_)?(list|struct|map)")  # types of Arrow
 FEW_BYTES = 2**18  # around a row that is asked for alone
 
 
@@ -107,16 +108,44 @@ def require_numbers(table: Table, remedy: str = "") -> None:
     if not words:
         return
     first, rest = words[0], [column.name for column in words[1:]]
-    why = f" ({first.example})" if first.example else ""
+    what, mend = _what_stands_in(first, alone=len(table.names) == 1)
     too = f" The same holds for {listed(rest)}." if rest else ""
-    if not remedy:
-        kept = (
-            f"Keep it beside the rows, mercer.open_table(path, id={first.name!r}), choose others, "
-        )
-        remedy = "Drop it" if table.stamp is None else f"{kept}columns=[…]"
-        remedy += ", or encode it (OneHotEncoder)."
-    word = first.example.partition(" in line ")[0].strip("'")
-    if is_good(word) is False:
-        remedy += f" If {word!r} stands for a missing reading, use `na_values={word!r}`."
-    msg = f"{table.source}: column {quoted(first.name)} has words{why}, and a kernel needs numbers.{too}"
-    refuse_data(msg, remedy.replace("{name}", first.name), parameter="columns", value=first.name)
+    if mend:
+        too = f" Other columns that are not numbers: {listed(rest)}." if rest else ""
+    else:
+        what += ", and a kernel needs numbers"
+        dates = " has dates (" in what
+        mend = _advice(table, remedy, dates=dates).replace("{name}", first.name)
+        if first.words is not None and (lead := first.words.if_missing):
+            mend = f"{lead} If not, {mend[0].lower()}{mend[1:]}"
+    msg = f"{table.source}: {what}.{too}"
+    refuse_data(msg, mend, parameter="columns", value=first.name)
+
+
+def _what_stands_in(column: Column, *, alone: bool) -> tuple[str, str]:
+    """What a column has instead of numbers, and what to do about it where that is known."""
+    if column.words is not None:
+        return column.words.what(column.name, alone=alone)
+    name, kind = quoted(column.name), column.example.removeprefix("its type is ")
+    if nested := NESTED.match(kind):
+        what = f"column {name} holds {nested[1]}s, which are not numbers ({column.example})"
+        return what, "Make a column of each entry, or choose others with `columns`."
+    dates = kind.startswith(("date", "time", "duration"))
+    why = f" ({column.example})" if column.example else ""
+    return f"column {name} has {'dates' if dates else 'words'}{why}", ""
+
+
+def _advice(table: Table, remedy: str, *, dates: bool) -> str:
+    """What to do about a column of words, or of dates, which nobody wants as columns of 0 and 1."""
+    if remedy:
+        dated = "Keep it beside the rows with `id='{name}'`, or choose others with `columns`."
+        return dated if dates else remedy
+    if table.stamp is None:
+        return "Drop it." if dates else "Drop it, or encode it (OneHotEncoder)."
+    kept = (
+        "Open the file with mercer.open_table(path, id='{name}') to keep the column beside the rows"
+    )
+    if dates:
+        return f"{kept}, or choose other columns with columns=[…]."
+    encoded = "turn its words into numbers first (OneHotEncoder)"
+    return f"{kept}, choose other columns with columns=[…], or {encoded}."

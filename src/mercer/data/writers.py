@@ -365,8 +365,9 @@ def open_writer(
     is_out = os.fspath(path) == "-"
     form = "csv" if is_out else SUFFIXES.get(target.suffix.lower())
     if form is None:
+        ends = f"ends in {target.suffix!r}, which is not a format that can be written"
         refuse_data(
-            f"{str(target)!r} ends in {target.suffix!r}, which is not a format that can be written.",
+            f"{str(target)!r} {ends if target.suffix else 'has no extension'}.",
             f"Use one of {', '.join(SUFFIXES)}.",
         )
     # A column of scores may have the name of the ids: a file of two columns of one name helps nobody.

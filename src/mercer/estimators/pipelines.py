@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, quoted
 from mercer._core.types import Array
 from mercer.preprocessing.preparation import Preparation
 
@@ -161,15 +161,29 @@ def _filled(step: Any, chain: _Chain) -> _Chain | None:
 
 
 def _one_hot(step: Any, chain: _Chain) -> _Chain | None:
-    words = all(isinstance(level, str) for levels in step.categories_ for level in levels)
     rare = step.min_frequency is not None or step.max_categories is not None
-    if step.drop is not None or rare or not words or chain.fills is not None:
+    if step.drop is not None or rare or chain.fills is not None:
         return None
+    for name, found in zip(chain.numbers, step.categories_, strict=True):
+        if why := _no_words(found):
+            shown = " ".join(repr(step).split())
+            _refuse(f"{shown}, whose categories of column {quoted(name)} {why}")
     levels = [tuple(map(str, found)) for found in step.categories_]
     d = sum(map(len, levels))
     categories = tuple(zip(chain.numbers, levels, strict=True))
     ignoring = () if step.handle_unknown == "error" else chain.numbers
     return _Chain((), categories, None, np.zeros(d), np.ones(d), ignoring)
+
+
+def _no_words(levels: Any) -> str:
+    """What the categories of a column are that are not all texts, and what to do; empty where they are."""
+    others = [level for level in levels if not isinstance(level, str)]
+    if not others:
+        return ""
+    if any(level is None or level != level for level in others):  # noqa: PLR0124
+        return "have a missing value among them: fill it with a word"
+    are = "booleans" if isinstance(others[0], bool | np.bool_) else "not texts"
+    return f"are {are}: convert the column with astype(str)"
 
 
 def _side_by_side(step: Any, chain: _Chain) -> _Chain | None:
@@ -202,7 +216,7 @@ _STEPS: dict[str, Callable[[Any, _Chain], _Chain | None]] = {
 def _refuse(what: str) -> NoReturn:
     msg = (
         f"A pipeline is read as a prepared model where its steps fill numbers, turn each word into a column "
-        f"of 0 and 1, and scale; got {what}. `mercer.save` and `mercer.load` keep it as a pipeline; or fit "
-        "the model to the rows that its steps make."
+        f"of 0 and 1, and scale; got {what}. Or pass the rows that the steps make to the last one: "
+        "report(model[-1], model[:-1].transform(X))."
     )
     raise InputError(msg)

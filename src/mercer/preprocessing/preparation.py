@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer._core.errors import InputError, quoted, refuse_data
+from mercer._core.errors import InputError, many, quoted, refuse_data
 from mercer._core.types import Array, Indices
 from mercer.data.columns import listed
 from mercer.data.table import Chunk, Table
 from mercer.data.view import require_numbers
+from mercer.data.words import are_dates
 from mercer.engine.moments import Scale
 from mercer.preprocessing.learn import Missing, Seen, imputed, scaling
 
 WORDS = (
     "Keep it beside the rows with `id='{name}'` or `label='{name}'`, name the columns to use with `columns`, "
-    "or make a column of 0 and 1 of each word with `one_hot=True`."
+    "or turn each word into a 0/1 column with `one_hot=True`."
 )
 
 
@@ -132,6 +133,7 @@ class Preparation:
                 fills = seen.fills(table, impute, memory_bytes)
                 notes += imputed(table, seen.missing, impute)
             levels = [(name, tuple(sorted(seen.levels[name]))) for name in words]
+            _require_no_dates(levels, table.source)
             notes += [f"one-hot: {quoted(name)} as {len(found)} columns" for name, found in levels]
             if scale == "standard":
                 n_hot = sum(len(found) for _, found in levels)
@@ -244,6 +246,19 @@ def _require_known(option: str, value: str | None, known: tuple[str | None, ...]
     if value not in known:
         must_be = f"one of {', '.join(map(repr, known))}"
         raise InputError.about(parameter=option, value=value, must_be=must_be)
+
+
+def _require_no_dates(levels: list[tuple[str, tuple[str, ...]]], source: str) -> None:
+    """A column for each day says nothing of a new day."""
+    for name, words in levels:
+        if are_dates(words):
+            refuse_data(
+                f"{source}: column {quoted(name)} has dates, such as {quoted(words[0])}, and `one_hot` would "
+                f"make {many(len(words), 'column')} of them.",
+                f"Keep it beside the rows with `id={name!r}`, or choose others with `columns`.",
+                parameter="one_hot",
+                value=name,
+            )
 
 
 def _codes(chunk: Chunk, name: str, levels: tuple[str, ...], *, refuse: bool) -> Indices:  # -> (b,)

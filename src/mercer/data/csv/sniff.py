@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.errors import DataError, refuse_data
 from mercer.data.columns import listed
 from mercer.data.csv.blocks import LINE_BYTES, Feed, Mark
 from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.table import Column, Reading
+from mercer.data.words import KEPT, THOUSANDS, Words
 
 HEAD_BYTES = 2**20
 HEAD_ROWS, HEAD_LINES = 1000, 20  # at most, and at least where the file has them
 TRIAL_ROWS = 100  # by which delimiters are compared
 MAX_COLUMNS = 10**6
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+")
 
 Record = tuple[int, list[str]]  # the line in which it begins, and its fields
 
@@ -162,7 +161,7 @@ def _first_lines(blocks: Iterator[tuple[str, int]]) -> tuple[str, bool]:
 
 
 def _checked(delimiter: str, source: str) -> str:
-    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
+    mark = {"tab": "\t", "\\t": "\t", "space": " "}.get(delimiter, delimiter)
     if len(mark) != 1 or mark in '"\r\n':
         must_be = "one character that is not a quote and does not end a line"
         raise DataError.about(parameter="delimiter", value=delimiter, must_be=must_be, of=source)
@@ -311,16 +310,18 @@ def _units(
 
 
 def _column(j: int, name: str, rows: Sequence[Record], cells: _Cells) -> Column:
-    word, n_words, n_filled = "", 0, 0
+    some: dict[str, None] = {}
+    first, n_words, n_filled = 0, 0, 0
     for line, fields in rows:
         if j >= len(fields) or cells.missing(fields[j]):
             continue
         n_filled += 1
         if not cells.number(fields[j]):
             n_words += 1
-            word = word or f"{quoted(fields[j])} in line {line}"
+            first = first or line
+            if len(some) < KEPT:
+                some[fields[j].strip()] = None
     if not n_words:
         return Column(name)
-    if n_words < n_filled:
-        word += f"; {n_filled - n_words} of the {n_filled} values looked at are numbers"
-    return Column(name, "category", word)
+    words = Words(tuple(some), first, n_words, n_filled)
+    return Column(name, "category", words.example, words)

@@ -10,7 +10,7 @@ from mercer import diagnostics, views
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Whole, require
 from mercer.app.explore.fitting import SAMPLE, drawn
-from mercer.app.explore.planes import Panel, Plane, listed
+from mercer.app.explore.planes import Panel, Plane, listed, whole_rows
 from mercer.views.checks import component as component_index
 from mercer.views.fitted import unnamed
 from mercer.views.scatter import component_names
@@ -110,10 +110,12 @@ def importance(shown: Shown) -> Panel:
     """How much of each component every variable moves."""
     own, sheet = shown.inside, shown.sheet
     some = drawn(len(sheet), IMPORTANCE_ROWS)
-    rows = own.inner_at(sheet.rows, some)
+    rows = np.asarray(own.inner_at(sheet.rows, some))
+    whole = whole_rows(rows)
+    rows = rows if whole is None else rows[whole]
     names = own.inner_names(own.names(sheet.names))
     with unnamed():
-        found = diagnostics.importance(own.projector, np.asarray(rows), names=names)
+        found = diagnostics.importance(own.projector, rows, names=names)
     n = count(len(sheet))
     whose = (
         f"all {n} rows" if some is None else f"{count(len(some))} of {n} rows, drawn with seed 0"

@@ -17,11 +17,12 @@ from mercer.app.explore.planes import (
     all_scores,
     drawn_points,
     listed,
+    whole_rows,
 )
 from mercer.app.outcome import Run, as_dict, plain
 from mercer.views.base import spaced, span
 from mercer.views.rebuilt import MOST_ROWS
-from mercer.views.wording import number
+from mercer.views.wording import counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,9 +105,16 @@ def _score_panel(
     view = views.scores(
         scores, components=wanted, explained_variance_ratio=own.shares, keep_infinite=False
     )
+    caption, gaps = view.caption, int(np.isnan(scores).any(axis=1).sum())
+    if gaps:
+        why = " or have too few rows before them" if own.looks_back else ""
+        gone = f"{gaps} of {len(scores)} rows lack a reading{why}, and are left out."
+        caption = caption.replace(
+            f"{counted(view.left_out, 'row')} too far out to be computed are not drawn.", gone
+        )
     header = {
         **listed(view),
-        "caption": f"{view.caption if len(wanted) < 3 else THREE} {ALIKE}",
+        "caption": f"{caption if len(wanted) < 3 else THREE} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
         "left_out": view.left_out,
@@ -141,6 +149,8 @@ def _level_panel(
     plane = Plane.read(options.get("plane"), shown.data, _scale(shown))
     some = choice.rows if choice.how != "density" else drawn(choice.of, SAMPLE)
     rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
+    whole = whole_rows(rows[:])
+    rows = rows if whole is None else rows[:][whole]
     knobs: dict[str, Any] = {"component": component, "resolution": GRID[quality]}
     if plane.columns is None:
         # The plane is that of the file's rows: a detector, or a saved model, scales them in its own way.
@@ -178,7 +188,7 @@ def _reach(shown: Shown, component: int) -> float:
     """The largest score of some rows: a grid can miss the one row that a narrow kernel is about."""
     some = drawn(len(shown.sheet), SYMPTOM_ROWS)
     rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
-    return float(np.max(np.abs(all_scores(shown.inside, rows)[:, component])))
+    return float(np.nanmax(np.abs(all_scores(shown.inside, rows)[:, component])))
 
 
 def _scale(shown: Shown) -> str:

@@ -58,7 +58,7 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
     path = own.back(asked)  # (s, d)
     missed = np.sum((own.raw_scores(path) - asked) ** 2, axis=1)
     names = own.names(sheet.names)
-    title = component_names([component], own.shares)[0]
+    title = component_names([component], shown.shares)[0]
     seen = Plane.read(plane, shown.data, "standard" if shown.recipe.scale == "standard" else "none")
     track = seen.of_raw(shown.in_file(path))
     centre = track.mean(axis=0)

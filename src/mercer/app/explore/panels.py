@@ -36,6 +36,10 @@ THREE = (
     "Three components, each as long as its largest score. A drag, or Shift and the arrow keys, turns them; "
     "Shift and a drag selects."
 )
+NO_SHARES = (
+    "A bar is an eigenvalue. This kernel is indefinite on these rows: negative eigenvalues are subtracted from "
+    "the whole variance, so shares of it add up to more than 100 %, mean little, and are not drawn."
+)
 FEW = 500  # rows whose pre-images are quick enough to follow a finger
 
 
@@ -103,7 +107,7 @@ def _score_panel(
     if choice.rows is not None and own.looks_back:
         scores = scores[choice.rows]
     view = views.scores(
-        scores, components=wanted, explained_variance_ratio=own.shares, keep_infinite=False
+        scores, components=wanted, explained_variance_ratio=shown.shares, keep_infinite=False
     )
     caption, gaps = view.caption, int(np.isnan(scores).any(axis=1).sum())
     if gaps:
@@ -206,8 +210,19 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
         "enough": view.enough,
         "reached": view.reached,
         "whole": view.whole,
+        "shares": True,
         "certificate": "" if fit is None or fit.certificate is None else str(fit.certificate),
     }
+    if shown.is_indefinite:
+        listing = [[str(i + 1), number(value)] for i, value in enumerate(view.eigenvalues)]
+        table = {
+            "caption": "Eigenvalues",
+            "head": ["component", "eigenvalue"],
+            "rows": listing,
+            "texts": 1,
+        }
+        header |= {"caption": NO_SHARES, "tables": [table], "reached": None, "shares": False}
+        return Panel(header, {"eigenvalues": view.eigenvalues})
     arrays = {"eigenvalues": view.eigenvalues, "shares": view.shares, "running": view.running}
     if view.bounds is not None:
         arrays["bounds"] = view.bounds

@@ -60,3 +60,16 @@ def test_an_indefinite_kernel_has_no_shares_of_the_variance(tmp_path):
     assert "%" not in parts.header["panels"]["scores"]["axes"][0]
     proved = fitted(Recipe(kernel="rbf(gamma=2)"), data, "rest")
     assert {"shares", "running"} <= panels(proved, {"spectrum": {}}, "rest").arrays.keys()
+
+
+def test_a_component_that_is_not_drawn_counts_too(tmp_path):
+    data = write_builtin("circles", tmp_path)
+    six_each = [
+        fitted(Recipe(kernel=text, components=6), data, "rest")
+        for text in ("linear()", "poly(degree=2)")
+    ]
+    found = separated(*six_each, [0, 1])
+    assert found["right"][1] < 0.6  # x² + y² is a later one
+    assert found["kept"]["right"][1] > 0.95
+    assert found["kept"]["better"] == 1
+    assert "B separates the classes better there" in found["words"]

@@ -37,8 +37,8 @@ THREE = (
     "Shift and a drag selects."
 )
 NO_SHARES = (
-    "A bar is an eigenvalue. This kernel is indefinite on these rows: negative eigenvalues are subtracted from "
-    "the whole variance, so shares of it add up to more than 100 %, mean little, and are not drawn."
+    "A bar is an eigenvalue. This kernel is indefinite on these rows: negative eigenvalues are subtracted "
+    "from the whole variance, so shares of it add up to more than 100 %, mean little, and are not drawn."
 )
 FEW = 500  # rows whose pre-images are quick enough to follow a finger
 

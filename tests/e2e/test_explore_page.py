@@ -389,6 +389,23 @@ def test_rows_dropped_onto_a_detector_are_judged_by_it(browser):
         assert seen.trouble == []
 
 
+def test_rows_that_can_not_be_judged_leave_the_detector_alone(browser, tmp_path):
+    with explored("tank") as url:
+        seen = Visit(browser, url)
+        seen.settled()
+        (tmp_path / "other.csv").write_text("time,level\n1,2\n2,4\n3,5\n")
+        seen.page.set_input_files(
+            "input[aria-label='File of rows to watch']", tmp_path / "other.csv"
+        )
+        notice = seen.page.locator(".notice")
+        playwright.expect(notice).to_contain_text("The rows of other.csv can't be judged")
+        playwright.expect(notice).to_contain_text("which the detector needs")
+        assert seen.page.get_by_role("combobox", name="Model").input_value() == "detector"
+        playwright.expect(seen.panel("Over time")).to_contain_text("of 360 rows are alarms")
+        seen.context.close()
+        assert seen.trouble == []
+
+
 def test_a_detector_file_and_the_rows_of_today(browser, tmp_path):
     model, today = tmp_path / "detector.mercer", tmp_path / "today.csv"
     (tmp_path / "normal.csv").write_text(tank(faulty=False))

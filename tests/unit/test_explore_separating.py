@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_circles
 
 import mercer
-from mercer.app.explore import Dataset, Recipe, fitted, write_builtin
+from mercer.app.explore import Dataset, Recipe, fitted, panels, write_builtin
 from mercer.app.explore.separating import separated
 
 
@@ -46,3 +46,30 @@ def test_a_detector_of_the_page_has_the_defaults_of_the_command_line(tmp_path):
         name: own[name] for name in ("n_components", "kernel")
     }
     assert Recipe.read({}).components == 6
+
+
+def test_an_indefinite_kernel_has_no_shares_of_the_variance(tmp_path):
+    data = write_builtin("circles", tmp_path)
+    shown = fitted(Recipe(kernel="sigmoid(gamma=1, coef0=-1)"), data, "rest")
+    parts = panels(shown, {"scores": {}, "spectrum": {}, "levels": {}}, "rest")
+    spectrum = parts.header["panels"]["spectrum"]
+    assert "shares" not in parts.arrays
+    assert "running" not in parts.arrays
+    assert spectrum["reached"] is None
+    assert "indefinite" in spectrum["caption"]
+    assert "%" not in parts.header["panels"]["scores"]["axes"][0]
+    proved = fitted(Recipe(kernel="rbf(gamma=2)"), data, "rest")
+    assert {"shares", "running"} <= panels(proved, {"spectrum": {}}, "rest").arrays.keys()
+
+
+def test_a_component_that_is_not_drawn_counts_too(tmp_path):
+    data = write_builtin("circles", tmp_path)
+    six_each = [
+        fitted(Recipe(kernel=text, components=6), data, "rest")
+        for text in ("linear()", "poly(degree=2)")
+    ]
+    found = separated(*six_each, [0, 1])
+    assert found["right"][1] < 0.6  # x² + y² is a later one
+    assert found["kept"]["right"][1] > 0.95
+    assert found["kept"]["better"] == 1
+    assert "B separates the classes better there" in found["words"]

@@ -19,6 +19,7 @@ from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
 from mercer.data.table import Reading
 from mercer.kernels import RBF
+from mercer.preprocessing.readings import ReadingsTable
 from mercer.views.classes import classes
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class Dataset:
     impute: Any = None
     one_hot: bool = False
     guessed: tuple[str, ...] = ()
+    readings: bool = (
+        False  # "Bad" and "No Data" stand for missing numbers, as `mercer monitor` reads them
+    )
 
     def __post_init__(self) -> None:
         self._sheets: dict[str, Sheet] = {}
@@ -94,7 +98,7 @@ class Dataset:
         run = Run(reading=self.reading)
         how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
         with run.following():
-            sheet = read_training(run, str(self.path), how)
+            sheet = read_training(run, str(self.path), how, table=self._table(self.reading))
         if scale == "none":  # scaling is a choice of the page, and shown there
             self.findings = [as_dict(found) for found in run.findings]
         if self.image_shape is None:
@@ -109,11 +113,19 @@ class Dataset:
         return replace(sheet, preparation=replace(sheet.preparation, image_shape=self.image_shape))
 
     def matched(self, opened: Opened, *, gaps: bool = False) -> Sheet:
-        """The rows as a model that is there already takes them."""
+        """The rows as a model that is there already takes them: it knows its columns, nothing is guessed."""
         self._unchanged()
-        run = Run(reading=self.reading)
+        reading, preparation = self.reading, opened.preparation
+        if self.guessed and preparation is not None:
+            id_ = None if reading.id in preparation.features else reading.id
+            reading = replace(reading, id=id_, label=None, columns=None)
+        run = Run(reading=reading)
         with run.following():
             return read_sheet(run, str(self.path), opened, gaps=gaps)
+
+    def _table(self, reading: Reading) -> Table:
+        table = open_table(self.path, reading)
+        return ReadingsTable(table, whole=False) if self.readings else table
 
     @property
     def raw(self) -> Sheet:
@@ -206,7 +218,7 @@ class Dataset:
     def file_columns(self) -> list[dict[str, str]]:
         """Every column of the file, whatever it is used for."""
         plain = replace(self.reading, columns=None, label=None, id=None)
-        table = open_table(self.path, plain)
+        table = self._table(plain)
         return [{"name": c.name, "kind": c.kind} for c in table.columns[:MOST_COLUMNS]]
 
 
@@ -238,18 +250,26 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
 
     Guesses are said, and can be changed on the page.
     """
-    if reading is not None and (reading.id or reading.label or reading.columns):
-        _require_room(path, open_table(path, reading))
-        return _checked(Dataset(path, reading, name=name))
     plain = reading or Reading()
     table = open_table(path, plain)
     _require_room(path, table)
-    if len(table.columns) > MOST_COLUMNS:
+    asked = bool(plain.id or plain.label or plain.columns)
+    if not asked and len(table.columns) > MOST_COLUMNS:
         msg = f"{table.source} has {len(table.columns)} columns; the page shows at most {MOST_COLUMNS}."
         raise DataError(msg)
+    as_it_is = Dataset(path, plain, name=name)
+    counted = ReadingsTable(table, whole=False)
+    if counted.columns != table.columns:  # "Bad" may stand for a reading, or be a class of the rows
+        with suppress(DataError):
+            return _checked(_guessed(replace(as_it_is, readings=True), counted, asked=asked))
+    return _checked(_guessed(as_it_is, table, asked=asked))
+
+
+def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
+    """The same with what columns of words are for, where nobody has asked for anything."""
     words = [c.name for c in table.columns if c.kind == "category"]
-    if not words:
-        return _checked(Dataset(path, plain, name=name))
+    if asked or not words:
+        return data
     called = next((word for word in words if word.lower() in NAMES), None)
     left = [word for word in words if word != called]
     label = left[-1] if left else None
@@ -260,8 +280,8 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
     numbers = None
     if others:
         numbers = tuple(c.name for c in table.columns if c.kind == "number")
-    found = replace(plain, id=called, label=label, columns=numbers)
-    return _checked(Dataset(path, found, name=name, guessed=tuple(said)))
+    found = replace(data.reading, id=called, label=label, columns=numbers)
+    return replace(data, reading=found, guessed=tuple(said))
 
 
 def _require_room(path: Path, table: Table) -> None:

@@ -129,12 +129,23 @@ class Shown:
         some = drawn(len(self.sheet), SAMPLE) if self.way.sampled else None
         return self.sheet.rows if some is None else self.sheet.rows[some]
 
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether the kernel has clearly negative eigenvalues on these rows."""
+        fit = self.inside.fit
+        return fit is not None and fit.is_indefinite
+
+    @property
+    def shares(self) -> Array | None:  # (k,)
+        """Of the variance; None where its negative eigenvalues make a whole that is less than its parts."""
+        return None if self.is_indefinite else self.inside.shares
+
     @cached_property
     def described(self) -> dict[str, Any]:
         """The evidence, the plan and the warnings, in words."""
         own, fit = self.inside, self.inside.fit
         n, d = self.sheet.rows.shape
-        shares, indefinite = own.shares, fit is not None and fit.is_indefinite
+        shares = self.shares
         return {
             "kernel": "Linear()" if own.kernel is None else repr(own.kernel),
             "formula": "" if own.kernel is None else str(own.kernel.shape()),
@@ -146,8 +157,7 @@ class Shown:
             "evidence": [] if fit is None else str(fit).splitlines(),
             "plan": "" if fit is None else str(fit.plan),
             "status": "" if fit is None else fit.pairs.status.name,
-            # Shares of a trace from which negative eigenvalues are subtracted add up to more than all of it.
-            "variance_kept": None if shares is None or indefinite else float(shares.sum()),
+            "variance_kept": None if shares is None else float(shares.sum()),
             "closeness": self.closeness,
             "symptoms": self.symptoms,
         }

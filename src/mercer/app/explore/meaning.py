@@ -10,7 +10,7 @@ from mercer import diagnostics, views
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Whole, require
 from mercer.app.explore.fitting import SAMPLE, drawn
-from mercer.app.explore.planes import Panel, Plane, listed
+from mercer.app.explore.planes import Panel, Plane, listed, whole_rows
 from mercer.views.checks import component as component_index
 from mercer.views.fitted import unnamed
 from mercer.views.scatter import component_names
@@ -58,7 +58,7 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
     path = own.back(asked)  # (s, d)
     missed = np.sum((own.raw_scores(path) - asked) ** 2, axis=1)
     names = own.names(sheet.names)
-    title = component_names([component], own.shares)[0]
+    title = component_names([component], shown.shares)[0]
     seen = Plane.read(plane, shown.data, "standard" if shown.recipe.scale == "standard" else "none")
     track = seen.of_raw(shown.in_file(path))
     centre = track.mean(axis=0)
@@ -110,10 +110,12 @@ def importance(shown: Shown) -> Panel:
     """How much of each component every variable moves."""
     own, sheet = shown.inside, shown.sheet
     some = drawn(len(sheet), IMPORTANCE_ROWS)
-    rows = own.inner_at(sheet.rows, some)
+    rows = np.asarray(own.inner_at(sheet.rows, some))
+    whole = whole_rows(rows)
+    rows = rows if whole is None else rows[whole]
     names = own.inner_names(own.names(sheet.names))
     with unnamed():
-        found = diagnostics.importance(own.projector, np.asarray(rows), names=names)
+        found = diagnostics.importance(own.projector, rows, names=names)
     n = count(len(sheet))
     whose = (
         f"all {n} rows" if some is None else f"{count(len(some))} of {n} rows, drawn with seed 0"

@@ -17,11 +17,12 @@ from mercer.app.explore.planes import (
     all_scores,
     drawn_points,
     listed,
+    whole_rows,
 )
 from mercer.app.outcome import Run, as_dict, plain
 from mercer.views.base import spaced, span
 from mercer.views.rebuilt import MOST_ROWS
-from mercer.views.wording import number
+from mercer.views.wording import counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,10 @@ ALIKE = "Rows that the kernel finds alike lie close together."
 THREE = (
     "Three components, each as long as its largest score. A drag, or Shift and the arrow keys, turns them; "
     "Shift and a drag selects."
+)
+NO_SHARES = (
+    "A bar is an eigenvalue. This kernel is indefinite on these rows: negative eigenvalues are subtracted "
+    "from the whole variance, so shares of it add up to more than 100 %, mean little, and are not drawn."
 )
 FEW = 500  # rows whose pre-images are quick enough to follow a finger
 
@@ -102,11 +107,18 @@ def _score_panel(
     if choice.rows is not None and own.looks_back:
         scores = scores[choice.rows]
     view = views.scores(
-        scores, components=wanted, explained_variance_ratio=own.shares, keep_infinite=False
+        scores, components=wanted, explained_variance_ratio=shown.shares, keep_infinite=False
     )
+    caption, gaps = view.caption, int(np.isnan(scores).any(axis=1).sum())
+    if gaps:
+        why = " or have too few rows before them" if own.looks_back else ""
+        gone = f"{gaps} of {len(scores)} rows lack a reading{why}, and are left out."
+        caption = caption.replace(
+            f"{counted(view.left_out, 'row')} too far out to be computed are not drawn.", gone
+        )
     header = {
         **listed(view),
-        "caption": f"{view.caption if len(wanted) < 3 else THREE} {ALIKE}",
+        "caption": f"{caption if len(wanted) < 3 else THREE} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
         "left_out": view.left_out,
@@ -141,6 +153,8 @@ def _level_panel(
     plane = Plane.read(options.get("plane"), shown.data, _scale(shown))
     some = choice.rows if choice.how != "density" else drawn(choice.of, SAMPLE)
     rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
+    whole = whole_rows(rows[:])
+    rows = rows if whole is None else rows[:][whole]
     knobs: dict[str, Any] = {"component": component, "resolution": GRID[quality]}
     if plane.columns is None:
         # The plane is that of the file's rows: a detector, or a saved model, scales them in its own way.
@@ -178,7 +192,7 @@ def _reach(shown: Shown, component: int) -> float:
     """The largest score of some rows: a grid can miss the one row that a narrow kernel is about."""
     some = drawn(len(shown.sheet), SYMPTOM_ROWS)
     rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
-    return float(np.max(np.abs(all_scores(shown.inside, rows)[:, component])))
+    return float(np.nanmax(np.abs(all_scores(shown.inside, rows)[:, component])))
 
 
 def _scale(shown: Shown) -> str:
@@ -196,8 +210,19 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
         "enough": view.enough,
         "reached": view.reached,
         "whole": view.whole,
+        "shares": True,
         "certificate": "" if fit is None or fit.certificate is None else str(fit.certificate),
     }
+    if shown.is_indefinite:
+        listing = [[str(i + 1), number(value)] for i, value in enumerate(view.eigenvalues)]
+        table = {
+            "caption": "Eigenvalues",
+            "head": ["component", "eigenvalue"],
+            "rows": listing,
+            "texts": 1,
+        }
+        header |= {"caption": NO_SHARES, "tables": [table], "reached": None, "shares": False}
+        return Panel(header, {"eigenvalues": view.eigenvalues})
     arrays = {"eigenvalues": view.eigenvalues, "shares": view.shares, "running": view.running}
     if view.bounds is not None:
         arrays["bounds"] = view.bounds

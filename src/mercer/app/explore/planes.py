@@ -163,7 +163,7 @@ def coloured(data: Dataset, color: Any, shown: Shown | None) -> Classes:
             raise ParameterError.about(
                 parameter="color", value=color, must_be="'alarm' of a detector only"
             )
-        return alarm_classes(shown.inside.alarm(shown.sheet.rows))
+        return alarm_classes(_alarms(shown))
     if isinstance(color, dict) and "component" in color:
         component = component_index(color["component"], shown.inside.k)
         return classes(all_scores(shown.inside, shown.sheet.rows)[:, component], n)
@@ -223,10 +223,41 @@ def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) ->
 
 
 def all_scores(own: Fitted, rows: Any, observer: Observer | None = None) -> Array:  # (n, k)
-    """Scores of all rows, a block at a time, which may be stopped between two of them."""
+    """Scores of all rows, NaN where cells are missing, a block at a time; it may be stopped between two."""
     blocks, n = [], int(rows.shape[0])
     for place, block in own.blocks(rows):
-        blocks.append(own.scores(block))
+        blocks.append(own.scores(block) if own.looks_back else _scores_of_whole(own, block))
         if observer is not None and observer.step(min(place.stop, n), n, "rows", None):
             break
     return np.concatenate(blocks)
+
+
+def _scores_of_whole(own: Fitted, block: Any) -> Array:  # (b, d) -> (b, k)
+    """Scores of the rows without a gap, each in its place."""
+    whole = whole_rows(block)
+    if whole is None:
+        return own.scores(block)
+    found = np.full((len(whole), own.k), np.nan)
+    if whole.any():
+        found[whole] = own.scores(block[whole])
+    return found
+
+
+def _alarms(shown: Shown) -> Any:  # (n,) bool
+    """Which rows are alarms; one with a gap is not judged, and is none."""
+    own, rows = shown.inside, shown.sheet.rows
+    whole = None if own.looks_back else whole_rows(rows[:])
+    if whole is None:
+        return own.alarm(rows)
+    found = np.zeros(len(whole), dtype=bool)
+    if whole.any():
+        found[whole] = own.alarm(np.asarray(rows[:])[whole])
+    return found
+
+
+def whole_rows(block: Any) -> Any:  # (b, d) -> (b,) bool
+    """Which rows lack nothing; None where that is so of all, or where rows are sparse and have no gaps."""
+    if not isinstance(block, np.ndarray):
+        return None
+    whole = ~np.isnan(block).any(axis=1)
+    return None if whole.all() else whole

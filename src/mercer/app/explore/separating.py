@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mercer.app.explore.fitting import Shown
 
 FOLDS, MOST_ROWS = 5, 2000
+MOST_KEPT = 50  # components for a line on all that are kept
 SURE = 0.01  # the level of the test that two accuracies differ
 # Why a kernel is better than PCA: of no more columns than are drawn (True), or of more.
 WHY_BENT = {
@@ -61,7 +62,7 @@ def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
         As of `separated`; without classes there is nothing to say, and ``words`` is empty.
     """
     components = _asked(components, a)
-    found = separated(a, b, components)
+    found = _judged(a, b, components)
     if found["right"] is None:
         return {**found, "words": ""}
     commonest, straight = found["commonest"], a.recipe.kind == "pca"
@@ -92,7 +93,7 @@ def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
 
 
 def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
-    """How many labels a straight line tells from the same components of two fits to the same rows.
+    """How many labels a straight line tells from two fits to the same rows: components drawn, then all.
 
     Parameters
     ----------
@@ -105,9 +106,35 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     dict
         ``words`` to lead with; with classes also ``right`` of both, ``commonest`` (the share of the largest
         class), ``chance`` (the p-values of both against always saying that), ``p_value`` of the exact sign
-        test on rows that one of them gets right, and ``better``: 0, 1 or None.
+        test on rows that one of them gets right, and ``better``: 0, 1 or None. ``kept`` has the same of all
+        components that each fit keeps, where more are kept than drawn.
     """
-    components = _asked(components, a)
+    found = _judged(a, b, components)
+    if found["right"] is None or max(a.inside.k, b.inside.k) <= len({*_asked(components, a)}):
+        return found
+    kept = _judged(a, b, list(range(MOST_KEPT)))
+    return {**found, "kept": kept, "words": f"{found['words']} {_of_kept(a, b, kept)}"}
+
+
+def _of_kept(a: Shown, b: Shown, kept: dict[str, Any]) -> str:
+    """A class may be told by a component that is not drawn."""
+    many = [min(shown.inside.k, MOST_KEPT) for shown in (a, b)]
+    one, two = (f"{100 * share:.1f} %" for share in kept["right"])
+    whose = f"all {many[0]}" if many[0] == many[1] else f"all of each ({many[0]} and {many[1]})"
+    verdicts = {
+        0: "A separates the classes better there",
+        1: "B separates the classes better there",
+        None: "they differ there by no more than chance explains",
+    }
+    verdict = verdicts[kept["better"]]
+    return (
+        f"On {whose} components that are kept a line gets {one} with A and {two} with B: {verdict}."
+    )
+
+
+def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
+    """A line on these components of both, on rows that it has not seen."""
+    components = [j for j in _wanted(components) if j < max(a.inside.k, b.inside.k)] or [0]
     which = _classes(a.data)
     if isinstance(which, str):
         return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
@@ -159,6 +186,10 @@ def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Any:
 
 def _asked(components: Any, shown: Shown) -> list[int]:
     """Those of the components that the fit has."""
+    return [j for j in _wanted(components) if j < shown.inside.k] or [0]
+
+
+def _wanted(components: Any) -> list[int]:
     if not (
         isinstance(components, list)
         and components
@@ -167,7 +198,7 @@ def _asked(components: Any, shown: Shown) -> list[int]:
         raise ParameterError.about(
             parameter="components", value=components, must_be="a list of components, from 0"
         )
-    return [j for j in components if j < shown.inside.k] or [0]
+    return components
 
 
 def _named(components: list[int]) -> str:

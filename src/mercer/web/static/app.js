@@ -22,9 +22,9 @@ import { timelinePanel } from "./panels/timeline.js";
 import { walkPanel } from "./panels/walk.js";
 
 /** Open what was chosen: {builtin}, {table} or {file}, with what a link says of it. */
-async function opened(session, { builtin, table, file, ...link }) {
+async function opened(session, { builtin, table, file, watch = false, ...link }) {
   const { info } = session;
-  if (file) return received(session, file);
+  if (file) return received(session, file, watch);
   if (builtin) {
     table = info.tables.find((each) => each.builtin === builtin) ?? { ...(await session.ask("open", { builtin })), builtin };
     await refreshed(session, table);
@@ -35,12 +35,21 @@ async function opened(session, { builtin, table, file, ...link }) {
 
 const described = (table) => [`${table.title || table.name}: ${count(table.n)} rows.`, ...(table.notes ?? [])].join(" ");
 
+const isModel = ({ name }) => name.toLowerCase().endsWith(".mercer");
+
+/** The columns that a file does not have, whatever the page takes its others for. */
+const lacking = (table, names) => {
+  const known = new Set([...table.features, ...table.columns.map(({ name }) => name)]);
+  return names.filter((name) => !known.has(name));
+};
+
 /** Whether rows have the columns of a model; one that knows no names takes as many columns as it has. */
-const fits = (table, { features }) => features.every((name) => table.features.includes(name)) || (features.every((name, j) => name === `x${j}`) && features.length === table.d);
+const fits = (table, { features }) => !lacking(table, features).length || (features.every((name, j) => name === `x${j}`) && features.length === table.d);
 
 /** A file that was chosen or dropped: a model is shown; rows go to the model that is shown, where it is a saved one or a detector and takes them. */
-async function received(session, file) {
+async function received(session, file, watch) {
   session.say(`Reading ${file.name}.`);
+  if (watch && isModel(file)) return session.notify(`${file.name} is a model. Open the file of the rows that are to be judged.`, { level: "warning" });
   const { model, table } = await session.ask.upload(file);
   await refreshed(session, table);
   const now = session.state, shown = session.info.models.find((each) => each.id === now.recipe?.model);
@@ -55,13 +64,16 @@ async function received(session, file) {
   } else if (session.kindOf(now.recipe) === "detector" && now.table && fits(table, now.table)) {
     session.store.set({ watch: table.id });
     session.notify(`The detector that was fitted to ${now.table.title || now.table.name} judges the ${table.n} rows of ${table.name}.`, { action: alone });
+  } else if (watch) { // the detector stays
+    const wanted = (shown ?? now.table).features, missing = lacking(table, wanted);
+    const words = missing.length ? `lacks ${missing.length > 1 ? "the columns" : "the column"} ${missing.slice(0, 5).join(", ")}${missing.length > 5 ? `, … (${missing.length} in all)` : ""}, which the detector needs` : `has ${table.d} columns and the detector ${wanted.length}`;
+    session.notify(`The rows of ${table.name} can't be judged: the file ${words}.`, { level: "warning", action: alone });
   } else session.show(table);
   if (table) session.say(described(table));
 }
 
 /** Several files: models first, so that rows go to them. */
 async function openAll(open, files) {
-  const isModel = ({ name }) => name.toLowerCase().endsWith(".mercer");
   for (const file of files.sort((a, b) => isModel(b) - isModel(a))) await open({ file });
 }
 

@@ -10,11 +10,12 @@ import { scoresPanel } from "./scores.js";
 /** The same figures of both fits, in a table. */
 function figures(a, b) {
   const line = (name, read) => h("tr", {}, h("th", { scope: "row" }, name), [a, b].map((fit) => h("td", {}, read(fit))));
-  const share = (fit) => `${(100 * fit.arrays.running.at(-1)).toFixed(1)} %`;
-  const reached = (fit) => fit.header.panels.spectrum.reached ?? "not reached";
+  const whole = (fit) => fit.header.panels.spectrum.shares !== false; // an indefinite kernel has none
+  const share = (fit) => !whole(fit) ? "no shares: indefinite" : `${(100 * fit.arrays.running.at(-1)).toFixed(1)} %`;
+  const reached = (fit) => fit.header.panels.spectrum.reached ?? (whole(fit) ? "not reached" : "no shares: indefinite");
   return h("table", { class: "versus" }, h("caption", { class: "unseen" }, "Both fits"),
     h("thead", {}, h("tr", {}, h("td", {}), [a, b].map((fit, i) => h("th", { scope: "col" }, `${"AB"[i]}: ${fit.header.fit.kernel}`)))),
-    h("tbody", {}, line("share of its own variance in component 1", (fit) => `${(100 * fit.arrays.shares[0]).toFixed(1)} %`), line("share of its own variance in all components", share),
+    h("tbody", {}, line("share of its own variance in component 1", (fit) => (whole(fit) ? `${(100 * fit.arrays.shares[0]).toFixed(1)} %` : "no shares: indefinite")), line("share of its own variance in all components", share),
       line("components for 95 %", reached), line("components kept", (fit) => String(fit.header.fit.components))));
 }
 

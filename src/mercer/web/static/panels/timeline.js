@@ -110,7 +110,7 @@ const runList = (runs, point) => runs.length ? h("ol", { class: "run-list" }, ru
 function watching(session, open) {
   const pick = choice("Rows to watch", [], "", (value) => session.store.set({ watch: value || null }));
   const file = h("input", { type: "file", class: "unseen", tabindex: "-1", "aria-label": "File of rows to watch", on: { change: () => {
-    if (file.files[0]) open({ file: file.files[0] });
+    if (file.files[0]) open({ file: file.files[0], watch: true });
     file.value = ""; // the same file may be opened again
   } } });
   const load = session.ask.upload ? button("Open rows to watch…", () => file.click(), { kind: "tiny" }) : null;
@@ -118,7 +118,7 @@ function watching(session, open) {
   return {
     roots: [pick.root, load, file, hint],
     set({ table, recipe, watch }) {
-      const others = session.info.tables.filter((each) => each.id !== table.id && each.features.join() === table.features.join());
+      const others = session.info.tables.filter((each) => each.id !== table.id && table.features.every((name) => each.features.includes(name)));
       const own = `${table.title || table.name}${recipe.model ? "" : " (fitted to these)"}`;
       pick.set([["", own], ...others.map((each) => [each.id, each.title || each.name])], others.some((each) => each.id === watch) ? watch : "");
     },

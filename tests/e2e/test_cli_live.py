@@ -403,5 +403,6 @@ def test_a_shelf_has_rows(plant, given):
     assert result.exit_code == 2
     assert "such as flow=600" in result.stderr
     unknown = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--shelve", "fow=3")
-    assert unknown.exit_code in (2, 3)
-    assert "one of flow, temperature" in unknown.stderr
+    assert unknown.exit_code == 2
+    assert "The variable of --shelve must be one of flow, temperature" in unknown.stderr
+    assert "got 'fow'. Did you mean 'flow'?" in unknown.stderr

@@ -255,3 +255,10 @@ def test_rows_without_an_alarm_teach_nothing(fitted):
         fitted("default").learn_event("nothing", np.zeros((5, 6)))
     with pytest.raises(ValueError, match="name"):
         fitted("default").learn_event("", a_bad_day())
+
+
+def test_a_rule_is_no_text(fitted):
+    with pytest.raises(
+        ValueError, match=r"rule must be an AlarmRule, such as AlarmRule\(3, 5\).*'3/5'"
+    ):
+        fitted("default").events(a_bad_day(), rule="3/5")

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, close_to
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.live_unit import Row, Unit, loaded, unit_names, whole
@@ -103,6 +103,10 @@ class LiveRequest(OfModel, Request["Watched"]):
             for path, name in zip(paths, unit_names(paths), strict=True)
         ]
         for unit, (variable, rows) in product(units, self.shelve):
+            if variable and variable not in (known := unit.stream.names):
+                near, names = close_to(variable, known), ", ".join(known)
+                must_be = f"one of {names}; got {variable!r}. {near or 'Name one of them.'}"
+                refuse("The variable of {shelve} must be {must_be}", must_be=must_be)
             unit.shelve(rows, variable)
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost

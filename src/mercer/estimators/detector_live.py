@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, refuse
+from mercer._core.errors import InputError, ParameterError, refuse
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import Public
 from mercer.estimators.detector_lags import times_of
@@ -75,6 +75,9 @@ class Watching(Public):
         (False, True, (('missing', 'heat'),))
         """
         check_is_fitted(self)
+        if rule is not None and not isinstance(rule, AlarmRule):
+            must_be = "an AlarmRule, such as AlarmRule(3, 5) for 3 of 5 rows"
+            raise ParameterError.about(parameter="rule", value=rule, must_be=must_be)
         own: Any = self
         named = named_columns(names, getattr(self, "feature_names_in_", None), self._sensors_count)
         found = LiveStream(

@@ -118,7 +118,7 @@ def new_rows(
 
 def _check_sections(X: Any, n: int) -> None:
     """Raise unless there is a kernel value for each training row: they are no features."""
-    shape = getattr(X, "shape", ())  # of lists, scikit-learn's words will do
+    shape: tuple[int, ...] = getattr(X, "shape", ())  # of lists, scikit-learn's words will do
     if len(shape) == 2 and shape[1] != n:
         wanted = f"k(X_new, X_train) with {n} columns, one for each training row"
         refuse("K", shape, wanted, str(shape[1]))

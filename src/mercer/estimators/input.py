@@ -105,7 +105,7 @@ def new_rows(
     X = held(X)  # names may be looked for twice
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
-        n, shape = estimator.n_features_in_, getattr(X, "shape", ())
+        n, shape = estimator.n_features_in_, tuple(getattr(X, "shape", ()))
         if known and len(shape) == 2 and shape[1] != n:  # kernel values are no features
             must_be = f"k(X_new, X_train) with {n} columns, one for each training row"
             refuse("K", shape, must_be, str(shape[1]))

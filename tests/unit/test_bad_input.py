@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 import mercer
 import mercer.sklearn as drop_in
-from mercer._core.errors import InputError, KernelError, MemoryBudgetError
+from mercer._core.errors import InputError, KernelError, MemoryBudgetError, ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer.approximations import Nystrom
 from mercer.diagnostics import symptoms
@@ -161,6 +161,22 @@ def test_kernel_values_against_other_rows_are_no_features(as_rows, x):
     theirs = drop_in.KernelPCA(2, kernel="precomputed").fit(k)
     with pytest.raises(ValueError, match="X has 5 features"):
         theirs.transform(k[:3, :5])
+
+
+def test_rows_without_variance_are_equal_or_far_from_the_origin(x):
+    with pytest.raises(
+        ZeroVarianceError, match=r"^All 20 rows are equal, so there is no component"
+    ):
+        mercer.KernelPCA(2).fit(np.ones((20, 3)))
+    far = 1e-7 * x + 6e7
+    products = far @ far.T
+    for kernel, rows in (("precomputed", products), (lambda a, b: a @ b.T, far)):
+        with pytest.raises(
+            ZeroVarianceError, match=r"about 1e\+16 and differ by less .* Centre the col"
+        ):
+            mercer.KernelPCA(2, kernel=kernel).fit(rows)
+    with pytest.raises(ZeroVarianceError, match="has not saturated"):
+        mercer.KernelPCA(2, kernel=RBF(1e-20)).fit(x)
 
 
 def test_the_gap_of_an_asymmetric_matrix_is_told(x):

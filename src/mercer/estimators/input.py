@@ -105,23 +105,17 @@ def new_rows(
     X = held(X)  # names may be looked for twice
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
-        if known:
-            _check_sections(X, estimator.n_features_in_)
+        n, shape = estimator.n_features_in_, tuple(getattr(X, "shape", ()))
+        if known and len(shape) == 2 and shape[1] != n:  # kernel values are no features
+            must_be = f"k(X_new, X_train) with {n} columns, one for each training row"
+            refuse("K", shape, must_be, str(shape[1]))
         return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
     if source.shape[1] != estimator.n_features_in_:
-        d, name = estimator.n_features_in_, type(estimator).__name__
         got, remedy = f"{source.shape[1]}, {source!r}", "Give the same features in the same order."
-        refuse("X", source.shape, f"rows of {d} columns, as {name} was fitted on", got, remedy)
+        wanted = f"rows of {estimator.n_features_in_} columns, as {type(estimator).__name__} was fitted on"
+        refuse("X", source.shape, wanted, got, remedy)
     wider = source.dtype.itemsize > dtype.itemsize
     return CastRows(source, dtype, clip=clip) if wider else source
-
-
-def _check_sections(X: Any, n: int) -> None:
-    """Raise unless there is a kernel value for each training row: they are no features."""
-    shape = getattr(X, "shape", ())  # of lists, scikit-learn's words will do
-    if len(shape) == 2 and shape[1] != n:
-        wanted = f"k(X_new, X_train) with {n} columns, one for each training row"
-        refuse("K", shape, wanted, str(shape[1]))
 
 
 class CastRows(RowSource):
@@ -298,9 +292,8 @@ def check_square(x: Rows) -> Array:
     if gap == 0.0:
         return np.asarray(x)
     if gap > 100.0 * np.finfo(x.dtype).eps * largest:
-        row, column = where
+        (row, column), wanted = where, "a symmetric kernel matrix, for kernel='precomputed'"
         got = f"K[{row}, {column}] = {x[where]:.6g} and K[{column}, {row}], which differs by {gap:.3g}"
-        wanted = "a symmetric kernel matrix, for kernel='precomputed'"
         refuse("X", gap, wanted, got, "Pass (K + K.T) / 2 if that is what you mean.")
     even = x + x.T
     even *= 0.5

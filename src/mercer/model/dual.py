@@ -64,7 +64,7 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     least = max(cut, rounding.nothing)
     if not np.any(spectrum > least) and lowest < -10.0 * least:
         raise KernelError(_all_negative(operator, kernel, float(spectrum.max()), lowest))
-    require_variance(spectrum, cut, nothing=rounding.nothing)
+    require_variance(spectrum, cut, nothing=rounding.nothing, largest=rounding.largest)
     pairs = keep(pairs, asked, total=total, cut=cut)
     if operator.roots is not None:  # otherwise they are turned already
         pairs = pairs.turned(score_signs(pairs.vectors, operator.roots))

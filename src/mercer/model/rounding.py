@@ -7,7 +7,7 @@ are, and about the numbers that a user gets. What lies between them is bounded h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +27,8 @@ from mercer.solvers import EigenPairs
 UNITS = 2.0
 # Entries of equal rows differ by so many times that, with sums of products in different orders between.
 ALIKE = 4.0
+# Kernel values above this that all look alike are far from the origin, and not saturated.
+DROWNING = 1e6
 # Rows whose own values show what a power makes of rounding.
 POWER_ROWS = 32
 
@@ -137,21 +139,22 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
 
 
 # ── rows that rounding can't tell apart ─────────────────────────────────────
-def require_variance(values: Array, cut: float, *, nothing: float = 0.0) -> None:
-    """Raise when no eigenvalue is above rounding, or none above what rows without variance show."""
+def require_variance(
+    values: Array, cut: float, *, nothing: float = 0.0, largest: float = 0.0
+) -> None:
+    """Raise when no eigenvalue is above rounding, or none above what rows without variance show.
+
+    `largest` is the largest kernel value, where it is known: values of about one are those of a kernel that
+    has saturated, and large ones hide what they differ by.
+    """
     if np.any(values > max(cut, nothing)):
         return
-    raise_zero_variance()
-
-
-def require_different(x: Rows) -> None:
-    """Raise when all rows are one and the same."""
-    if are_alike(x):
-        raise_zero_variance()
-
-
-def raise_zero_variance() -> NoReturn:
-    """Say that there is no component to find."""
+    if largest > DROWNING:
+        msg = (
+            f"The data have zero variance in feature space: kernel values are about {largest:.1g} and differ "
+            "by less than their rounding. Centre the columns before computing the kernel."
+        )
+        raise ZeroVarianceError(msg)
     msg = (
         "The data have zero variance in feature space: all rows map to one point, so there is no "
         "component to find. Check that the rows differ, by more than 1e-150 (scale the columns otherwise), "
@@ -159,3 +162,13 @@ def raise_zero_variance() -> NoReturn:
         "tiny one)."
     )
     raise ZeroVarianceError(msg)
+
+
+def require_different(x: Rows) -> None:
+    """Raise when all rows are one and the same."""
+    if are_alike(x):
+        msg = (
+            f"All {x.shape[0]} rows are equal, so there is no component to find: they have zero variance, "
+            "whatever the kernel. Check that the right columns were read."
+        )
+        raise ZeroVarianceError(msg)

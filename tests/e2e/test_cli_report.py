@@ -138,3 +138,17 @@ def test_of_a_detector_that_python_chose_nothing_is_said_that_is_not_known(tmp_p
     good("fit", data, "--model", "detector", "--kernel", "linear", "--components", "2", "-o", model)
     good("report", model, data, "-o", out)
     assert "given by hand" in out.read_text("utf-8")
+
+
+def test_columns_are_counted_as_the_file_has_them(tmp_path):
+    columns = {"a": range(30), "b": [i % 7 for i in range(30)], "kind": ["x", "y", "z"] * 10}
+    data, model, out = (
+        write_csv(tmp_path / "d.csv", columns),
+        tmp_path / "m.mercer",
+        tmp_path / "r.html",
+    )
+    good("fit", data, "--one-hot", "--components", "2", "-o", model)
+    good("report", model, data, "-o", out)
+    page = out.read_text("utf-8")
+    assert f"30 rows of 3 columns in {data}, 5 after words became columns. " in page
+    assert "of the total variance" in page

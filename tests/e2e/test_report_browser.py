@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -232,6 +233,39 @@ def test_a_detectors_page_is_sound_and_prints_on_six_pages(browser, tmp_path):
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
         assert opened.trouble == []
         opened.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_cards_hold_their_dates_and_what_is_wider_than_a_phone_shows_it(browser, tmp_path, scheme):
+    rng = np.random.default_rng(0)
+    detector = KernelPCADetector().fit(rng.standard_normal((200, 3)))
+    rows = rng.standard_normal((300, 3))
+    rows[100:140, 1] += 9.0
+    time = np.datetime64("2026-04-03T15:30:07") + np.arange(300) * np.timedelta64(3, "m")
+    names = [f"a long name of sensor {i}" for i in range(3)]
+    path = report(detector, rows, tmp_path / "r.html", time=time, names=names)
+    opened = Seen(browser, path, color_scheme=scheme)
+    for width in (1400, 900, 390):
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        inside = "found => found.every(one => one.scrollWidth <= one.clientWidth)"
+        assert opened.page.locator(".tiles > div").evaluate_all(inside), width
+    # The last pixels of a table that goes on are shaded; scrolled to its end, they are paper.
+    table = "section .scroll:visible"
+    found = opened.page.locator(table).first
+    assert found.evaluate("found => found.scrollWidth > found.clientWidth + 40")
+    paper = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    paper = np.array([int(part) for part in re.findall(r"\d+", paper)[:3]])
+
+    def shaded():
+        """How far the pixels at the right end, in the middle of its height, are from paper."""
+        edge = opened.pixels(table)[:, -3:]
+        middle = slice(len(edge) // 3, 2 * len(edge) // 3)
+        return np.median(np.abs(edge[middle] - paper))
+
+    before = shaded()
+    found.evaluate("found => { found.scrollLeft = found.scrollWidth; }")
+    assert before > shaded() + 10
+    opened.context.close()
 
 
 def test_it_prints_and_fits_a_phone(browser, page_file):

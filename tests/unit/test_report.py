@@ -363,7 +363,9 @@ def test_alarms_are_the_detectors():
     assert f"The first is at id minute {alarms[0]};" in begin
     events = detector.events(run)
     length = events[0].last - events[0].first + 1
-    assert f"first eventminute {events[0].first}{length} rows, led by b" in begin
+    told = f"{length} rows, severity {events[0].severity}, led by b"
+    assert f"first eventminute {events[0].first}{told}" in begin
+    assert text.index("The dashed line is the limit") < text.index("Events: 3 of 5 rows")
     outside = len(alarms) - sum(event.alarms for event in events)
     assert (f"{outside} alarm" in begin) == bool(outside)
     top = detector.monitor(run, names=["a", "b", "c"]).alarms["top"]

@@ -317,10 +317,12 @@ def test_the_first_event_leads_and_an_alarm_before_it_is_said_to_be_of_none():
     for begin in range(20, 400, 30):
         run[begin : begin + 3, 3] = 9.0
     html = build(DETECTOR, run, names=list("abcd"))
-    first = r"<dt>first event</dt><dd><b>21</b><span>3 rows, led by d</span>"
+    first = r"<dt>first event</dt><dd><b>21</b><span>3 rows, severity high, led by d</span>"
     assert re.search(first + r".*1 alarm without an event", html, re.DOTALL)
     alone = build(DETECTOR, run[:15], names=list("abcd"))
-    begins = r"<dt>first alarm, of no event</dt><dd><b>6</b><span>1 row, led by b</span>"
+    begins = (
+        r"<dt>first alarm, of no event</dt><dd><b>6</b><span>1 row, severity high, led by b</span>"
+    )
     assert re.search(r"<dt>events</dt><dd><b>none</b>.*" + begins, alone, re.DOTALL)
 
 

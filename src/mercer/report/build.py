@@ -250,7 +250,7 @@ def _lede(about: Subject) -> list[Any]:
         kept, sure = share(float(fit.explained.sum())), how_sure(fit)
         text += f" that {'holds' if fitted.k == 1 else 'hold'} {sure}{kept} of the variance"
         proof, fact = in_short(about, fit)
-        facts += [("variance kept", kept, sure.strip() or "of the true whole"), fact]
+        facts += [("variance kept", kept, sure.strip() or "of the total variance"), fact]
     text += "."
     if about.entry("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from mercer._core.types import Array, Flags
+from mercer.monitoring.events import severity
 from mercer.monitoring.report import Monitoring
 from mercer.report.drawing import Frame, Scale, date_ticks, line, points, strokes
 from mercer.report.markup import Html, figure, folded, listed, paragraph, tag
 from mercer.report.subject import Subject
 from mercer.views import ContributionsOverTime, ControlCharts, contributions_over_time, monitoring
-from mercer.views.leaders import event_spans, events_table, leaders
+from mercer.views.leaders import event_spans, events_table, leaders, peak
 from mercer.views.process import Chart, alarms_table, runs_table
 from mercer.views.wording import count, counted, number, short
 
@@ -31,11 +32,11 @@ def alarms(subject: Subject) -> list[Any]:
     explained = seen.contributions is not None and len(seen.explained) > 0
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
     parts: list[Any] = [
+        _charts(view, seen),
+        None if over is None else figure(_leaders(view, over), over, id_=LEADERS),
         _events(seen),
         paragraph(f"Limits: {subject.fitted.limits}."),
         listed(runs_table(seen)) if seen.runs else None,
-        _charts(view, seen),
-        None if over is None else figure(_leaders(view, over), over, id_=LEADERS),
         _single(subject, seen, remarks),
     ]
     return [part for part in parts if part is not None]
@@ -70,10 +71,11 @@ def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
 
 
 def _begins(seen: Monitoring, span: tuple[int, int], what: str) -> tuple[str, str, str]:
-    """When an event began, its length, and the variables that led."""
+    """When an event began, its length and severity, and the variables that led."""
     first, last = span
     led = ", ".join(leaders(seen, first, last)[:2])
-    words = f"{counted(last - first + 1, 'row')}{f', led by {led}' if led else ''}"
+    words = f"{counted(last - first + 1, 'row')}, severity {severity(peak(seen, first, last))}"
+    words += f", led by {led}" if led else ""
     return what, short(str(seen.table["time"][first]), 20), words
 
 

@@ -41,7 +41,10 @@ NO_EVIDENCE = (
 def data(subject: Subject) -> list[Any]:
     """What was read, what was done to it, columns and labels."""
     what = "" if subject.data_file is None else f" in {subject.data_file}"
-    rows = f"{counted(subject.n, 'row')} of {counted(subject.fitted.d, 'column')}{what}. "
+    made, d = subject.fitted.preparation, subject.fitted.d
+    own = d if made is None else len(made.numbers) + len(made.categories)
+    rows = f"{counted(subject.n, 'row')} of {counted(own, 'column')}{what}"
+    rows += ". " if own == d else f", {count(d)} after words became columns. "
     return [
         paragraph(rows, _same(subject)),
         bullets(_done(subject)),
@@ -393,4 +396,4 @@ def _versions(subject: Subject) -> Html:
     rows = [
         [name, *(str(made.get(name) or "—") for made in (fitted, here))] for name in here | fitted
     ]
-    return grid(["version of", "at the fit", "of this page"], rows, caption="Versions", texts=3)
+    return grid(["version of", "at the fit", "of this page"], rows, caption="Versions")

@@ -10,6 +10,8 @@ from typing import Any, NoReturn, Self
 from mercer._core.wording import Message
 
 LONGEST = 60  # letters of a text that a message quotes
+# What other libraries call the things that have another name here.
+ELSEWHERE = {"arpack": "lanczos", "randomized": "krylov", "eigh": "lapack", "tanh": "sigmoid"}
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def close_to(name: str, known: Iterable[str]) -> str:
     """The first half of that, empty where no name is near."""
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    if (ours := ELSEWHERE.get(name.lower())) in (known := list(known)):
+        return f"Did you mean {ours!r}?"
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else ""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import InputError
+from mercer._core.params import is_number
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer._core.types import Array, Rows
@@ -140,6 +141,9 @@ def as_kernels(
         return default_kernels(rows, rng=rng, weights=weights)
     if isinstance(kernels, (str, Kernel)) or callable(kernels):
         kernels = [kernels]
+    if np.iterable(kernels) and not isinstance(kernels, str) and any(map(is_number, kernels)):
+        msg = "The second argument of select is the list of kernels. Pass labels as y=y."
+        raise InputError(msg)
     try:
         found = [placed(as_kernel(kernel), names) for kernel in kernels]
     except TypeError as error:

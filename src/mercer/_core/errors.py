@@ -355,7 +355,21 @@ def quoted_value(value: Any) -> str:
     text = repr(value)
     if len(text) <= LONGEST and "\n" not in text:
         return text
-    return quoted(value) if isinstance(value, str) else f"a {type(value).__name__}"
+    return quoted(value) if isinstance(value, str) else kind_of(value)
+
+
+def kind_of(value: Any) -> str:
+    """What kind of thing a value is, with its article.
+
+    >>> kind_of([]), kind_of(1), kind_of(None)
+    ('a list', 'an int', 'None')
+    """
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    spelt = name.isupper() and name[0] in "FHLMNRSX"  # an SVC, by how its letters are said
+    vowel = name[0] in "aeioAEIO" or (name.startswith("nd") and name.islower())  # an ndarray
+    return f"{'an' if spelt or vowel else 'a'} {name}"
 
 
 def quoted(text: str) -> str:

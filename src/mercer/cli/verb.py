@@ -171,9 +171,10 @@ class Verb(click.Command):
         except click.NoSuchOption as error:
             name = error.option_name.lstrip("-")
             if name in OF_KERNELS and any(param.name == "kernel" for param in self.params):
-                error.possibilities = None
                 given = next(iter(typed[typed.index(error.option_name) + 1 :]), "1")
-                error.message += f'. Write --kernel "{OF_KERNELS[name]}({name}={given})"'
+                hint = f'Write --kernel "{OF_KERNELS[name]}({name}={given})"'
+                msg = f"{error.message} {hint}".replace("' W", "'. W")
+                raise click.NoSuchOption(error.option_name, msg, ctx=ctx) from error
             raise
         except click.BadParameter as error:
             where = origin(ctx, error.param)

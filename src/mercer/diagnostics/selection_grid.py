@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, kind_of
 from mercer._core.params import is_number
 from mercer._core.public import public
 from mercer._core.table import Table
@@ -148,7 +148,7 @@ def as_kernels(
         found = [placed(as_kernel(kernel), names) for kernel in kernels]
     except TypeError as error:
         msg = (
-            f"kernels must be a list of names or mercer.kernels objects; got a {type(kernels).__name__}. "
+            f"kernels must be a list of names or mercer.kernels objects; got {kind_of(kernels)}. "
             "Leave it out for a grid around the usual widths."
         )
         raise InputError(msg) from error

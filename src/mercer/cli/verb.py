@@ -173,7 +173,7 @@ class Verb(click.Command):
             if name in OF_KERNELS and any(param.name == "kernel" for param in self.params):
                 given = next(iter(typed[typed.index(error.option_name) + 1 :]), "1")
                 hint = f'Write --kernel "{OF_KERNELS[name]}({name}={given})"'
-                msg = f"{error.message} {hint}".replace("' W", "'. W")
+                msg = f"{error.message.rstrip('.')}. {hint}"
                 raise click.NoSuchOption(error.option_name, msg, ctx=ctx) from error
             raise
         except click.BadParameter as error:

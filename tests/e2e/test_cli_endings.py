@@ -78,11 +78,11 @@ def test_messages_name_the_option_that_was_given():
     assert said == f"Error: --criterion must be {names} without --supervised; got 'foo'."
     run(*DETECTOR, "-o", "d.mercer")
     assert (
-        "no column 'nope', as --time needs"
+        "no column 'nope', which --time names"
         in run("monitor", "d.mercer", "data.csv", "--time", "nope").stderr
     )
     assert (
-        "no column 'nope', as --id needs"
+        "no column 'nope', which --id names"
         in run("monitor", "d.mercer", "data.csv", "--id", "nope").stderr
     )
 

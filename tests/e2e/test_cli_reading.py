@@ -82,10 +82,10 @@ def test_values_that_stand_for_nothing(folder):
     ("arguments", "said"),
     [
         (["lab.csv"], '--label "Station 7"'),
-        (["plain.csv"], "--id time or --label time"),
+        (["plain.csv"], "--id time, or choose others"),
         (["plain.csv", "--id", "time", "--time-format", "%d.%m.%Y"], "give another --time-format"),
         (["plain.csv", "--columns", "p,q", "--time-format", "%d"], "Name it with --id."),
-        (["plain.csv", "--columns", "p,r"], "no column 'r', as --columns needs"),
+        (["plain.csv", "--columns", "p,r"], "no column 'r', which --columns names"),
         (
             ["plain.csv", "--id", "time", "--skip-rows", "99"],
             "--skip-rows must be less than the 13 lines",

@@ -191,3 +191,30 @@ def test_the_example_of_the_help_works(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in run("select", "--help").stdout.split("Example:")[1].strip().splitlines():
         good(*shlex.split(line)[1:])
+
+
+OTHER_WORDS = {
+    "labels are needed": (
+        ("--criterion", "accuracy"),
+        "'accuracy' needs labels: add --supervised",
+    ),
+    "commas": (("--kernels", "rbf,laplacian"), 'Separate candidates with ";"'),
+    "a parameter of a kernel": (("--gamma=0.1",), 'Write --kernel "rbf(gamma=0.1)"'),
+    "a name of others": (("--kernel", "tanh"), "Did you mean 'sigmoid'?"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_WORDS)
+def test_what_is_meant_is_suggested(name, tmp_path):
+    args, said = OTHER_WORDS[name]
+    path = tmp_path / "x.csv"
+    np.savetxt(
+        path,
+        np.random.default_rng(0).normal(size=(30, 2)),
+        delimiter=",",
+        header="a,b",
+        comments="",
+    )
+    told = run("select", path, *args)
+    assert told.exit_code in (2, 3)
+    assert said in told.stderr

@@ -303,7 +303,7 @@ def test_lines_are_counted_as_the_file_has_them(tmp_path):
         ({"dtype": "int8"}, "dtype must be"),
         ({"delimiter": "ab"}, "delimiter must be one character"),
         ({"format": "xyz"}, "format must be one of csv"),
-        ({"id": "c"}, "no column 'c', as `id` needs"),
+        ({"id": "c"}, "no column 'c', which `id` names"),
     ],
 )
 def test_options_that_can_not_be_meant_are_refused(options, said, tmp_path):

@@ -59,7 +59,7 @@ def test_what_is_not_a_model_file_is_refused(tmp_path):
             load(tmp_path / "foreign")
     with pytest.raises(InputError, match="zero bytes"):
         load("a\0b")
-    with pytest.raises(InputError, match="must be a text or a path; got a int"):
+    with pytest.raises(InputError, match="must be a string or a Path; got an int"):
         load(3)
 
 

@@ -194,7 +194,7 @@ REFUSED = {
     "a column of nothing": (
         "a,b\n1,\n2,\n",
         {"impute": "mean"},
-        "no value is there in 'b', so there is no mean",
+        "'b' has no values, so it has no mean",
     ),
     "names": (
         "a,k\n" + "".join(f"1,w{i}\n" for i in range(1200)),

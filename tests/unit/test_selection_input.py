@@ -52,7 +52,7 @@ CALLS = {
         "takes no sample_weight",
     ),
     "NaN": (lambda: select(np.full((9, 2), np.nan), "rbf"), "must be finite; got NaN"),
-    "all fail": (lambda: select(X, [Chi2()]), "None of the .* could be fitted"),
+    "all fail": (lambda: select(X, [Chi2()]), "The only candidate could not be fitted"),
     "precomputed": (lambda: select(X, ["precomputed"]), "has no rows to hold out"),
     "positions in a sample": (
         lambda: select(X, "rbf", folds=[(range(20), range(20, 30))], max_rows=30),
@@ -145,3 +145,8 @@ def test_the_callers_arrays_stay_as_they_are():
 def test_labels_that_tell_nothing_apart_are_refused(labels, says, rng):
     with pytest.raises(InputError, match=says):
         select(rng.standard_normal((40, 2)), ["rbf"], y=labels(40), folds=3)
+
+
+def test_labels_in_the_place_of_kernels_are_seen(rng):
+    with pytest.raises(InputError, match=r"second argument .* list of kernels. Pass labels as y=y"):
+        select(rng.normal(size=(30, 2)), np.repeat([0, 1], 15))

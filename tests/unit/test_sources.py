@@ -527,7 +527,9 @@ def test_a_missing_package_is_named(package, file, tmp_path, monkeypatch):
     parquet(tmp_path, arrow_table(X))
     chunked(tmp_path, (10, 4))
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingPackageError, match=rf"{package} is needed.*pip install .mercer\["):
+    with pytest.raises(
+        MissingPackageError, match=rf"{package}, which is not installed.*pip install .mercer\["
+    ):
         as_source(tmp_path / file)
 
 
@@ -755,7 +757,7 @@ BAD = {
     "Parquet: no rows": (lambda f: parquet(f, arrow_table(X[:0])), "columns and no rows"),
     "Parquet: one name twice": (
         lambda f: parquet(f, twice("a")),
-        "several columns of one name: 'a'",
+        "has two columns named 'a'",
     ),
     "folder: empty": (folder_called("tables"), "no image in it"),
     "folder: partitioned": (partitioned, "below it, such as 'year=2020'.*pyarrow.dataset"),
@@ -817,7 +819,7 @@ def test_positions_are_refused_with_the_same_place(case, tmp_path):
             ["size"],
             r"batch 0 .*one column named 'size'; got 0",
         ),
-        (lambda _: partial(cut, X), ["age"], r"is a ndarray: there are no names"),
+        (lambda _: partial(cut, X), ["age"], r"is an ndarray: there are no names"),
         (
             lambda f: npy(f, X),
             ["age"],

@@ -58,5 +58,5 @@ def test_values_stay_what_they_are():
 
 @pytest.mark.parametrize("column", ["xyz", 3, (i for i in range(3)), np.ones((2, 2))])
 def test_what_is_no_column_is_refused(column):
-    with pytest.raises(InputError, match="one a row"):
+    with pytest.raises(InputError, match="one for each row"):
         Table({"a": column})

@@ -246,7 +246,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(tmp_path):
     ):
         writer.write(np.ones((2, 2)), ["one"])
     with (
-        pytest.raises(InputError, match="several columns of one name: 'kpca0'"),
+        pytest.raises(InputError, match="has two columns named 'kpca0'"),
         open_writer(tmp_path / "t.csv", NAMES, id_name="kpca0"),
     ):
         pytest.fail("it was opened")

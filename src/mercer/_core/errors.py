@@ -10,6 +10,8 @@ from typing import Any, NoReturn, Self
 from mercer._core.wording import Message
 
 LONGEST = 60  # letters of a text that a message quotes
+# What other libraries call the things that have another name here.
+ELSEWHERE = {"arpack": "lanczos", "randomized": "krylov", "eigh": "lapack", "tanh": "sigmoid"}
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def close_to(name: str, known: Iterable[str]) -> str:
     """The first half of that, empty where no name is near."""
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    if (ours := ELSEWHERE.get(name.lower())) in (known := list(known)):
+        return f"Did you mean {ours!r}?"
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else ""
 
 
@@ -351,7 +355,21 @@ def quoted_value(value: Any) -> str:
     text = repr(value)
     if len(text) <= LONGEST and "\n" not in text:
         return text
-    return quoted(value) if isinstance(value, str) else f"a {type(value).__name__}"
+    return quoted(value) if isinstance(value, str) else kind_of(value)
+
+
+def kind_of(value: Any) -> str:
+    """What kind of thing a value is, with its article.
+
+    >>> kind_of([]), kind_of(1), kind_of(None)
+    ('a list', 'an int', 'None')
+    """
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    spelt = name.isupper() and name[0] in "FHLMNRSX"  # an SVC, by how its letters are said
+    vowel = name[0] in "aeioAEIO" or (name.startswith("nd") and name.islower())  # an ndarray
+    return f"{'an' if spelt or vowel else 'a'} {name}"
 
 
 def quoted(text: str) -> str:

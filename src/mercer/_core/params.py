@@ -94,7 +94,7 @@ class Number(Constraint):
     Examples
     --------
     >>> Number(0, 1).wanted, Number(0).holds(float("inf")), Number(0).holds(True)
-    ('a number between 0 and 1, both excluded', False, False)
+    ('a number between 0 and 1 (exclusive)', False, False)
     >>> Number().wanted, Number(0, 1, ends="(]").wanted
     ('a finite number', 'a number in (0, 1]')
     """
@@ -112,7 +112,7 @@ class Number(Constraint):
         if self.below == math.inf:
             told = f"{'>' if left == '(' else '>='} {self.above:g}"
         elif self.ends == "()":
-            told = f"between {self.above:g} and {self.below:g}, both excluded"
+            told = f"between {self.above:g} and {self.below:g} (exclusive)"
         return (f"a number {told}",)
 
     def _is_kind(self, value: Any) -> bool:

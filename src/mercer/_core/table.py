@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, nearest
+from mercer._core.errors import InputError, kind_of, nearest
 
 SHOWN = 20  # rows that a printed table has at most, half from either end
 
@@ -44,7 +44,7 @@ class Table(Printed):
         self._columns = {name: _column(values) for name, values in columns.items()}
         lengths = {name: len(column) for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1:
-            msg = f"A table needs columns of one length, but {lengths} came."
+            msg = f"Columns must have one length; got {lengths}."
             raise InputError(msg)
 
     @property
@@ -108,7 +108,7 @@ class Table(Printed):
 
 def _column(values: Any) -> np.ndarray[Any, Any]:
     if isinstance(values, str) or not hasattr(values, "__len__") or np.ndim(values[:0]) != 1:
-        msg = f"A column needs a sequence of values, one a row, but a {type(values).__name__} came."
+        msg = f"A column must be a sequence of values, one for each row; got {kind_of(values)}."
         raise InputError(msg)
     if isinstance(values, np.ndarray):
         array = values.copy()

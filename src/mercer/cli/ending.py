@@ -176,6 +176,7 @@ PHRASES = {
     "n_samples": "the number of rows",
     "None for all components": "all",
     "where no y is given": "without --supervised",
+    "pass y": "add --supervised",
 }
 
 

@@ -220,7 +220,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
     ),
     "every": (
         option("--json as_json", "Print one JSON document on stdout.", bool),
-        option("--quiet -q", "No talk on stderr but warnings and errors.", bool),
+        option("--quiet -q", "Print only warnings and errors to stderr.", bool),
         option("--debug", "Show the traceback of a failure.", bool),
         option(
             "--show-config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -95,6 +96,11 @@ def select(
     listed = [part for part in (kernels or "").split(";") if part.strip()]
     if kernels is not None and not listed:
         refuse('--kernels is empty. Write it as "linear(); rbf(gamma=0.5)", or leave it out.')
+    for part in listed:
+        if "," in re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", part):
+            refuse(
+                f'Separate candidates with ";", as in "linear(); rbf(gamma=0.5)"; got {part.strip()!r}.'
+            )
     options |= {"kernels": (*kernel, *listed), "output": output}
     chosen = call.run(call.request(SelectRequest, **options)).value
     if output is None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 HELP = {"--help", "-h"}
+# Parameters of kernels, and one that has them: they stand in the text of --kernel.
+OF_KERNELS = {"gamma": "rbf", "sigma": "rbf", "degree": "poly", "coef0": "poly", "nu": "matern"}
 ORIGINS = "mercer.origins"
 # Over the options that verbs share, in their help.
 TITLES = {
@@ -160,16 +162,28 @@ class Verb(click.Command):
         """What was not given as a flag or in the environment is looked for in the file of options."""
         if not ctx.resilient_parsing and not HELP & set(args):
             self._look_up(ctx)
+        typed = " ".join(args).replace("=", " ").split()  # Click takes from `args` what it has read
         required = [p for p in self.params if p.required] if wants(args, "--show-config") else []
         for param in required:  # nothing is read or written: no argument is needed
             param.required = False
         try:
             return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-")
+            if name in OF_KERNELS and any(param.name == "kernel" for param in self.params):
+                given = next(iter(typed[typed.index(error.option_name) + 1 :]), "1")
+                hint = f'Write --kernel "{OF_KERNELS[name]}({name}={given})"'
+                msg = f"{error.message.rstrip('.')}. {hint}"
+                raise click.NoSuchOption(error.option_name, msg, ctx=ctx) from error
+            raise
         except click.BadParameter as error:
             where = origin(ctx, error.param)
             if where in ("flag", "default"):
                 raise
-            message = f"{error.message} It stands in {where}."
+            named = ctx.get_parameter_source(str(error.param and error.param.name))
+            is_variable = named is ParameterSource.ENVIRONMENT
+            by = "was set by the environment variable" if is_variable else "stands in"
+            message = f"{error.message} It {by} {where}."
             raise click.BadParameter(message, ctx, error.param, error.param_hint) from error
         finally:
             for param in required:

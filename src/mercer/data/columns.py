@@ -52,7 +52,7 @@ def position(name: str, places: dict[str, int], *, source: str, named: bool, opt
     if not named and name.isdecimal() and int(name) < len(places):
         return int(name)
     why = "" if named else " It has no names of its own: columns are counted from 0."
-    msg = f"{source} has no column {quoted(name)}, as {option} needs.{why}"
+    msg = f"{source} has no column {quoted(name)}, which {option} names.{why}"
     about = {"parameter": option.strip("`-"), "value": name}
     raise DataError.saying(msg, hint(name, list(places)), **about)
 
@@ -83,10 +83,10 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
         return
     twice = [name for name, count in Counter(names).items() if count > 1]
     places = [j + 1 for j, name in enumerate(names) if name == twice[0]]
-    msg = (
-        f"{source} has several columns of one name: {listed(twice)} (columns "
-        f"{', '.join(map(str, places[:9]))} are all {quoted(twice[0])})."
-    )
+    count = "two" if len(places) == 2 else str(len(places))
+    where = f"{', '.join(map(str, places[:9][:-1]))} and {places[:9][-1]}"
+    too = f"; others that are there more than once: {listed(twice[1:])}" if twice[1:] else ""
+    msg = f"{source} has {count} columns named {quoted(twice[0])} ({where}){too}."
     raise DataError.saying(msg, "Rename them: columns are identified by their names.")
 
 

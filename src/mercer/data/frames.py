@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError, installing
+from mercer._core.errors import InputError, MercerError, installing, kind_of
 from mercer._core.types import Array, Rows
 from mercer.data.files import explained
 from mercer.data.rows import as_rows, require_rows
@@ -31,7 +31,7 @@ def need(module: str, *, extra: str) -> Any:
         package = module.partition(".")[0]
         if (cause.name or "").partition(".")[0] != package:
             raise  # it is there but broken: its own message says more than ours would
-        msg = f"{package} is needed and not installed. Install it with: {installing(extra)}"
+        msg = f"This needs {package}, which is not installed. Install it with: {installing(extra)}"
         raise MissingPackageError(msg) from cause
 
 
@@ -43,7 +43,7 @@ def batch_rows(
     if frame_package(batch) is not None:
         return frame_rows(batch, chosen, what=what)
     if chosen is not None:
-        msg = f"{what} is a {type(batch).__name__}: there are no names to choose {list(chosen)} by."
+        msg = f"{what} is {kind_of(batch)}: there are no names to choose {list(chosen)} by."
         raise InputError(msg)
     return as_rows(batch, what=what), None
 

@@ -102,6 +102,8 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         hint = close_to(str(criterion), CRITERIA)
+        if isinstance(criterion, str) and criterion in get_scorer_names():
+            hint = Message("{scoring} needs labels: {pass y!s}.", scoring=repr(criterion))
         wanted = Message(f"{OneOf(CRITERIA).wanted} {{where no y is given!s}}")
         raise ParameterError.about(
             parameter="criterion", value=criterion, must_be=wanted, remedy=hint

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, kind_of
+from mercer._core.params import is_number
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer._core.types import Array, Rows
@@ -140,11 +141,14 @@ def as_kernels(
         return default_kernels(rows, rng=rng, weights=weights)
     if isinstance(kernels, (str, Kernel)) or callable(kernels):
         kernels = [kernels]
+    if np.iterable(kernels) and not isinstance(kernels, str) and any(map(is_number, kernels)):
+        msg = "The second argument of select is the list of kernels. Pass labels as y=y."
+        raise InputError(msg)
     try:
         found = [placed(as_kernel(kernel), names) for kernel in kernels]
     except TypeError as error:
         msg = (
-            f"kernels must be a list of names or mercer.kernels objects; got a {type(kernels).__name__}. "
+            f"kernels must be a list of names or mercer.kernels objects; got {kind_of(kernels)}. "
             "Leave it out for a grid around the usual widths."
         )
         raise InputError(msg) from error

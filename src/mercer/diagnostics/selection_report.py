@@ -72,10 +72,10 @@ def in_order(outcomes: list[Outcome], court: Court) -> Order:
     fine = [outcome for outcome in outcomes if not outcome.failure]
     failed = [outcome for outcome in outcomes if outcome.failure]
     if not fine:
-        msg = (
-            f"None of the {len(failed)} candidates could be fitted. The first, "
-            f"{failed[0].candidate.kernel!r}: {failed[0].failure}"
-        )
+        first = f"{failed[0].candidate.kernel!r}: {failed[0].failure}"
+        msg = f"None of the {len(failed)} candidates could be fitted. The first, {first}"
+        if len(failed) == 1:
+            msg = f"The only candidate could not be fitted. {first}"
         raise InputError(msg)
     if court.criterion != "agreement":
         return _by_loss(fine, failed, judged=court.judge is not None)

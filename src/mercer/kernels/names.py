@@ -93,7 +93,8 @@ def named(
     if isinstance(given, str):
         from mercer.kernels.text import parse_call  # which knows the names of this file
 
-        return known[given]() if given in known else parse_call(given, known, what=what)
+        also = () if default is None else (default,)
+        return known[given]() if given in known else parse_call(given, known, what=what, also=also)
     wanted = f"{default!r}, a name or an object"
     hint = f"Write {given.__name__}(...)." if isinstance(given, type) else nearest("", known)
     raise ParameterError.about(parameter=what, value=given, must_be=wanted, remedy=hint)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from mercer._core import container
 from mercer._core.container import FORMAT, ContainerError, Contents
-from mercer._core.errors import InputError, MercerError, ModelFileError
+from mercer._core.errors import InputError, MercerError, ModelFileError, kind_of
 from mercer._core.version import VERSION
 from mercer.persistence import format_1
 
@@ -88,7 +88,7 @@ def save(
         container.write(target, header, encoder.arrays)
     except OSError as error:
         why = error.strerror or error
-        msg = f"The model file {target} could not be written: {why}. What was there before is as it was."
+        msg = f"The model file {target} could not be written: {why}. The old file is unchanged."
         raise OSError(error.errno, msg) from error
     except ContainerError as error:
         raise ModelFileError(str(error)) from error
@@ -304,7 +304,7 @@ def _require_fitted(model: Any) -> None:
 
 def _path(path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
-        msg = f"The path of a model file must be a text or a path; got a {type(path).__name__}."
+        msg = f"The path of a model file must be a string or a Path; got {kind_of(path)}."
         raise InputError(msg)
     text = os.fspath(path)
     if not isinstance(text, str) or "\0" in text:

@@ -182,8 +182,9 @@ class Seen:
             return np.zeros(len(self.names))
         counts = zip(self.names, self.moments.count, strict=True)
         if empty := [name for name, count in counts if count == 0]:
+            have, it = ("has", "it has") if len(empty) == 1 else ("have", "they have")
             refuse_data(
-                f"{table.source}: no value is there in {listed(empty)}, so there is no {impute}.",
+                f"{table.source}: {listed(empty)} {have} no values, so {it} no {impute}.",
                 "Leave the columns out with `columns`, or use `impute='zero'`.",
                 parameter="impute",
                 value=impute,

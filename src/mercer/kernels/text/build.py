@@ -87,7 +87,9 @@ def parse_kernel(text: str) -> Kernel:
     return value
 
 
-def parse_call(text: str, known: Mapping[str, type], *, what: str = "name") -> Any:
+def parse_call(
+    text: str, known: Mapping[str, type], *, what: str = "name", also: Collection[str] = ()
+) -> Any:
     """The object that one call describes: a name of `known`, or of its classes, with plain arguments.
 
     Parameters
@@ -98,6 +100,8 @@ def parse_call(text: str, known: Mapping[str, type], *, what: str = "name") -> A
         What may be called. Case does not matter, nor whether a name has dashes or underscores.
     what : str, default="name"
         What the names are, for messages: "approximation".
+    also : collection of str, optional
+        Names that stand for something elsewhere, for messages: "auto".
 
     Returns
     -------
@@ -111,10 +115,12 @@ def parse_call(text: str, known: Mapping[str, type], *, what: str = "name") -> A
     """
     # A name with dashes gets underscores: the same length, so that carets stay where they belong.
     text = _DASHED.sub(lambda name: name.group().replace("-", "_"), text.strip(), count=1)
-    builder = _Builder(text, _by_plain_name(known), known, what=what)
+    builder = _Builder(text, _by_plain_name(known), {*known, *also}, what=what)
     called = builder.tree.func if isinstance(builder.tree, ast.Call) else builder.tree
     if not builder.is_name(called):
-        builder.wrong(f"Expected one {what} with its arguments. {nearest('', known)}", builder.tree)
+        builder.wrong(
+            f"Expected one {what} with its arguments. {nearest('', {*known, *also})}", builder.tree
+        )
     return builder.value(builder.tree)
 
 
@@ -138,6 +144,17 @@ def _by_plain_name(known: Mapping[str, type]) -> dict[str, Any]:
     """Classes by their names here and their own, such as fixed-point and FixedPoint."""
     classes = {kind.__name__: kind for kind in known.values()}
     return {_plain(name): kind for name, kind in {**classes, **known}.items()}
+
+
+def _too_many(who: str, by_place: Sequence[str], names: Collection[str]) -> str:
+    """What is said of an argument that stands in no place."""
+    if not names:
+        return f"{who} takes no arguments."
+    other = next((name for name in names if name not in by_place), "")
+    hint = f"; name the others, such as {other}=2" if other and by_place else ""
+    count = "one unnamed argument" if len(by_place) == 1 else f"{len(by_place)} unnamed arguments"
+    most = f"at most {count}" if by_place else "named arguments only"
+    return f"{who} takes {most}{hint}."
 
 
 def _plain(name: str) -> str:
@@ -279,8 +296,7 @@ class _Builder(ast.NodeVisitor):
                         msg += " If this is the other half of a number, write it with a point: 0.5."
                     self.wrong(msg, part)
                 case _ if i >= len(by_place):
-                    most = f"at most {len(by_place)} without a name" if by_place else "none"
-                    self.wrong(f"{who} takes arguments: {most}. This is one more.", part)
+                    self.wrong(_too_many(who, by_place, names), part)
                 case _:
                     values[by_place[i]] = self._argument(part)
         return self.made(lambda: make(**values), node)

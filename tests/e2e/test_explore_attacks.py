@@ -3,7 +3,7 @@
 import http.client
 import os
 import socket
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import httpx
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 import mercer
 from mercer.app.explore import Dataset
-from mercer.web import patience
+from mercer.web import patience, session
 
 SECONDS = 30
 JSON = "application/json"
@@ -237,3 +237,27 @@ def test_rows_that_were_read_stay_as_they_were(tmp_path, rng):
     assert np.array_equal(data.raw.rows, before)
     with pytest.raises(mercer.errors.DataError, match=r"x\.npy has changed"):
         data.sheet("standard")
+
+
+def test_all_files_together_have_a_limit_which_a_closed_table_frees(monkeypatch):
+    monkeypatch.setattr(session, "MOST_BYTES", 50_000)
+    content = b"a,b\n" + b"1,2\n3,5\n" * 2500  # 20 kB
+    with mercer.explore("circles", browser=False) as page, visiting(page) as client:
+        tables = [upload(client, "x.csv", content).json()["table"]["id"] for _ in range(2)]
+        with suppress(httpx.TransportError):  # the line may be cut before the answer is read
+            refused = upload(client, "x.csv", content)
+            assert refused.status_code == 413
+            assert "together" in refused.json()["error"]["message"]
+        assert len(client.post("/api/state", json={}).json()["tables"]) == 3
+        assert client.post("/api/close", json={"table": tables[0]}).status_code == 200
+        assert upload(client, "x.csv", content).status_code == 200
+
+
+def test_files_of_models_that_are_let_go_are_taken_away(monkeypatch, tmp_path):
+    monkeypatch.setattr(session, "MOST_MODELS", 1)
+    mercer.PCA(1).fit(np.array([[0.0, 1.0], [2.0, 1.5], [5.0, 9.0]])).save(tmp_path / "m.mercer")
+    whole = (tmp_path / "m.mercer").read_bytes()
+    with mercer.explore("circles", browser=False) as page, visiting(page) as client:
+        for _ in range(3):
+            assert upload(client, "m.mercer", whole).status_code == 200
+        assert len([*page.session.folder.rglob("m.mercer")]) == 1

@@ -149,3 +149,25 @@ def test_paper_is_light_whatever_the_screen(visit):
         seen.page.emulate_media(media="print")
         pictures.append(seen.panel("Level sets").locator("canvas").evaluate(PIXELS))
     assert pictures[0] == pictures[1]
+
+
+def test_the_kernel_that_was_typed_comes_back_after_pca(visit):
+    seen = visit()
+    seen.kernel().fill("rbf(gamma=3.5)")
+    seen.settled("gamma=3.5")
+    model = seen.page.get_by_role("combobox", name="Model")
+    model.select_option("pca")
+    seen.settled("Linear")
+    model.select_option("kpca")
+    seen.settled("gamma=3.5")
+    assert seen.kernel().input_value() == "rbf(gamma=3.5)"
+
+
+def test_the_formula_says_whether_its_columns_are_scaled(visit):
+    seen = visit()
+    seen.kernel().fill("rbf(gamma=2)")
+    seen.settled("gamma=2")
+    formula = seen.page.locator(".sidebar .formula")
+    playwright.expect(formula).to_contain_text("of scaled columns")
+    seen.page.get_by_role("combobox", name="Scaling").select_option("none")
+    playwright.expect(formula).not_to_contain_text("of scaled columns")

@@ -73,3 +73,12 @@ def test_a_component_that_is_not_drawn_counts_too(tmp_path):
     assert found["kept"]["right"][1] > 0.95
     assert found["kept"]["better"] == 1
     assert "B separates the classes better there" in found["words"]
+
+
+def test_the_wide_kernel_of_a_detector_is_no_mistake(tmp_path):
+    data = write_builtin("tank", tmp_path)
+    shown = fitted(Recipe(kind="detector"), data, "rest")
+    assert shown.closeness["words"] == ["Nearly linear, as intended for a detector."]
+    assert shown.symptoms == []
+    given = fitted(Recipe(kind="detector", kernel="rbf(gamma=1e-9)", components=2), data, "rest")
+    assert given.symptoms  # but one that was typed may be

@@ -23,6 +23,7 @@ from mercer.web.desk import Job
 from mercer.web.guard import HEADERS, decoded
 from mercer.web.packets import JSON, PACKET, STATIC, Reply, json_reply
 from mercer.web.refusals import failed
+from mercer.web.session import FullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +128,12 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
             work: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731
             try:
                 with path.open("wb") as file:
-                    await _streamed(request, UPLOAD_BYTES, file.write)
+
+                    def take(piece: bytes) -> None:
+                        session.hold(path, len(piece))
+                        file.write(piece)
+
+                    await _streamed(request, UPLOAD_BYTES, take)
                 return _response(await _answered(session, request, job, work, fits=False))
             except BaseException:  # too long, broken off, one too many: nothing of it stays
                 session.discard(path)
@@ -226,7 +232,7 @@ async def _gone(request: Request) -> None:
 
 
 def _failed(error: Exception) -> Response:
-    if isinstance(error, TooLargeError):
+    if isinstance(error, (TooLargeError, FullError)):
         reply = json_reply({"error": {"code": "too-large", "message": str(error)}}, 413)
         reply.headers["connection"] = "close"
         return _response(reply)

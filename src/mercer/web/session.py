@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MercerError, ParameterError
+from mercer._core.memory import format_bytes
 from mercer._core.params import OneOf, require
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 MOST_TABLES, MOST_MODELS, MOST_FITS = 24, 8, 6
 MODEL_SUFFIX = ".mercer"
+MOST_BYTES = 2 * 2**30  # of all files of a session together, those that are still on their way too
+
+
+class FullError(MercerError):
+    """A file for which the session has no room left."""
 
 
 class NotFoundError(MercerError):
@@ -52,6 +58,8 @@ class Session:
         self.start: dict[str, Any] | None = None
         self._fits: OrderedDict[tuple[str, str, bool], Shown] = OrderedDict()
         self._lock, self._numbers = threading.RLock(), itertools.count(1)
+        self._model_files: dict[str, Path] = {}
+        self._held: dict[Path, int] = {}  # bytes of files that were handed over, by their folder
         self.desk = Desk()
 
     def close(self) -> None:
@@ -70,6 +78,19 @@ class Session:
         """Take a file of the session's own away, with its folder; one of the user's stays where it is."""
         if path.parent.parent == self.folder:
             rmtree(path.parent, ignore_errors=True)
+            with self._lock:
+                self._held.pop(path.parent, None)
+
+    def hold(self, path: Path, n_bytes: int) -> None:
+        """Count bytes that are about to be written to a file; raises where all files have too many."""
+        with self._lock:
+            if sum(self._held.values()) + n_bytes > MOST_BYTES:
+                msg = (
+                    f"The files of this page would have more than {format_bytes(MOST_BYTES)} together. Stop "
+                    "the server and name the file: mercer explore FILE reads it where it lies."
+                )
+                raise FullError(msg)
+            self._held[path.parent] = self._held.get(path.parent, 0) + n_bytes
 
     # ── tables ──────────────────────────────────────────────────────────────
     def add(self, data: Dataset, number: str) -> str:
@@ -166,14 +187,19 @@ class Session:
         return self.add(again, str(next(self._numbers)))
 
     # ── models ──────────────────────────────────────────────────────────────
-    def add_model(self, found: Opened) -> str:
-        """Keep a model; its own rows, where it keeps them, become a table."""
+    def add_model(self, found: Opened, file: Path | None = None) -> str:
+        """Keep a model, and where its file lies; the oldest goes where there are too many."""
         number = str(next(self._numbers))
         key = f"m{number}"
         with self._lock:
             self.models[key] = found
+            if file is not None:
+                self._model_files[key] = file
             while len(self.models) > MOST_MODELS:
-                self.own_tables.pop(self.models.popitem(last=False)[0], None)
+                oldest, _ = self.models.popitem(last=False)
+                self.own_tables.pop(oldest, None)
+                if oldest in self._model_files:
+                    self.discard(self._model_files.pop(oldest))
         return key
 
     def keep_rows(self, key: str) -> str | None:
@@ -185,6 +211,7 @@ class Session:
             return None
         number, folder = self.place()
         path = folder / "rows.npz"
+        self.hold(path, int(np.asarray(rows).nbytes))
         np.savez(path, rows=rows, names=np.array(own.names(), dtype=np.str_))
         data = Dataset(path, name=f"rows of {found.path.name}", image_shape=own.image_shape)
         table = self.add(data, number)
@@ -193,7 +220,7 @@ class Session:
 
     def open_model_file(self, path: Path, name: str) -> str:
         """A model file, checked to the last byte; nothing in it is run."""
-        return self.add_model(replace(open_model(path), path=Path(name)))
+        return self.add_model(replace(open_model(path), path=Path(name)), path)
 
     def model(self, key: Any) -> Opened:
         """A model by its number."""

@@ -36,6 +36,7 @@ SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
 SYMPTOM_ROWS, NEIGHBOUR_ROWS = 200, 2000
 PREIMAGE = "ridge"
+INTENDED = "Nearly linear, as intended for a detector."
 
 
 @dataclass(eq=False)
@@ -166,6 +167,8 @@ class Shown:
     def closeness(self) -> dict[str, Any]:
         """What the width of the kernel makes of these rows; a detector has its width for other reasons."""
         own, rows = self.inside, self.sheet.rows
+        if own.chose_kernel:
+            return {"words": [INTENDED], "level": "note"}
         if own.kernel is None or own.kernel.is_precomputed or own.detector is not None:
             return {}
         others = np.asarray(own.inner_at(rows, drawn(len(rows), NEIGHBOUR_ROWS)))
@@ -182,8 +185,8 @@ class Shown:
         kernel = self.inside.kernel
         if kernel is None or kernel.is_precomputed or isinstance(kernel, Linear):
             return []
-        if self.closeness or (self.inside.detector is not None and self.recipe.kernel is None):
-            return []  # said there; a detector has chosen a wide kernel with open eyes
+        if self.closeness:
+            return []  # said there
         some = drawn(len(self.sheet), SYMPTOM_ROWS)
         rows = self.inside.inner_at(self.sheet.rows, some)
         try:

@@ -116,7 +116,7 @@ def select(
     header = {
         "winner": winner,
         "conclusive": found.conclusive_,
-        "reasons": _said(outcome.value.facts["reasons"]),
+        "reasons": _said(outcome.value.facts["reasons"], _kept(kernels, candidates)),
         "measure": MEASURES[rank][0],
         "sense": MEASURES[rank][1],
         "candidates": candidates,
@@ -146,9 +146,18 @@ MEASURES = {
 }
 
 
-def _said(reasons: list[str]) -> list[str]:
+def _kept(kernels: Any, candidates: list[dict[str, Any]]) -> str:
+    """What stays where nothing decides, in words."""
+    kept = "the median width is" if not kernels else f"{candidates[0]['name']} is"
+    return (
+        f"These rows alone do not decide between the candidates, so {kept} kept. If there are labels, judge "
+        "by predicting them."
+    )
+
+
+def _said(reasons: list[str], undecided: str) -> list[str]:
     """Reasons as sentences, the verdict first; the page has its own way to be judged by labels."""
-    texts = [text.replace(" (pass y, or --supervised at the command line)", "") for text in reasons]
+    texts = [undecided if text.startswith("no criterion can tell") else text for text in reasons]
     texts = [LONG.sub(lambda digits: number(float(digits[0])), text) for text in texts]
     told = [text[:1].upper() + text[1:].rstrip(".") + "." for text in texts]
     verdict = [text for text in told if not text.startswith(("Criterion", "Judge", "Judged"))]

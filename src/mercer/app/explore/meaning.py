@@ -64,6 +64,7 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
     centre = track.mean(axis=0)
     shape = own.image_shape
     method = own.preimage
+    ends = path if shape is None else own.raw(sheet.rows if some is None else sheet.rows[some])
     header = {
         "component": title,
         "names": list(names),
@@ -71,8 +72,9 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
         "image_shape": None if shape is None else list(shape),
         "method": "" if method is None else repr(method.method),
         "quality": "" if method is None or method.quality is None else str(method.quality),
-        "low": float(min(path.min(), original.min())),
-        "high": float(max(path.max(), original.max())),
+        # One scale of greys for all walks: a picture that is brighter is a brighter one.
+        "low": float(min(ends.min(), original.min()) if shape is None else ends.min()),
+        "high": float(max(ends.max(), original.max()) if shape is None else ends.max()),
         "start": int(np.argmin(np.abs(t - begun[component]))),
         "centre": centre.tolist(),
         "axes": seen.axes,

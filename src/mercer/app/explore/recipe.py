@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mercer._core.errors import ParameterError, UnknownParameterError, nearest
+from mercer.app.explore.builtin import BUILTINS
 from mercer.app.fit import FitRequest
 
 if TYPE_CHECKING:
@@ -159,7 +160,9 @@ class Recipe:
         for name, value in options.items():
             words += [] if value is None else [f"--{name}", str(value)]
         words += ["--one-hot"] if data.one_hot else []
-        return " ".join(map(shlex.quote, [*words, "-o", "model.mercer"]))
+        command = " ".join(map(shlex.quote, [*words, "-o", "model.mercer"]))
+        made = [f"python -c {shlex.quote('; '.join(written(data)))}"] if written(data) else []
+        return " && ".join([*made, command])
 
     def python(self, data: Dataset) -> str:
         """The fit as a program, which gives the numbers of the page."""
@@ -186,8 +189,17 @@ class Recipe:
             if self.kind == "detector"
             else "scores = fitted.model.transform(fitted.sheet.rows)"
         )
-        head = ["from mercer import app", "", "request = app.FitRequest("]
+        head = ["from mercer import app"]
+        head += [*written(data), "", "request = app.FitRequest("]
         tail = [")", "fitted = app.run(request).value", "print(fitted.model.fit_)", scores]
         if self.kind == "detector":
             tail.remove("print(fitted.model.fit_)")
         return "\n".join([*head, *lines, *tail, ""])
+
+
+def written(data: Dataset) -> list[str]:
+    """Python that writes the file of a data set of mercer's own, which a reader has nowhere."""
+    own = BUILTINS.get(data.name)
+    if own is None or data.suggested is not own.recipe:
+        return []
+    return ["from mercer.app.explore import write_builtin", f"write_builtin({data.name!r}, '.')"]

@@ -73,11 +73,17 @@ export function kernelField(session, { label, value, change, wrong }) {
     if (text !== input.value && document.activeElement === input) return; // a newer text is on its way
     if (found.wrong) return refuse(text, found.wrong);
     fine();
-    fill(shown, formula(found.formula));
+    write(found.formula);
     fill(says, found.is_kernel ? h("span", { class: "proof" }, `A kernel: ${found.is_kernel.replace(/^proved: ?/, "")}`) : h("span", {}, "Nothing proves that this is a kernel: see “Is it a kernel?”"));
     place(found.widths);
     if (apply) change(text);
   }, { failed: (error) => isStale(error) || refuse(input.value, error) });
+
+  /** The formula, and whose columns its distances are of. */
+  function write(text) {
+    const { recipe } = session.state, scaled = recipe?.scale !== "none" || session.kindOf(recipe) === "detector";
+    fill(shown, formula(text), scaled ? h("small", { class: "note" }, " of scaled columns") : null);
+  }
 
   /** A text that is not a kernel: its formula and its sliders would be those of another one. */
   function refuse(text, { message, at = null }) {
@@ -115,7 +121,7 @@ export function kernelField(session, { label, value, change, wrong }) {
     lane.push({ text, apply: true });
   };
   input.addEventListener("input", () => lane.push({ text: input.value, apply: true }));
-  session.store.on(["fit"], ({ fit }) => sliding && fit?.header.fit.formula && fill(shown, formula(fit.header.fit.formula)));
+  session.store.on(["fit"], ({ fit }) => sliding && fit?.header.fit.formula && write(fit.header.fit.formula));
   const list = completion(input, () => session.info.kernels, take);
   session.store.on(["recipe", "table", "other", "rest"], () => {
     const { table, recipe } = session.state;

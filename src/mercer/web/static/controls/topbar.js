@@ -122,6 +122,7 @@ function saves(session) {
     const file = await session.ask("save", { what, table: table.id, recipe, ...(what === "picture" ? { components: view.components.slice(0, 2), plane: view.plane } : {}), ...more }).catch(session.complain);
     if (!file?.blob) return void session.say("Nothing was saved.");
     download(file.name, file.blob);
+    if (what === "model") session.notify(`Saved ${file.name}. In Python: mercer.load("${file.name}")`);
     session.say(`Saved ${file.name}${session.state.invalid ? `, of ${recipe.kernel ?? "the earlier kernel"}: the text in the field is not a kernel` : ""}.`);
   };
   return menu("Save", [button("Model (.mercer)", save("model")), button("Scores (CSV)", save("scores", { format: "csv" })), button("Scores (NPY)", save("scores", { format: "npy" })),

@@ -54,6 +54,7 @@ export class Session {
   /** Show a table, by its own suggestion or as a link says. */
   show(table, { recipe = null, view = null, other = null } = {}) {
     this.asked = this.exact = "";
+    this.typed = null;
     clearTimeout(this.resting);
     for (const lane of Object.values(this.lanes)) lane.cancel(); // fits to other rows
     const given = recipe ?? table.suggested, own = given.model ? given : { kind: "kpca", ...given }, first = firstView(table);
@@ -107,7 +108,9 @@ export class Session {
     const watches = kind === "detector" || this.kindOf(this.state.recipe) === "detector";
     if (kind === "detector" && !this.state.view.color) this.look({ color: "alarm" });
     else if (kind !== "detector" && this.state.view.color === "alarm") this.look({ color: this.state.table.label ? "label" : null });
-    this.cook({ kind, ...(watches ? { kernel: null, components: null } : {}), ...(kind === "pca" ? { kernel: null } : {}) });
+    const { recipe } = this.state;
+    if (this.kindOf(recipe) === "kpca" && !recipe.model) this.typed = recipe.kernel ?? null; // it comes back with kernel PCA
+    this.cook({ kind, ...(watches ? { kernel: null, components: null } : {}), ...(kind === "pca" ? { kernel: null } : {}), ...(kind === "kpca" ? { kernel: this.typed ?? null } : {}) });
   }
 
   look(patch) {

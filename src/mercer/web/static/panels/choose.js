@@ -58,9 +58,11 @@ export function choosePanel(session) {
     const finite = header.candidates.map((each) => each.figure).filter((value) => value !== null), most = Math.max(...finite.map(Math.abs), 1e-12);
     const use = ({ kernel, components }) => () => session.cook({ kernel, components, kind: store.state.recipe.kind === "pca" ? "kpca" : session.kindOf(store.state.recipe) });
     const rows = header.candidates.map((each) => line(header, each, each.figure === null ? 0 : Math.max(1, (100 * Math.abs(each.figure)) / most), use(each)));
-    const [first, ...more] = header.reasons;
+    const [first, ...more] = header.reasons, downward = header.sense.startsWith("Shorter") ? -1 : 1;
+    const sorted = finite.every((value, i) => !i || downward * (finite[i - 1] - value) >= 0);
+    const order = sorted && header.conclusive ? "the best first" : `the one that is ${header.conclusive ? "best" : "kept"} first, the others not in the order of this number`;
     fill(result, h("p", { class: "lede" }, first),
-      h("table", { class: "candidates" }, h("caption", {}, "Candidates, the best first"),
+      h("table", { class: "candidates" }, h("caption", {}, `Candidates, ${order}`),
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "kernel"), h("th", { scope: "col" }, header.measure), h("th", { scope: "col" }, "use it"))),
         h("tbody", {}, rows)),
       more.length ? h("details", {}, h("summary", {}, "How they were judged"), h("ul", { class: "sentences" }, more.map((reason) => h("li", {}, reason)))) : null);

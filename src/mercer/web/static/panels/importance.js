@@ -5,6 +5,12 @@ import { percent } from "../draw/scale.js";
 import { panel } from "./frame.js";
 import { imageBox, paintImage } from "./image.js";
 
+/** "goes both ways with y" in words that say how. */
+const spoken = (text) => {
+  const plain = text.replace(/goes both ways with ([^;]*)/, (_, names) => `goes up and down as ${names} ${names.includes(",") ? "grow" : "grows"}`);
+  return plain[0].toUpperCase() + plain.slice(1);
+};
+
 const MOST = 16; // columns of the table, of those that matter most
 
 function grid({ names, shares, d, k }) {
@@ -56,7 +62,7 @@ export function importancePanel(session) {
       if (asked !== rest) return;
       const [d, k] = arrays.shares.shape;
       const drawn = table.image_shape ? maps(arrays.shares, table.image_shape, k) : grid({ names: header.names, shares: arrays.shares, d, k });
-      fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, text[0].toUpperCase() + text.slice(1)))), drawn);
+      fill(body, table.image_shape ? null : h("ul", { class: "sentences" }, header.sentences.map((text) => h("li", {}, spoken(text)))), drawn);
       frame.ready({ ...header, caption: `${table.image_shape ? "Bright pixels move a component most. " : ""}${header.caption}`, key: rest.key });
     } catch (error) {
       if (!signal.aborted) frame.say(error.message, button("Try again", fetchIt));

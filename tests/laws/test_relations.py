@@ -14,7 +14,7 @@ from mercer import PCA, AlarmRule, KernelPCADetector
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Polynomial
 from mercer.monitoring.alarms import gains
-from mercer.monitoring.relations import SHRINKAGE, STRETCHES, Relations, shrinkage
+from mercer.monitoring.relations import MOST_COLUMNS, SHRINKAGE, STRETCHES, Relations, shrinkage
 
 NAMES = ("a", "b", "c", "d", "e")
 PASTS = {"none": {}, "lags": {"lags": 2}, "both": {"lags": 1, "smoothing": 0.3}}
@@ -114,6 +114,12 @@ def test_only_what_is_straight_has_relations():
         assert model.set_params(**knobs).fit(x)._baselines.relations is None
     for statistic in ("T2", "Q"):  # which ask for less than all relations
         assert KernelPCADetector(statistic=statistic, **knobs).fit(x)._baselines.relations is None
+
+
+def test_columns_have_a_limit():
+    gauge = fitted()._gauge
+    x = np.zeros((20, MOST_COLUMNS + 1))
+    assert Relations.of(gauge.space, gauge.variances, x) is None
 
 
 @pytest.mark.filterwarnings("ignore::mercer.errors.DetectorWarning")

@@ -2,8 +2,8 @@
 
 The index of a detector is made for sight: it cuts between T² and Q, and with many components of few lagged
 rows one relation that hardly varies outweighs all others. Blame asks which sensor, off by any amount, makes
-a row likeliest. Under a Gaussian with covariance S that is the likelihood ratio (w'S⁻¹x)²/(w'S⁻¹w) of a deviation w
-(Basseville & Nikiforov 1993): what of x'S⁻¹x goes when the sensor is put right. S is shrunk to
+a row likeliest. Under a Gaussian with covariance S that is a likelihood ratio, (w'S⁻¹x)²/(w'S⁻¹w) of a
+deviation w (Basseville & Nikiforov 1993): what of x'S⁻¹x goes when the sensor is put right. S is shrunk to
 its diagonal by as much as makes rows that were held out the likeliest: below that, small variances are those
 of the training rows alone.
 """

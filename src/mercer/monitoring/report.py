@@ -116,7 +116,8 @@ class Monitoring:
         -------
         named : list of (name, share)
             Variables, with the share of the distance from normal that would go if each alone were put right,
-            in the first three alarms; none with less than half of the largest. Empty where none was explained.
+            in the first three alarms; none with less than half of the largest. Empty where there is
+            nothing to explain.
         """
         gain = self.onsets.get(run.first, np.zeros(len(self.names)))
         named = leading(gain, self.names, top)

@@ -8,7 +8,7 @@ import shutil
 import struct
 import zipfile
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -333,5 +333,5 @@ CONTAINERS = (
     Door("npy, headers", ".npy", npy_seeds, enter_table, header_altered, header_named),
     Door("images", ".bin", image_seeds, enter_images, words_altered, image_named),
     Door("zarr", ".zip", zarr_seeds, enter_zarr, zarr_altered, zarr_named),
-    Door("excel", ".xlsx", excel_seeds, enter_table, excel_altered),
+    Door("excel", ".xlsx", excel_seeds, partial(enter_table, named_by="t"), excel_altered),
 )

@@ -52,12 +52,14 @@ class Door:
     named: Callable[[], dict[str, bytes]] = field(default=dict)  # each of these must be refused
 
 
-def enter_table(path: Path) -> None:
+def enter_table(path: Path, named_by: str | None = None) -> None:
     """Read all rows, as the command line does."""
     from mercer.data.formats import open_table
     from mercer.preprocessing.align import learned_rows
 
-    learned_rows(open_table(path), memory_bytes=200_000_000, impute="mean", one_hot=True)
+    learned_rows(
+        open_table(path, id=named_by), memory_bytes=200_000_000, impute="mean", one_hot=True
+    )
 
 
 def _enter_both_parsers(path: Path) -> None:

@@ -13,6 +13,7 @@ from benchmarks.monitoring import (
     dynamics,
     dynamics_report,
     false_alarms,
+    loops,
     naming,
     plants,
     report,
@@ -21,7 +22,7 @@ from benchmarks.monitoring import (
 from benchmarks.run import ROOT, say, write_results
 
 PICTURE = ROOT / "docs" / "images" / "monitoring.png"
-PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants", "naming")
+PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants", "naming", "loops")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,7 +32,7 @@ PARTS = ("tennessee", "bio", "false-alarms", "dynamics", "plants", "naming")
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help=f"With {tennessee.FILE} and {bio.FILE}.",
 )
-@click.option("--only", type=click.Choice(PARTS), help="One of the six.")
+@click.option("--only", type=click.Choice(PARTS), help="One of the seven.")
 @click.option("--quick", is_flag=True, help="Toy data, a few seconds: does everything run?")
 @click.option("--update-docs", is_flag=True, help=f"Write docs/images/{PICTURE.name}.")
 def main(*, folder: Path | None, only: str | None, quick: bool, update_docs: bool) -> None:
@@ -77,6 +78,10 @@ def main(*, folder: Path | None, only: str | None, quick: bool, update_docs: boo
         found = naming.measure(tennessee.load(folder or Path()))
         rows += [{"part": "naming", **row} for row in found]
         texts.append(naming.table(found))
+    if only in (None, "loops") and not quick:
+        found = loops.measure()
+        rows += [{"part": "loops", **row} for row in found]
+        texts.append(loops.table(found))
     text = "\n\n".join(texts)
     click.echo(text)
     if quick:

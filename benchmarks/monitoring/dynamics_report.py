@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+WHEN = {"before": "onset, by the index", "onset": "onset", "event": "event"}
+
 
 def _lines(heads: list[str], rows: list[list[str]], texts: int) -> str:
     marks = [":--"] * texts + ["--:"] * (len(heads) - texts)
@@ -50,19 +52,15 @@ def delays(rows: list[dict[str, Any]]) -> str:
 
 
 def blame(rows: list[dict[str, Any]]) -> str:
-    """Ranks of the first variable that shows the cause, before and after."""
-    detectors = list(dict.fromkeys(row["detector"] for row in rows))
-    found = {(row["fault"], row["detector"]): row for row in rows}
-    heads = ["fault", "cause", *(f"{d}, {when}" for d in detectors for when in ("onset", "event"))]
-    cells = [
-        [
-            str(fault),
-            found[fault, detectors[0]]["cause"],
-            *(str(found[fault, d][when] or "–") for d in detectors for when in ("onset", "event")),
-        ]
-        for fault in dict.fromkeys(row["fault"] for row in rows)
-    ]
-    return _lines(heads, cells, 2)
+    """Ranks of the first variable that shows the cause: at the onset, before and after, and over events."""
+    faults = list(dict.fromkeys(row["fault"] for row in rows))
+    causes = {row["fault"]: row["cause"] for row in rows}
+    cells = []
+    for name in dict.fromkeys(row["detector"] for row in rows):
+        own = {row["fault"]: row for row in rows if row["detector"] == name}
+        for when, words in WHEN.items():
+            cells.append([name, words, *(str(own[fault][when] or "–") for fault in faults)])
+    return _lines(["detector", "rank", *(f"{f} {causes[f]}" for f in faults)], cells, 2)
 
 
 def plants(rows: list[dict[str, Any]]) -> str:

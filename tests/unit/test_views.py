@@ -20,7 +20,7 @@ from sklearn.decomposition import PCA as Theirs
 import mercer
 from conftest import frozen
 from mercer import PCA, KernelPCA, KernelPCADetector, Prepared, plots, views
-from mercer.errors import InputError
+from mercer.errors import DetectorWarning, InputError
 from mercer.kernels import RBF
 from mercer.preprocessing.preparation import Preparation
 from mercer.report import build
@@ -274,7 +274,8 @@ def test_events_in_a_table_are_those_of_the_stream():
 
 
 def test_times_in_no_order_are_counted():
-    shuffled = DETECTOR.monitor(RUN, time=CLOCK[::-1])
+    with pytest.warns(DetectorWarning, match="older than one before"):
+        shuffled = DETECTOR.monitor(RUN, time=CLOCK[::-1])
     view = views.monitoring(shuffled)
     np.testing.assert_array_equal(view.time, np.arange(80))
     assert view.axis == "row"

@@ -217,7 +217,7 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None
         warn_blind(rule, limits, far, listed(stretched, names))
         limits = rule.joint(limits)  # one limit for each statistic: where alarms begin
-        baselines = Baselines.of(gauge, limits, scaled, weights)
+        baselines = Baselines.of(gauge, rule, limits, scaled, weights)
         # Only now, with everything done, does the estimator change.
         remember(self, X, data.rows)
         self.dynamics_ = past.how
@@ -305,6 +305,7 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
-        index = self._judge.index
+        index, base = self._judge.index, self._baselines
         ways = self._past.ways(self._scale.unit)
-        return with_onsets(told, self._baselines, lambda x: index(self._gauge(x)), take, ways)
+        measure = base.measure(lambda x: index(self._gauge(x)))
+        return with_onsets(told, base, measure, take, ways)

@@ -126,7 +126,8 @@ def updated(
     new.model, new.model_ = clone(course.model), course.model
     new._gauge = Gauge.of(course.model.fit_)
     new.limits_, new.offset_ = limits, -rule.limit(limits)
-    new._baselines = Baselines.of(new._gauge, limits, np.concatenate(course.normal)[-memory:])
+    latest = np.concatenate(course.normal)[-memory:]
+    new._baselines = Baselines.of(new._gauge, rule, limits, latest)
     new.baselines_ = new._baselines.rows
     if limits is not detector.limits_:
         new._calibration = Calibration.of(rule, limits, course.seen)

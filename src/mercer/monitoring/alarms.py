@@ -4,7 +4,8 @@ The onset of a run is the variable that, put right alone, would have kept the in
 reconstruction-based contribution of Alcala & Qin (2009), for any kernel. A contribution measured along the
 path from normal depends on where the process stood: a flow that drifts while the load is high is blamed on
 the temperature, which is far from its mean for good reasons. Here each variable in turn may take any normal
-value, and what counts is how much of the index goes. It needs no slopes.
+value, and what counts is how much of the index goes; where no kernel bends, of the distance by the relations
+of the sensors (`mercer.monitoring.relations`). It needs no slopes.
 """
 
 from __future__ import annotations
@@ -183,8 +184,8 @@ def with_onsets(
 ) -> Monitoring:
     """The report with what its longest runs began with.
 
-    ``index`` is that of scaled rows, (b, D) -> (b,), which ``take`` gives by their positions; ``ways``
-    are those of `gains`.
+    ``index`` is what `Baselines.measure` says of scaled rows, (b, D) -> (b,), which ``take`` gives by their
+    positions; ``ways`` are those of `gains`.
     """
     longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
     alarms = np.flatnonzero(report.table["alarm"])

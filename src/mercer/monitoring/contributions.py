@@ -12,6 +12,7 @@ from mercer._core.errors import DetectorWarning, KernelError
 from mercer._core.findings import warn
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
+from mercer.monitoring.relations import Relations
 from mercer.monitoring.rows import mean_and_spread
 from mercer.monitoring.statistics import Statistics
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from mercer._core.types import Array, Flags, Rows
     from mercer.kernels import Kernel
-    from mercer.monitoring.limits import Limits
+    from mercer.monitoring.limits import Limits, Rule
     from mercer.monitoring.statistics import Gauge
 
 NODES = 16  # Gauss-Legendre points in each part of the path
@@ -171,27 +172,39 @@ class Baselines:
     unit: Annotated[Array, "d"] | None = (
         None  # spreads of the scaled training rows; None is one everywhere
     )
+    relations: Relations | None = None  # what an onset is measured by; None is the index
 
     @classmethod
-    def of(cls, gauge: Gauge, limits: Limits, x: Rows, weights: Array | None = None) -> Baselines:
-        """The baselines of the scaled training rows."""
+    def of(
+        cls, gauge: Gauge, rule: Rule, limits: Limits, x: Rows, weights: Array | None = None
+    ) -> Baselines:
+        """The baselines of the scaled training rows.
+
+        A detector that goes by T² or Q alone is not interested in all relations.
+        """
+        by_both = rule.statistic == "combined"
+        relations = Relations.of(gauge.space, gauge.variances, x, weights) if by_both else None
         mean, spread = mean_and_spread(gauge.space.projection.sections.engine, x, weights)
         mean = mean[None, :]  # (1, d)
         unit = np.where(spread > 0.0, spread, 1.0)
         if limits.indices(gauge(mean))[0] <= limits.index:
-            return cls(mean, unit)
+            return cls(mean, unit, relations)
         index = limits.indices(gauge(x))
         normal = np.flatnonzero(index <= limits.index)
         if len(normal) == 0:
             normal = np.array([np.argmin(index)])
         # Evenly from all of them: a process may have been elsewhere at another time.
         some = np.linspace(0, len(normal) - 1, min(len(normal), MOST_BASELINES)).round().astype(int)
-        return cls(take_rows(x, normal[some]), unit)
+        return cls(take_rows(x, normal[some]), unit, relations)
 
     @cached_property
     def middle(self) -> Array:  # (d,)
         """The mean of the normal rows."""
         return np.asarray(self.rows.mean(axis=0))
+
+    def measure(self, index: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """What says how far rows are from normal where a cause is asked for: relations, or the index."""
+        return index if self.relations is None else self.relations
 
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
         """The nearest for each row, by the sum of |differences|.

@@ -378,8 +378,9 @@ class LiveStream:
         return self._judge.index(self._judge.gauge.steady(x))
 
     def _gains(self, x: Array) -> Array:  # (b, D) -> (b, d)
-        judge = self._judge
-        return gains(lambda y: judge.index(judge.gauge(y)), self._baselines, x, self._ways)
+        judge, base = self._judge, self._baselines
+        measure = base.measure(lambda y: judge.index(judge.gauge(y)))
+        return gains(measure, base, x, self._ways)
 
     def _explained(self, scaled: Any) -> tuple[Array, Array]:  # (D,) -> (d,), (d,)
         """Contributions to the index of a row, and how far each variable lies from normal."""

@@ -47,6 +47,7 @@ from mercer.monitoring.lags import Dynamics
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.limits import Calibration, Limits, Rule
 from mercer.monitoring.lineage import Generation
+from mercer.monitoring.relations import Relations
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
@@ -112,6 +113,7 @@ BEYOND = (
     Limits,
     Neighbours,
     Quality,
+    Relations,
     Rule,
     Sensors,
     Stream,
@@ -125,7 +127,7 @@ ESTIMATORS = (IncrementalKernelPCA, KernelPCA, KernelPCADetector, PCA)
 
 # Fields that are younger than the first files: one that lacks them has their defaults.
 LATER = {
-    Baselines: {"unit"},
+    Baselines: {"unit", "relations"},
     EigenPairs: {"rounding", "unseen"},
     KnownEvents: {"courses", "rows"},
     Limits: {"note", "low", "high"},

@@ -271,7 +271,7 @@ def test_a_fit_that_does_not_go_is_answered_with_one_that_does(tmp_path):
 
 
 def test_what_can_not_be_planned_says_so(npy):
-    assert "must be a number such as 3" in refused("plan", npy, "--components", "-1", code=2)
+    assert "must be a whole number from 1" in refused("plan", npy, "--components", "-1", code=2)
     answer = refused("plan", npy, "--approximation", "rpcholesky(rnak=5)", code=2)
     assert "Did you mean 'rank'" in answer
     assert "--refine" in refused("plan", npy, "--refine", "1", code=2)

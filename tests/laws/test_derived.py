@@ -134,7 +134,7 @@ def test_rows_that_are_not_kept_are_passed():
 def test_other_rows_than_those_of_the_fit_are_refused():
     matrix = RBF(0.5)(X)
     model = KernelPCA(3, kernel="precomputed").fit(matrix)
-    with pytest.raises(ValueError, match="with 120 columns, one for each training row; got 50"):
+    with pytest.raises(ValueError, match=r"50 features, .* expecting 120 .* a column for each"):
         model.with_preimage(Ridge(rows=X[:50]), matrix[:50, :50])
     added = model.with_preimage(Ridge(rows=X), matrix)
     fitted = KernelPCA(3, kernel="precomputed", preimage=Ridge(rows=X)).fit(matrix)
@@ -255,7 +255,7 @@ def test_all_that_there_are_is_what_none_gives():
 
 
 def test_a_detector_of_more_components_than_rows_says_what_it_needs():
-    with pytest.warns(RankWarning), pytest.raises(InputError, match="needs at least"):
+    with pytest.warns(RankWarning), pytest.raises(InputError, match="are needed"):
         mercer.KernelPCADetector(n_components=121, kernel=RBF(1.0)).fit(X)
 
 

@@ -94,10 +94,7 @@ def remember(estimator: Any, X: Any, rows: Rows) -> None:
 def new_rows(
     estimator: Any, X: Any, dtype: np.dtype[Any], *, clip: bool = False, gaps: bool = False
 ) -> Rows:
-    """Rows to project, checked against those of the fit and of their dtype.
-
-    `clip` as `cast` has it; with `gaps` an array may hold NaN and infinity, as `check_rows` has it.
-    """
+    """Rows to project, checked against those of the fit; `clip` as in `cast`, `gaps` as in `check_rows`."""
     kernel = getattr(estimator, "kernel_", None)
     # Tags take as long as the scores of a row.
     known = None if kernel is None else bool(kernel.is_precomputed)
@@ -105,11 +102,14 @@ def new_rows(
     X = held(X)  # names may be looked for twice
     source = _source(X, pairwise=pairwise, names=getattr(estimator, "feature_names_in_", None))
     if source is None:
-        n, shape = estimator.n_features_in_, tuple(getattr(X, "shape", ()))
-        if known and len(shape) == 2 and shape[1] != n:  # kernel values are no features
-            must_be = f"k(X_new, X_train) with {n} columns, one for each training row"
-            refuse("K", shape, must_be, str(shape[1]))
-        return cast(check_rows(estimator, X, reset=False, gaps=gaps), dtype, clip=clip)
+        try:
+            rows = check_rows(estimator, X, reset=False, gaps=gaps)
+        except ValueError as error:
+            if not known or "is expecting" not in str(error):
+                raise
+            msg = f"{error} K is k(X_new, X_train), a column for each training row."
+            raise InputError(msg) from None
+        return cast(rows, dtype, clip=clip)
     if source.shape[1] != estimator.n_features_in_:
         got, remedy = f"{source.shape[1]}, {source!r}", "Give the same features in the same order."
         wanted = f"rows of {estimator.n_features_in_} columns, as {type(estimator).__name__} was fitted on"

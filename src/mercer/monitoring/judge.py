@@ -150,11 +150,9 @@ class LiveStream:
         out = []
         for i, (time, late) in enumerate(zip(stamps, clocks, strict=True)):
             at = int(place[i])
-            told = (
-                (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
-                if at >= 0
-                else None
-            )
+            told = None
+            if at >= 0:
+                told = (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
             own = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
             own += ((late, ""),) if late else ()
             if self._lagger is not None:

@@ -89,7 +89,7 @@ CALLS = {
         lambda: n_components(X, Chi2(), method="cross-validation"),
         "kernel of histograms",
     ),
-    "one point": (lambda: n_components(np.ones((9, 2)), method="gap"), "one point"),
+    "one point": (lambda: n_components(np.ones((9, 2)), method="gap"), "rows are equal"),
     "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Pass the kernel itself"),
 }
 

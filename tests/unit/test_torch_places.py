@@ -151,7 +151,9 @@ def test_a_device_that_is_there_is_taken(monkeypatch):
 @pytest.mark.parametrize("name", DEVICES)
 def test_without_torch_the_command_is_named(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
-    with pytest.raises(MercerError, match=r'torch is needed .*pip install "mercer\[gpu\]"'):
+    with pytest.raises(
+        MercerError, match=r'needs torch, which is not installed.*pip install "mercer\[gpu\]"'
+    ):
         resolve_engine(name)
 
 

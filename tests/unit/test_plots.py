@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import make_circles
 from sklearn.decomposition import PCA, KernelPCA
 
+import mercer
 from mercer import plots
 from mercer._core.errors import InputError
 
@@ -444,3 +445,9 @@ def test_bad_input_is_named_before_a_figure_is_made(name):
     with pytest.raises(InputError, match=message):
         call()
     assert plt.get_fignums() == []
+
+
+def test_scores_of_a_model_need_rows():
+    model = mercer.PCA(2).fit(np.eye(4, 3))
+    with pytest.raises(InputError, match=r"scores\(model, X\)"):
+        plots.scores(model)

@@ -77,7 +77,7 @@ class Table(Printed):
         try:
             import pandas as pd
         except ImportError as error:
-            msg = "pandas is needed and not installed. Install it with: pip install pandas"
+            msg = "This needs pandas, which is not installed. Install it with: pip install pandas"
             raise InputError(msg) from error
         return pd.DataFrame(dict(self._columns))
 

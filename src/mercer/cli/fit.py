@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from math import isnan
 from typing import Any
 
 import click
@@ -93,5 +94,12 @@ def _table(facts: dict[str, Any]) -> list[str]:
             lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
             break
         between = f"{low:.6g} and {high:.6g}"
-        lines.append(f"{j + 1:>9}  {value:>12.6g}  {between:>27}  {share:>8.2%}  {total:>7.2%}")
+        lines.append(
+            f"{j + 1:>9}  {value:>12.6g}  {between:>27}  {_percent(share):>8}  {_percent(total):>7}"
+        )
     return lines
+
+
+def _percent(share: float) -> str:
+    """A share in per cent; unknown where the trace is not positive."""
+    return "unknown" if isnan(share) else f"{share:.2%}"

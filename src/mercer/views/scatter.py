@@ -76,6 +76,9 @@ def scores(
     """
     if is_model(scores):
         fitted = Fitted.of(scores)
+        if X is None:
+            msg = "Scores of a model need rows: scores(model, X), or scores(Z)."
+            raise InputError(msg)
         rows = fitted.rows(X)
         values, ratio = fitted.scores(rows), fitted.shares
         if labels is None and fitted.detector is not None:

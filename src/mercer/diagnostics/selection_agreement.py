@@ -81,8 +81,10 @@ def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     found = []
     for _, test in folds:
         part = take_rows(near, test)
-        search = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(test) - 1)).fit(part)
-        found.append(search.kneighbors(return_distance=False))
+        # A tree is searched by joblib, which sets warning filters of the process for a moment: two selections
+        # in threads could leave them changed.
+        search = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(test) - 1), algorithm="brute")
+        found.append(search.fit(part).kneighbors(return_distance=False))
     return found
 
 

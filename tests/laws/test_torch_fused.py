@@ -263,5 +263,5 @@ def test_what_is_held_is_counted(engine, precise, rng):
 
 def test_without_triton_the_command_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
-    with pytest.raises(MercerError, match=r'triton is needed .*pip install "mercer\[gpu\]"'):
+    with pytest.raises(MercerError, match=r'This needs triton.*pip install "mercer\[gpu\]"'):
         TorchEngine("torch:cpu", fused=True)

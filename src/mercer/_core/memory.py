@@ -125,10 +125,9 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(0.25), format_seconds(110), format_seconds(400), format_seconds(8000)
     ('0.25 s', '110 s', '6.7 min', '2.2 h')
     """
-    for size, unit in ((120, "s"), (7200, "min"), (float("inf"), "h")):
-        if seconds < size:
-            number = seconds / {"s": 1, "min": 60, "h": 3600}[unit]
-            break
+    number, unit = seconds, "s"
+    if seconds >= 120:
+        number, unit = (seconds / 60, "min") if seconds < 7200 else (seconds / 3600, "h")
     return f"{number:.2g} {unit}" if number < 99.5 else f"{number:.0f} {unit}"
 
 

@@ -62,6 +62,9 @@ class ReadingsTable(Table):
         """The features, with their first words where they have any."""
         return self._own
 
+    def resident_bytes(self) -> int:
+        return super().resident_bytes() + self._table.resident_bytes()
+
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         del start  # how many rows before it are left out is not known
         kept, seen = 0, 0

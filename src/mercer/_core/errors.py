@@ -309,8 +309,6 @@ def users_level() -> int:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the nearest known one, and all of them.
 
-    Examples
-    --------
     >>> nearest("rfb", ["linear", "rbf"])
     "Did you mean 'rbf'? Known names: 'linear', 'rbf'."
     """
@@ -347,8 +345,6 @@ def many(n: int, noun: str) -> str:
 def quoted_value(value: Any) -> str:
     """The value as one would write it, where that is short; else what kind of thing it is.
 
-    Examples
-    --------
     >>> quoted_value("rfb"), quoted_value(list(range(100)))
     ("'rfb'", 'a list')
     """
@@ -375,8 +371,6 @@ def kind_of(value: Any) -> str:
 def quoted(text: str) -> str:
     """A text in quotes, the beginning of a long one: files may hold anything, and a message is one line.
 
-    Examples
-    --------
     >>> quoted("x"), quoted(100 * "y")
     ("'x'", "'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…'")
     """

@@ -80,8 +80,6 @@ def _shown(read: float) -> str:
 def first_rounded(x: Any) -> Rounded | None:
     """The first value of `x` that float64 does not hold exactly.
 
-    Examples
-    --------
     >>> first_rounded(np.array([[1, 2**53], [2**53 + 1, 2**60]]))
     Rounded(value='9007199254740993', read=9007199254740992.0, row=1, column=0, n_values=1)
     >>> first_rounded(np.array([[0.1]], dtype=np.float16))

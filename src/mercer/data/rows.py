@@ -243,8 +243,6 @@ class Place:
 def nth(noun: str, p: int) -> str:
     """Position p, from 0, for people who count from 0 and for those who count from 1.
 
-    Examples
-    --------
     >>> nth("batch", 6), nth("batch", 10), nth("batch", 21)
     ('batch 6 (the 7th)', 'batch 10 (the 11th)', 'batch 21 (the 22nd)')
     """

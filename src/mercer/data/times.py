@@ -30,8 +30,6 @@ def as_times(values: Any, form: str | None = None) -> Any:
     Without a `form`, as in `datetime.strptime`, they are read as ISO 8601, or in the one common way that fits
     all of them. Where two ways fit and tell other times, such as 01/02/2024, it is not guessed.
 
-    Examples
-    --------
     >>> as_times(["2024-01-31 10:00", "2024-02-01 10:00"])
     array(['2024-01-31T10:00:00.000000', '2024-02-01T10:00:00.000000'], dtype='datetime64[us]')
     >>> as_times(["31.01.2024", "1.2.2024"]).astype("datetime64[D]")

@@ -31,15 +31,7 @@ ARROW_CELLS = 2**14  # fewer are written before Arrow is imported
 
 
 class TableWriter(ABC):
-    """Takes rows in batches, in the order in which they are to stand, and writes them to an open file.
-
-    Attributes
-    ----------
-    n_rows : int
-        Written so far.
-    notes : list of str
-        What the format can't hold, for people.
-    """
+    """Takes rows in batches, in the order in which they are to stand, and writes them to an open file."""
 
     def __init__(
         self,
@@ -51,8 +43,8 @@ class TableWriter(ABC):
     ) -> None:
         self.file, self.names, self.dtype = file, names, dtype
         self.beside = (id_name, label_name)
-        self.n_rows = 0
-        self.notes: list[str] = []
+        self.n_rows = 0  # written so far
+        self.notes: list[str] = []  # what the format can't hold, for people
         self._begin()
 
     def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:

@@ -34,8 +34,6 @@ ROWS = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)
 def check_of(annotation: str, classes: Mapping[str, Any]) -> Check:
     """The check of an annotation; `classes` are those that it may name, or predicates in their place.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> lengths = {}
     >>> check_of('Annotated[Array, "m k"] | None', {})(np.zeros((5, 2)), lengths), lengths

@@ -29,13 +29,8 @@ WHOLE_LINE = frozenset(
 class InfluxReader(LineReader):
     """Reads points: fields by their names, ``measurement.field`` where the name alone is not known.
 
-    Parameters
-    ----------
-    preparation, reading, source : as in `LineReader`
-    wanted : sequence of str
-        The fields that are read: those of the model, which make a row complete, and those of a shadow.
-    precision : {"ns", "us", "ms", "s"}, optional
-        The unit of times; guessed from the first one otherwise, and noted.
+    The fields `wanted` are those of the model, which make a row complete, and those of a shadow. The
+    `precision` is the unit of times, "ns", "us", "ms" or "s"; it is guessed from the first one otherwise.
     """
 
     def __init__(
@@ -224,10 +219,6 @@ class RowReader:
 
     Line protocol is recognised by a first line that is a point with a field of the model; a line of names,
     or of numbers, is none.
-
-    Parameters
-    ----------
-    preparation, reading, source, wanted, precision : as in `InfluxReader`
     """
 
     def __init__(

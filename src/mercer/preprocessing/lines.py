@@ -49,12 +49,7 @@ class Layout:
 class LineReader:
     """Reads lines by the names in their header, which may come again after a file was replaced.
 
-    Parameters
-    ----------
-    preparation : Preparation
-        What the model makes of a row.
-    reading : Reading
-        How lines are written. What is not given is guessed from the first line.
+    How lines are written, where `reading` does not say it, is guessed from the first one.
     """
 
     def __init__(self, preparation: Preparation, reading: Reading, source: str) -> None:

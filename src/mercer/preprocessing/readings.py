@@ -25,11 +25,7 @@ MOST_WORDS = 12  # of quality in them
 class ReadingsTable(Table):
     """A table without its columns of quality, whose readings of bad quality are missing.
 
-    Parameters
-    ----------
-    table : Table
-    whole : bool
-        Whether rows that lack a reading are left out.
+    With `whole` rows that lack a reading are left out.
     """
 
     def __init__(self, table: Table, *, whole: bool) -> None:

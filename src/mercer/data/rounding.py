@@ -132,11 +132,8 @@ def _gathered(x: Any) -> Any:
 
 
 def _may_lose(dtype: Any) -> bool:
-    return (
-        dtype.kind == "O"
-        or (dtype.kind in "iu" and dtype.itemsize > 4)
-        or (dtype.kind == "f" and dtype.itemsize > 8)
-    )
+    held = {"i": 4, "u": 4, "f": 8}  # bytes of numbers that float64 holds
+    return dtype.kind == "O" or dtype.itemsize > held.get(dtype.kind, np.inf)
 
 
 def lost_digits(values: Array) -> Any:

@@ -92,9 +92,8 @@ class Words:
         missing = tuple(word for word in self.some if _is_no_reading(word))
         if not missing:
             return ""
-        stand = (
-            "stands for a missing reading" if len(missing) == 1 else "stand for missing readings"
-        )
+        one, more = "stands for a missing reading", "stand for missing readings"
+        stand = one if len(missing) == 1 else more
         return f"If {listed(missing)} {stand}, use {self._na_values(missing)}."
 
     @staticmethod

@@ -58,8 +58,7 @@ class Components:
     def __int__(self) -> int:
         return self.n_components
 
-    def __index__(self) -> int:
-        return self.n_components
+    __index__ = __int__
 
     def __str__(self) -> str:
         lines = (f"  - {reason}" for reason in self.reasons)

@@ -188,7 +188,16 @@ def contests(outcomes: list[Outcome], median: float) -> list[Contest]:
     for outcome in outcomes:
         # A kernel of few dimensions has fewer than were asked for: those that it lacks share nothing.
         k = min((k for k in ours if k >= outcome.candidate.k), default=max(ours))
-        found.append(_contest(outcome, ours[k]))
+        other, own = ours[k], outcome.steady
+        gains = own - other.steady if len(own) == len(other.steady) else np.empty(0)
+        found.append(
+            Contest(
+                neighbours=_certainty(other.losses - outcome.losses, outcome.weights),
+                halves=_certainty(gains, outcome.weights),
+                k=other.candidate.k,
+                is_reference=outcome.candidate.place == place,
+            )
+        )
     return found
 
 
@@ -203,17 +212,6 @@ def reference(outcomes: list[Outcome], median: float) -> Outcome:
         return bool(outcome.symptoms), np.inf if far else apart, outcome.candidate.place
 
     return min(outcomes, key=key)
-
-
-def _contest(outcome: Outcome, other: Outcome) -> Contest:
-    return Contest(
-        _certainty(other.losses - outcome.losses, outcome.weights),
-        _certainty(outcome.steady - other.steady, outcome.weights)
-        if len(outcome.steady) == len(other.steady)
-        else 0.0,
-        other.candidate.k,
-        is_reference=outcome.candidate.place == other.candidate.place,
-    )
 
 
 def _certainty(gains: Array, weights: Array | None) -> float:

@@ -102,19 +102,13 @@ class Agreement:
 
     def __str__(self) -> str:
         labels = f", {self.n_labels} labels differ" if self.n_labels else ""
+        far = f"; also on {self.n_far} rows {self.reach}" if self.n_far else ""
+        if self.n_far and self.n_unknown:
+            far += f", {self.n_unknown} of which the graph answers with NaN"
         return (
             f"largest difference {self.max_rel:.1e} relative, {self.max_abs:.1e} absolute, on {self.n} rows"
-            f"{labels} (tolerance {self.tolerance:.0e}){self._far}"
+            f"{labels} (tolerance {self.tolerance:.0e}){far}"
         )
-
-    @property
-    def _far(self) -> str:
-        if self.n_far == 0:
-            return ""
-        unknown = (
-            f", {self.n_unknown} of which the graph answers with NaN" if self.n_unknown else ""
-        )
-        return f"; also on {self.n_far} rows {self.reach}{unknown}"
 
 
 class DisagreementError(MercerError):

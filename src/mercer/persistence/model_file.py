@@ -195,11 +195,9 @@ def _read(path: str | os.PathLike[str], *, mmap: bool = False, arrays: bool = Tr
     header = contents.header
     missing = ", ".join(name for name in NEEDED if name not in header)
     if missing:
-        why = (
-            "it is a checkpoint of a fit"
-            if "checkpoint" in header
-            else f"its header lacks {missing}"
-        )
+        why = f"its header lacks {missing}"
+        if "checkpoint" in header:
+            why = "it is a checkpoint of a fit"
         raise ModelFileError(_explained(place, ContainerError(why, "forged")))
     header["format"] = contents.format
     return contents

@@ -33,6 +33,11 @@ METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
+# Methods that need dense rows: what for, and what to use instead.
+DENSE = {
+    "permutation": ("shuffles columns", "or method='gap'"),
+    "cross-validation": ("goes back to input space", "method='variance' or method='gap'"),
+}
 # Numbers of components that cross-validation tries, as far as a fold can hold them.
 LADDER = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)
 
@@ -147,6 +152,10 @@ def n_components(
             "`n_components` needs rows or a fitted model; got kernel='precomputed'. Fit KernelPCA(None, "
             "kernel='precomputed') to the matrix and pass the model."
         )
+        raise InputError(msg)
+    if sparse.issparse(rows) and method in DENSE:
+        why, instead = DENSE[method]
+        msg = f"{method=} {why} and needs dense rows; got a sparse matrix. Use X.toarray(), {instead}."
         raise InputError(msg)
     check_kernel_rows(chosen, rows)
     resolved = chosen.resolve(rows, rng=rng)
@@ -276,12 +285,6 @@ def _by_permutation(
     *,
     rng: np.random.Generator,
 ) -> Components:
-    if sparse.issparse(rows):
-        msg = (
-            "method='permutation' shuffles columns and needs dense rows; got a sparse matrix. Use "
-            "X.toarray(), or method='gap'."
-        )
-        raise InputError(msg)
     test = _linear_against_chance if kernel.is_linear else _against_chance
     k, values, limits = test(kernel, rows, quantile=quantile, repeats=repeats, rng=rng)
     what = f"the {quantile:.0%} quantile of those of {repeats} data sets with shuffled columns"
@@ -304,12 +307,6 @@ def _by_folds(
     n: int,
     rng: np.random.Generator,
 ) -> Components:
-    if sparse.issparse(rows):
-        msg = (
-            "method='cross-validation' goes back to input space and needs dense rows; got a sparse matrix. "
-            "Use X.toarray(), method='variance' or method='gap'."
-        )
-        raise InputError(msg)
     door.check_scale(rows)
     seed = int(rng.integers(2**31))
     splits = door.check_folds(folds, rows, n=n, y=None, judge=None, seed=seed)

@@ -54,11 +54,10 @@ class Words:
         `alone` is a column that has no other beside it.
         """
         column, place = f"column {quoted(name)}", f"line {self.line}, column {quoted(name)}"
-        found = self._misread(place, alone=alone)
-        if found is None and self.are_dates:
-            return f"{column} has dates ({self.example})", ""
-        if found is not None:
+        if (found := self._misread(place, alone=alone)) is not None:
             return found
+        if self.are_dates:
+            return f"{column} has dates ({self.example})", ""
         if 2 * self.count < self.looked_at:
             rest = self.looked_at - self.count
             others = "the other" if self.count == 1 else f"{rest} of the"

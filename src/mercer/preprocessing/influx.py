@@ -50,15 +50,9 @@ class InfluxReader(LineReader):
         names = (TIME, *numbers, *words, *beside)
         self._label = label
         self._id = None if reading.id in (None, TIME) else reading.id
-        self.layout = Layout(
-            names,
-            "",
-            True,
-            tuple(range(1, 1 + len(numbers))),
-            tuple(range(1 + len(numbers), 1 + len(numbers) + len(words))),
-            0,
-            None if label is None else names.index(label),
-        )
+        p, places = len(numbers), tuple(range(1, 1 + len(numbers) + len(words)))
+        at = None if label is None else names.index(label)
+        self.layout = Layout(names, "", True, places[:p], places[p:], id=0, label=at)
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
         """The rows that are complete with the next lines."""

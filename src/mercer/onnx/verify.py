@@ -169,6 +169,11 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
 
     def compared(rows: Array, *, far: bool) -> Agreement:
         found, rows = _run(session, rows, source.projection.sections.width), asked(rows)
+        k = found[SCORES].shape[1] if SCORES in found else None
+        if k != (None if source.detector is not None else source.projection.n_components):
+            what = f"{', '.join(found)} of another model than this {type(model).__name__}"
+            msg = f"The graph gives {what}. Pass the model that it was made from."
+            raise InputError(msg)
         if source.detector is not None:
             return _compared_statistics(source, found, rows, tolerance, far=far)
         own = _scores_or_nan(source, rows) if far else source.model.transform(rows)

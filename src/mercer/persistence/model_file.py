@@ -93,8 +93,8 @@ def save(
     encoder = Encoder()
     root = encoder.value(model, type(model).__name__)
     tree = {"objects": encoder.objects, "root": root}
-    header = {"mercer_version": VERSION, **told, "about": plain(about), "model": tree}
     try:
+        header = {"mercer_version": VERSION, **told, "about": plain(about), "model": tree}
         container.write(target, header, encoder.arrays)
     except OSError as error:
         why = error.strerror or error

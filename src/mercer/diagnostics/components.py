@@ -33,7 +33,7 @@ METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
-# Methods that need dense rows: what for, and what to use instead.
+# Methods that need rows, dense ones: what for, and what to use instead.
 DENSE = {
     "permutation": ("shuffles columns", "or method='gap'"),
     "cross-validation": ("goes back to input space", "method='variance' or method='gap'"),
@@ -141,7 +141,12 @@ def n_components(
     require("share", share, Number(0, 1, ends="(]"))
     require("quantile", quantile, Number(0, 1, ends="(]"))
     if isinstance(X, Projector):
-        return _of_model(X, method, share)
+        check_is_fitted(X)
+        if method in DENSE:
+            msg = f"{method=} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
+            raise InputError(msg)
+        fit = X._current()
+        return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
     rng = as_generator(random_state)
     rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
@@ -174,15 +179,6 @@ def n_components(
 
 
 # ── from the spectrum alone ─────────────────────────────────────────────────
-def _of_model(model: Projector, method: str, share: float) -> Components:
-    check_is_fitted(model)
-    if method not in ("variance", "gap"):
-        msg = f"method={method!r} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
-        raise InputError(msg)
-    fit = model._current()
-    return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
-
-
 def _from_spectrum(
     fit: Fit, method: str, *, share: float, most: int, told: list[str]
 ) -> Components:
@@ -193,11 +189,13 @@ def _from_spectrum(
         msg = "All rows are one point in feature space: there is no component to count."
         raise InputError(msg)
     if method == "variance":
-        return _by_share(values, fit.total, share, told)
-    return _by_gap(values, cut if len(values) < most else np.nan, told)
+        k, why, curve = _by_share(values, fit.total, share)
+    else:
+        k, why, curve = _by_gap(values, cut if len(values) < most else np.nan)
+    return Components(k, method, curve, [why, *told])
 
 
-def _by_share(values: Array, total: float, share: float, told: list[str]) -> Components:
+def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Table]:
     held = np.cumsum(values) / total
     # Rounding in a sum must not ask for one more.
     reached = np.flatnonzero(held >= share - 1e-12 * len(values))
@@ -205,10 +203,10 @@ def _by_share(values: Array, total: float, share: float, told: list[str]) -> Com
     why = f"the first {k} hold {held[k - 1]:.2%} of the variance; {share:.0%} was asked for"
     if not len(reached):
         why += ". The model has no more: fit one with more components"
-    return Components(k, "variance", _curve(values, share=held), [why, *told])
+    return k, why, _curve(values, share=held)
 
 
-def _by_gap(values: Array, after: float, told: list[str]) -> Components:
+def _by_gap(values: Array, after: float) -> tuple[int, str, Table]:
     """After the last eigenvalue comes `after`: rounding, or NaN where nothing could come."""
     ratios = values / np.append(values[1:], after)
     looked = ratios[: int(np.sum(values >= LOOKED_AT * values[0]))]
@@ -217,7 +215,7 @@ def _by_gap(values: Array, after: float, told: list[str]) -> Components:
     why = f"eigenvalue {k} is {ratios[k - 1]:.3g} times the next, the largest such ratio"
     if k == len(values):
         why = f"eigenvalue {k} is the last above rounding"
-    return Components(k, "gap", _curve(values, ratio=ratios), [why, *told])
+    return k, why, _curve(values, ratio=ratios)
 
 
 def _curve(values: Array, **columns: Array) -> Table:

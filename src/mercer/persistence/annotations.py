@@ -22,10 +22,8 @@ from scipy import sparse
 from mercer._core.params import is_whole
 from mercer.data.rows import RowSource
 
-Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
-
 # Whether a value is right; the lengths of letters so far are compared, and new ones kept.
-
+Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
 MOST = 2**64  # of an integer; the state of a random generator is not a field
 FLOATS = (np.float32, np.float64)
 ROWS = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)

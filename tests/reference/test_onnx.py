@@ -396,7 +396,7 @@ def test_wrong_arguments(cloud):
     for other in others:
         with pytest.raises(InputError, match="scores of another model than this"):
             verify(to_onnx(KernelPCA(2).fit(cloud)), other, cloud)
-        with pytest.raises(InputError, match="of another model than this KernelPCA.* made from"):
+        with pytest.raises(InputError, match=r"of another model than this KernelPCA.* made from"):
             verify(to_onnx(other), KernelPCA(2).fit(cloud), cloud)
     with pytest.raises(InputError, match="got a StandardScaler"):
         to_onnx(StandardScaler().fit(cloud))

@@ -50,9 +50,8 @@ def as_times(values: Any, form: str | None = None) -> Any:
         return None
     with suppress(ValueError, OverflowError):
         times = [datetime.fromisoformat(text.strip()) for text in texts]
-        if sum(time.tzinfo is None for time in times) not in (0, len(times)):
-            return None
-        return np.array(list(map(_plain, times)), dtype="datetime64[us]")
+        are_alike = sum(time.tzinfo is None for time in times) in (0, len(times))
+        return np.array(list(map(_plain, times)), dtype="datetime64[us]") if are_alike else None
     ways = (_by_format(texts, day + clock, strict=False) for day in DAYS for clock in CLOCKS)
     found = [times for times in ways if times is not None]
     if not found or any(not np.array_equal(found[0], other) for other in found[1:]):

@@ -65,7 +65,8 @@ class MercerError(Exception):
         template = f"{{whose}}{name} must be {{must_be}}; got {{got}}.{{remedy}}"
         told = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
         told |= {} if named else {"parameter_": parameter}
-        error = cls(Message(template, **told, remedy=_spaced(remedy)))
+        spaced = Message(" {remedy}", remedy=remedy) if remedy else ""
+        error = cls(Message(template, **told, remedy=spaced))
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 
@@ -150,11 +151,6 @@ class MemoryBudgetError(MercerError, MemoryError):
 
     Raise ``memory``, or name an ``approximation``; ``plan(X)`` says how many bytes a fit needs.
     """
-
-
-def _spaced(remedy: str) -> str:
-    """The last sentence, with a space before it."""
-    return Message(" {remedy}", remedy=remedy) if remedy else ""
 
 
 def refuse(parameter: str, value: Any, must_be: str, got: str = "", remedy: str = "") -> NoReturn:

@@ -235,20 +235,15 @@ def agreed_first(outcomes: list[Outcome], found: list[Contest]) -> list[int]:
             k = outcome.candidate.k
             if k not in best or _rank(contest) > _rank(found[best[k]]):
                 best[k] = i
-    most = min(best.values(), key=lambda i: outcomes[i].loss)
-    first = _fewest_as_good(outcomes, list(best.values()), most)
+    among = list(best.values())
+    most = min(among, key=lambda i: outcomes[i].loss)
+    as_good = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]
+    fine = [i for i, is_fine in zip(among, as_good, strict=True) if is_fine]
+    first = min(fine, key=lambda i: outcomes[i].candidate.k)
     chosen = outcomes[first].candidate.k
     rest = [i for i in range(len(outcomes)) if i != first]
     rest.sort(key=lambda i: (outcomes[i].candidate.k != chosen, *(-x for x in _rank(found[i]))))
     return [first, *rest]
-
-
-def _fewest_as_good(outcomes: list[Outcome], among: list[int], most: int) -> int:
-    """The one with the fewest components of those that share as much as the one that shares most."""
-    fine = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]
-    return min(
-        (i for i, f in zip(among, fine, strict=True) if f), key=lambda i: outcomes[i].candidate.k
-    )
 
 
 def _rank(contest: Contest) -> tuple[bool, bool, float]:

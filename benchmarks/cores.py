@@ -18,7 +18,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,6 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.accuracy import eigen_accuracy, rbf_tile
 from benchmarks.case import Case
+from benchmarks.clock import in_turns, seconds_of
 from benchmarks.competitors import KERNEL_PCA, MERCER
 from benchmarks.data import SEED, gaussian, kernel_gamma, load
 from benchmarks.machine import core_count, facts
@@ -45,27 +45,18 @@ QUIET = 0.1  # seconds before each run: threads of a BLAS go on spinning for som
 LONG = 3.0  # times its seconds: what is that slow has fewer turns than the least
 
 
-def in_turns(
+def medians_of(
     jobs: dict[str, Callable[[], Any]], seconds: float
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Medians of each side, run by run, and the first answers."""
     answers = {who: job() for who, job in jobs.items()}  # and its code is loaded
-    times: dict[str, list[float]] = {who: [] for who in jobs}
-    began, order = time.perf_counter(), list(jobs)
-    while True:
-        for who in order:
-            time.sleep(QUIET)
-            started = time.perf_counter()
-            jobs[who]()
-            times[who].append(time.perf_counter() - started)
-        order, turns = order[1:] + order[:1], len(times[order[0]])
-        spent_in_all = time.perf_counter() - began
-        if (
-            turns >= MOST
-            or (turns >= LEAST and spent_in_all > seconds)
-            or (spent_in_all > LONG * seconds)
-        ):
-            return {who: statistics.median(spent) for who, spent in times.items()}, answers
+
+    def more(turns: int, spent: float) -> bool:
+        room = seconds if turns >= LEAST else LONG * seconds
+        return turns == 0 or (turns < MOST and spent <= room)
+
+    times = in_turns(jobs, more, pause=QUIET)
+    return {who: statistics.median(spent) for who, spent in times.items()}, answers
 
 
 def row(name: str, medians: dict[str, float], remark: str) -> None:
@@ -96,7 +87,7 @@ def fits(seconds: float, words: tuple[str, ...] = ()) -> None:
         gamma = kernel_gamma(case, x)
         sides = (MERCER, ARPACK, "sklearn dense") if case.k == 100 else (MERCER, ARPACK)
         jobs = {who: partial(_fit, partial(KERNEL_PCA[who], case, gamma), x) for who in sides}
-        medians, answers = in_turns(jobs, seconds)
+        medians, answers = medians_of(jobs, seconds)
         told = [
             eigen_accuracy(rbf_tile(gamma), x, model.eigenvalues_, model.eigenvectors_).residual
             for model in answers.values()
@@ -126,7 +117,7 @@ def lowrank(seconds: float) -> None:
                 KernelPCA, 20, kernel=RBF(gamma), approximation=method(500), random_state=0
             )
             jobs = {MERCER: partial(_fit, own, x), "Nystroem, PCA": partial(_fit, theirs, x)}
-            medians, answers = in_turns(jobs, seconds)
+            medians, answers = medians_of(jobs, seconds)
             left = answers[MERCER].fit_.certificate
             row(f"{method.__name__}(500), {n} x 20 {np.dtype(dtype).name}", medians, str(left))
 
@@ -165,7 +156,7 @@ def kernels(seconds: float) -> None:
     }
     for name, (kernel, theirs) in sides.items():
         own = partial(_fit, partial(KernelPCA, 20, kernel=kernel, random_state=0), x)
-        medians, answers = in_turns({MERCER: own, ARPACK: theirs}, seconds)
+        medians, answers = medians_of({MERCER: own, ARPACK: theirs}, seconds)
         gap = np.max(np.abs(answers[MERCER].eigenvalues_ / answers[ARPACK].eigenvalues_ - 1.0))
         told = np.max(answers[MERCER].fit_.pairs.residuals)
         row(f"{name}, {n} x {d}", medians, f"{told:.0e} told, eigenvalues apart by {gap:.0e}")
@@ -182,7 +173,7 @@ def past(seconds: float) -> None:
             _fit, partial(KernelPCA, 20, kernel=RBF(0.01), memory="1GB", random_state=0), x
         )
     }
-    medians, answers = in_turns(jobs, seconds)
+    medians, answers = medians_of(jobs, seconds)
     pairs, plan = answers[MERCER].fit_.pairs, answers[MERCER].plan_
     row(
         "100000 x 50 float32, 1 GB",
@@ -222,7 +213,7 @@ def passes(seconds: float) -> None:
             "made anew": entries * 2 * d / flops + thin + entries / exps,
             "kept as float32": max(thin if dtype == "float32" else thin / 2, 4 * entries / reads),
         }
-        medians, _ = in_turns(jobs, seconds)
+        medians, _ = medians_of(jobs, seconds)
         for what, took in medians.items():
             click.echo(
                 f"| {n} x {d} {dtype}, {columns} columns, {what} | {1e3 * took:.1f} ms | "
@@ -250,13 +241,8 @@ def machine_speeds(dtype: str) -> tuple[float, float, float]:
     return flops, exps, reads
 
 
-def best(work: Callable[[], Any]) -> float:
-    took = []
-    for _ in range(7):
-        started = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - started)
-    return min(took)
+def best(work: Callable[[], Any], runs: int = 7) -> float:
+    return min(seconds_of(work) for _ in range(runs))
 
 
 # ── a process for each number of cores ──────────────────────────────────────
@@ -298,12 +284,7 @@ def one(n: int) -> None:
     x = load(case)
     make = partial(KERNEL_PCA[MERCER], case, kernel_gamma(case, x))
     make().fit(x)
-    took = []
-    for _ in range(5):
-        started = time.perf_counter()
-        make().fit(x)
-        took.append(time.perf_counter() - started)
-    click.echo(json.dumps(min(took)))
+    click.echo(json.dumps(best(lambda: make().fit(x), runs=5)))
 
 
 PARTS = {

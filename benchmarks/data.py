@@ -27,7 +27,7 @@ def load(case: Case, faces_dir: str | None = None) -> np.ndarray:
         x = MAKERS[case.dataset](case.n, case.d, np.random.default_rng(SEED))
     if x.shape != (case.n, case.d):
         msg = (
-            f"The case {case.name} needs data of shape {(case.n, case.d)}, but {x.shape} came. "
+            f"The data of the case {case.name} must have the shape {(case.n, case.d)}; got {x.shape}. "
             f"Check the file given with --data."
         )
         raise ValueError(msg)

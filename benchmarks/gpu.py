@@ -20,11 +20,13 @@ import itertools
 import resource
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from benchmarks.clock import seconds_of
 from mercer import KernelPCA
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.engine.native.engine import program_of
@@ -166,9 +168,7 @@ def fits(engine, n, d, k, name):
         torch.cuda.reset_peak_memory_stats(device.index)
     times = []
     while not times or (len(times) < FITS and sum(times) < SECONDS):
-        started = time.perf_counter()
-        model.fit(x)
-        times.append(time.perf_counter() - started)
+        times.append(seconds_of(lambda: model.fit(x)))
     took = float(np.median(times))
     peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
     pairs, true = model.fit_.pairs, ""
@@ -243,9 +243,7 @@ def lowrank(engine, n, d, rank, name):
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         type(engine).fold = told(type(engine).fold)
-        started = time.perf_counter()
-        model.fit(given)
-        took = time.perf_counter() - started
+        took = seconds_of(lambda: model.fit(given))
         peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
@@ -263,9 +261,7 @@ def preimages(engine, n, d, m):
         model = KernelPCA(20, kernel=kernels(x)["rbf"], engine=engine, preimage=method)
         scores = 0.5 * model.fit(x[:m]).transform(x[:n])
         model.inverse_transform(scores[:2])
-        started = time.perf_counter()
-        model.inverse_transform(scores)
-        took = time.perf_counter() - started
+        took = seconds_of(partial(model.inverse_transform, scores))
         print(f"| {type(method).__name__} | {n} x {d} by {m} points | {took:.2f} s |", flush=True)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import statistics
-import time
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.accuracy import eigen_accuracy, rbf_tile
 from benchmarks.case import Case
+from benchmarks.clock import in_turns
 from benchmarks.competitors import KERNEL_PCA, LINEAR_PCA, MERCER
 from benchmarks.data import SEED, gaussian, kernel_gamma, load
 
@@ -46,15 +46,7 @@ class Line:
     def measured(self, seconds: float, least: int) -> str:
         """A row of the table."""
         answers = {who: job() for who, job in self.jobs.items()}  # and its code is loaded
-        times: dict[str, list[float]] = {who: [] for who in self.jobs}
-        began, turns = time.perf_counter(), 0
-        order = list(self.jobs)
-        while turns < least or (turns < MOST and time.perf_counter() - began < seconds):
-            for who in order:
-                started = time.perf_counter()
-                self.jobs[who]()
-                times[who].append(time.perf_counter() - started)
-            order, turns = order[1:] + order[:1], turns + 1  # none is always the first
+        times = in_turns(self.jobs, lambda n, spent: n < least or (n < MOST and spent < seconds))
         medians = {who: 1e3 * statistics.median(spent) for who, spent in times.items()}
         own = medians.pop(MERCER)
         ratio = min(medians.values()) / own

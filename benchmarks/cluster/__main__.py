@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from distributed import Client, LocalCluster
 
+from benchmarks.clock import seconds_of
 from benchmarks.cluster.model import BLOCK, Cluster, Machine, Network, largest
 from mercer import KernelPCA
 from mercer.approximations import RPCholesky
@@ -30,14 +30,14 @@ def calibrated() -> Machine:
     store = TileStore(rounding=Rounding(minus=0.3))
     with single_threaded_blas():
         rows = engine.load(few, kernel, np.dtype("f8"), width=192, store=store)
-        made = _seconds(partial(engine.gram_times, kernel, rows, v))
+        made = seconds_of(partial(engine.gram_times, kernel, rows, v))
         used = min(
-            _seconds(partial(engine.gram_times, kernel, rows, v, rough=True)) for _ in range(3)
+            seconds_of(partial(engine.gram_times, kernel, rows, v, rough=True)) for _ in range(3)
         )
         points = few[:LANDMARKS]
-        section = min(_seconds(partial(engine.tile, kernel, few, points)) for _ in range(3))
+        section = min(seconds_of(partial(engine.tile, kernel, few, points)) for _ in range(3))
         a = np.ones((2000, 2000), dtype=np.float32)
-        flop = min(_seconds(partial(np.matmul, a, a)) for _ in range(3)) / (2.0 * 2000**3)
+        flop = min(seconds_of(partial(np.matmul, a, a)) for _ in range(3)) / (2.0 * 2000**3)
     entries = 0.5 * 4000**2
     return replace(
         Machine(),
@@ -46,12 +46,6 @@ def calibrated() -> Machine:
         flop=flop,
         section=section / (4000 * LANDMARKS),
     )
-
-
-def _seconds(work: partial[object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
 
 
 def measured(machine: Machine, counts: list[int], n: int, n_many: int) -> None:
@@ -85,7 +79,7 @@ def measured(machine: Machine, counts: list[int], n: int, n_many: int) -> None:
 
 
 def _in_turn(model: KernelPCA, rows: np.ndarray, engines: tuple[object, ...]) -> list[float]:
-    return [_seconds(partial(model.set_params(engine=each).fit, rows)) for each in engines]
+    return [seconds_of(partial(model.set_params(engine=each).fit, rows)) for each in engines]
 
 
 def tables(machine: Machine) -> None:

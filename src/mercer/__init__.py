@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from mercer.persistence.schema import SKOPS_TRUSTED
     from mercer.web.launch import explore
 
-# Where each public name lives. Nothing is imported until it is asked for: `import mercer` costs no
-# more than Python itself, and the command line answers `--help` at once.
+# Where each public name lives that is not a module here. Nothing is imported until it is asked for:
+# `import mercer` costs no more than Python itself, and the command line answers `--help` at once.
 _HOMES = {
     "AlarmRule": "mercer.monitoring.alarm_rule",
     "IncrementalKernelPCA": "mercer.estimators",
@@ -50,30 +50,15 @@ _HOMES = {
     "PCA": "mercer.estimators",
     "Prepared": "mercer.estimators.prepared",
     "SKOPS_TRUSTED": "mercer.persistence.schema",
-    "app": "",
-    "approximations": "",
     "card": "mercer.persistence.card",
     "check_kernel": "mercer.diagnostics",
     "compare_events": "mercer.monitoring.events",
-    "datasets": "",
-    "diagnostics": "",
-    "errors": "",
     "explore": "mercer.web.launch",
-    "kernels": "",
     "load": "mercer.persistence.model_file",
-    "onnx": "",
     "open_table": "mercer.data.formats",
-    "preimage": "",
-    "plots": "",
-    "pyod": "",
-    "report": "",
     "save": "mercer.persistence.model_file",
-    "scorers": "",
     "select": "mercer.diagnostics",
     "select_detector": "mercer.diagnostics",
-    "sklearn": "",
-    "solvers": "",
-    "views": "",
 }
 
 __all__ = [
@@ -114,11 +99,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         msg = f"module 'mercer' has no attribute {name!r}"
         raise AttributeError(msg)
-    home = _HOMES[name]
-    value = getattr(import_module(home), name) if home else import_module(f"mercer.{name}")
+    home = _HOMES.get(name)
+    value = import_module(f"mercer.{name}") if home is None else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

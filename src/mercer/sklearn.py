@@ -357,11 +357,9 @@ class _Pairwise:
     def __init__(self, model: KernelPCA) -> None:
         self.metric = model.kernel
         self.n_jobs = model.n_jobs
-        self.params = (
-            model.kernel_params or {}
-            if callable(model.kernel)
-            else {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
-        )
+        self.params = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
+        if callable(model.kernel):
+            self.params = model.kernel_params or {}
 
     def __call__(self, x: Rows, y: Rows) -> Array:
         rules = {"metric": self.metric, "filter_params": True, "n_jobs": self.n_jobs}

@@ -93,8 +93,13 @@ def test_the_choice_is_fitted_seeded_and_holds_its_rate(straight):
     rate = np.mean(found.best_.predict(straight[400:]) == -1)
     assert rate <= stats.binom.ppf(0.999, 500, 0.01) / 500 + 0.02
     assert found.table_["seen"].tolist() == sorted(found.table_["seen"], reverse=True)
-    with pytest.raises(ParameterError, match="kernels must be a list of kernels, or None"):
-        select_detector(straight, "rbf")
+    for given in ("rbf", 5, []):
+        with pytest.raises(ParameterError, match="kernels must be a list of kernels, or None"):
+            select_detector(straight, given)
+    for name, given in [("lags", 1), ("n_components", 0.9), ("smoothing", None), ("lags", "auto")]:
+        for value in (given, []):
+            with pytest.raises(ParameterError, match=f"{name} must be a list of what to try; got"):
+                select_detector(straight, **{name: value})
 
 
 def test_of_many_rows_pieces_from_all_times_are_tried(straight):

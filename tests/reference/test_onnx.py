@@ -392,6 +392,12 @@ def test_wrong_arguments(cloud):
     for opset in (12, 999, 13.0, True):
         with pytest.raises(InputError, match="opset must be an integer from 13"):
             to_onnx(model, opset=opset)
+    others = KernelPCA(3).fit(cloud), KernelPCADetector().fit(cloud)
+    for other in others:
+        with pytest.raises(InputError, match="scores of another model than this"):
+            verify(to_onnx(KernelPCA(2).fit(cloud)), other, cloud)
+        with pytest.raises(InputError, match=r"of another model than this KernelPCA.* made from"):
+            verify(to_onnx(other), KernelPCA(2).fit(cloud), cloud)
     with pytest.raises(InputError, match="got a StandardScaler"):
         to_onnx(StandardScaler().fit(cloud))
     for unfitted in (KernelPCA(2), KernelPCADetector(), mercer.sklearn.KernelPCA(2)):

@@ -131,6 +131,7 @@ def test_a_model_that_is_not_fitted_is_refused():
 
 
 def test_a_card_needs_a_kind():
-    with pytest.raises(InputError, match="A card needs a kind"):
-        ModelCard.from_dict({"kernel": "RBF"})
+    for found in ({"kernel": "RBF"}, [], None):
+        with pytest.raises(InputError, match="A card needs a kind"):
+            ModelCard.from_dict(found)
     assert ModelCard.from_dict({"kind": "PCA", "other": 1}) == ModelCard("PCA")

@@ -5,6 +5,7 @@ import json
 import random
 from copy import deepcopy
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -415,6 +416,9 @@ def test_data_and_about_have_to_be_what_they_are_said_to_be(tmp_path):
         save(model, tmp_path / "m.mercer", data=[["a", "b"]])
     with pytest.raises(ModelFileError, match="UTF-8"):
         save(model, tmp_path / "m.mercer", about={"who": "\ud800"})
+    with pytest.raises(ModelFileError, match="plain JSON in UTF-8, but: maximum recursion depth"):
+        save(model, tmp_path / "m.mercer", about=reduce(lambda inner, _: [inner], range(10**5), 1))
+    assert not list(tmp_path.iterdir())
     save(model, tmp_path / "m.mercer", data={"n": 5, "file": "x.csv"}, about={"note": ("a", 1)})
     header = read_header(tmp_path / "m.mercer")
     assert header["data"] == {"n": 5, "file": "x.csv"}

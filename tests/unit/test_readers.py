@@ -32,6 +32,7 @@ from mercer.data.formats import open_table
 from mercer.data.hdf5_bytes import Bytes
 from mercer.data.table import Reading
 from mercer.data.view import require_numbers
+from mercer.preprocessing.readings import ReadingsTable
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
 DIALECTS = {
@@ -651,6 +652,17 @@ def test_images_of_two_sizes_are_refused_or_brought_to_one(tmp_path):
         open_table(tmp_path, Reading(image_size=(4, 4), label="who"))
 
 
+@pytest.mark.parametrize(
+    "size", [64, (0, 5), (-3, -3), "ab", (2.5, 2), (2, 3, 4), True, (True, True)]
+)
+def test_an_image_size_is_a_height_and_a_width(size):
+    with pytest.raises(
+        InputError, match=r"image_size must be a height and a width in pixels.*; got"
+    ):
+        Reading(image_size=size)
+    assert Reading(image_size=[2, np.int64(3)]).image_size == (2, 3)  # as a model file has it
+
+
 @pytest.mark.parametrize("pixels", [100, 25_000_000])
 def test_an_image_that_can_not_be_used_is_named(pixels, tmp_path, monkeypatch):
     picture(tmp_path / "good.png", np.zeros((20, 20), np.uint8))
@@ -659,6 +671,34 @@ def test_an_image_that_can_not_be_used_is_named(pixels, tmp_path, monkeypatch):
         (tmp_path / "bad.png").write_bytes((tmp_path / "good.png").read_bytes()[:40])
     with pytest.raises(InputError, match=r"'(bad|good).png' can't be read"):
         read(open_table(tmp_path))
+
+
+# ── memory ──────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    "options", [{}, {"id": "u"}, {"label": "u"}], ids=["words", "ids", "labels"]
+)
+def test_rows_are_kept_only_where_their_texts_fit_too(options, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,u\n" + "".join(f"{i},{f'a word of row {i}':>40}\n" for i in range(3000)))
+    room = 3000 * 40
+    for n_bytes, is_kept in ((room, False), (10 * room, True)):
+        table = open_table(path, **options)
+        before = table.resident_bytes()
+        table.keep(n_bytes)
+        texts = [
+            part
+            for chunk in table.chunks(500)
+            for part in (*chunk.words.values(), chunk.ids, chunk.labels)
+        ]
+        assert (table.resident_bytes() > before) == is_kept
+    held = sum(sys.getsizeof(text) for part in texts if part is not None for text in part)
+    assert table.resident_bytes() - before > held / 2
+
+
+def test_a_table_of_readings_holds_what_its_file_holds(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    table = open_table(tmp_path / "a.csv")
+    assert ReadingsTable(table, whole=True).resident_bytes() >= table.resident_bytes() > 0
 
 
 # ── files that would lead elsewhere ─────────────────────────────────────────

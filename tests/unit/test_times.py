@@ -31,7 +31,11 @@ def test_times_are_what_pandas_reads(case):
 
 @pytest.mark.parametrize(
     "texts",
-    [["a", "b"], ["2024-01-31", "x"], ["01/02/2024", "03/04/2024"], ["17", "18"], [], ["1.5"]],
+    [
+        *(["a", "b"], ["2024-01-31", "x"], ["01/02/2024", "03/04/2024"], ["17", "18"], [], ["1.5"]),
+        ["2024-01-31 10:00", "2024-01-31 10:00+02:00"],  # two hours apart, or none
+        ["2024-01-31T10:00Z", "9999-12-31T23:59-05:00"],  # beyond the calendar
+    ],
 )
 def test_what_is_not_clear_is_not_guessed(texts):
     assert as_times(texts) is None

@@ -7,7 +7,6 @@ of the diagonal. Twice the time of these parts, each at the full speed of its ow
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from benchmarks.clock import seconds_of
 from benchmarks.measure import timed_fits
 from benchmarks.scale.data import load, width
 
@@ -103,7 +103,5 @@ def least_seconds(work: Callable[[], object]) -> float:
     with threadpool_limits(1):
         work()
         while sum(seconds) < AT_LEAST_SECONDS or len(seconds) < 3:
-            started = time.perf_counter()
-            work()
-            seconds.append(time.perf_counter() - started)
+            seconds.append(seconds_of(work))
     return min(seconds)

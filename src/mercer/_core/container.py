@@ -102,14 +102,8 @@ class Slot:
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write a file, which takes the place of the old one in a single step, or nothing happens.
 
-    Parameters
-    ----------
-    path : Path
-    header : mapping
-        Values that JSON can hold.
-    arrays : mapping of name to ndarray or source of rows
-        Written from where they lie, a slice at a time: a memory map or a file of rows is never loaded.
-        A source has a dtype, a shape and ``blocks(height)``.
+    The header has values that JSON can hold. Arrays are written from where they lie, a slice at a time: a
+    memory map, or a source of rows (a dtype, a shape and ``blocks(height)``), is never loaded.
     """
     sweep(path)
     slots = _placed(arrays)
@@ -214,21 +208,10 @@ class Contents:
 
 
 def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents:
-    """The header and the arrays of a file in which every byte is as it was written.
+    """The header and the arrays of a file in which every byte is as it was written, or a `ContainerError`.
 
-    Parameters
-    ----------
-    file : binary file, opened for reading
-        Everything is read from this one handle: a file that is replaced meanwhile is another file.
-    mmap : bool, default=False
-        Whether arrays are read-only views of the file; they are checked all the same.
-    arrays : bool, default=True
-        False: only checked, not kept.
-
-    Raises
-    ------
-    ContainerError
-        With the reason; nothing was used of the file.
+    All is read from this one handle: a file that is replaced meanwhile is another file. With `mmap` arrays
+    are read-only views of the file; without `arrays` they are only checked, not kept.
     """
     file.seek(0)
     size = os.fstat(file.fileno()).st_size

@@ -65,7 +65,8 @@ class MercerError(Exception):
         template = f"{{whose}}{name} must be {{must_be}}; got {{got}}.{{remedy}}"
         told = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
         told |= {} if named else {"parameter_": parameter}
-        error = cls(Message(template, **told, remedy=_spaced(remedy)))
+        spaced = Message(" {remedy}", remedy=remedy) if remedy else ""
+        error = cls(Message(template, **told, remedy=spaced))
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 
@@ -150,11 +151,6 @@ class MemoryBudgetError(MercerError, MemoryError):
 
     Raise ``memory``, or name an ``approximation``; ``plan(X)`` says how many bytes a fit needs.
     """
-
-
-def _spaced(remedy: str) -> str:
-    """The last sentence, with a space before it."""
-    return Message(" {remedy}", remedy=remedy) if remedy else ""
 
 
 def refuse(parameter: str, value: Any, must_be: str, got: str = "", remedy: str = "") -> NoReturn:
@@ -309,8 +305,6 @@ def users_level() -> int:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the nearest known one, and all of them.
 
-    Examples
-    --------
     >>> nearest("rfb", ["linear", "rbf"])
     "Did you mean 'rbf'? Known names: 'linear', 'rbf'."
     """
@@ -347,8 +341,6 @@ def many(n: int, noun: str) -> str:
 def quoted_value(value: Any) -> str:
     """The value as one would write it, where that is short; else what kind of thing it is.
 
-    Examples
-    --------
     >>> quoted_value("rfb"), quoted_value(list(range(100)))
     ("'rfb'", 'a list')
     """
@@ -375,8 +367,6 @@ def kind_of(value: Any) -> str:
 def quoted(text: str) -> str:
     """A text in quotes, the beginning of a long one: files may hold anything, and a message is one line.
 
-    Examples
-    --------
     >>> quoted("x"), quoted(100 * "y")
     ("'x'", "'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…'")
     """

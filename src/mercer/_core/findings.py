@@ -79,8 +79,6 @@ def warn(
 def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
     """Hand the warnings of the block to `collector`, in this thread only.
 
-    Examples
-    --------
     >>> told = []
     >>> with collected(told.append):
     ...     warn("Two components were asked for, and there is one.")

@@ -48,8 +48,6 @@ def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -
     ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine. Of several
     devices, ``"cuda:0,cuda:1"``, it is what the one that may use least may use.
 
-    Examples
-    --------
     >>> parse_bytes("1.5GB"), parse_bytes("2 MiB"), parse_bytes("cuda=20GB,host=4GB", place="cuda:0")
     (1500000000, 2097152, 20000000000)
     """
@@ -105,8 +103,6 @@ def _bytes(memory: Any, free: int | None, where: str = "") -> int:
 def format_bytes(size: float) -> str:
     """Write a byte size for people.
 
-    Examples
-    --------
     >>> format_bytes(200e6)
     '200 MB'
     """
@@ -120,15 +116,12 @@ def format_bytes(size: float) -> str:
 def format_seconds(seconds: float) -> str:
     """Write a duration for people.
 
-    Examples
-    --------
     >>> format_seconds(0.25), format_seconds(110), format_seconds(400), format_seconds(8000)
     ('0.25 s', '110 s', '6.7 min', '2.2 h')
     """
-    for size, unit in ((120, "s"), (7200, "min"), (float("inf"), "h")):
-        if seconds < size:
-            number = seconds / {"s": 1, "min": 60, "h": 3600}[unit]
-            break
+    number, unit = seconds, "s"
+    if seconds >= 120:
+        number, unit = (seconds / 60, "min") if seconds < 7200 else (seconds / 3600, "h")
     return f"{number:.2g} {unit}" if number < 99.5 else f"{number:.0f} {unit}"
 
 

@@ -64,8 +64,6 @@ Constraints: TypeAlias = Mapping[str, Constraint]
 class Whole(Constraint):
     """A whole number, `least` or more, and no more than `most` where there is such an end.
 
-    Examples
-    --------
     >>> Whole(2, even=True).wanted, Whole(1, 9, also=("auto", None)).wanted
     ('an even integer >= 2', "an integer from 1 to 9, 'auto' or None")
     """
@@ -91,8 +89,6 @@ class Whole(Constraint):
 class Number(Constraint):
     """A finite number above `above` and below `below`; a square bracket in `ends` takes that end in.
 
-    Examples
-    --------
     >>> Number(0, 1).wanted, Number(0).holds(float("inf")), Number(0).holds(True)
     ('a number between 0 and 1 (exclusive)', False, False)
     >>> Number().wanted, Number(0, 1, ends="(]").wanted
@@ -126,8 +122,6 @@ class Number(Constraint):
 class OneOf(Constraint):
     """One of a few names.
 
-    Examples
-    --------
     >>> OneOf(("single", "double")).wanted
     "'single' or 'double'"
     """
@@ -147,8 +141,6 @@ def require(
 ) -> Any:
     """The value; raise unless the value may be used: "n_components must be …; got …. Use …".
 
-    Examples
-    --------
     >>> require("folds", 1, Whole(2, 9), remedy="Give 3, say.")
     Traceback (most recent call last):
         ...

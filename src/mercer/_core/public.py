@@ -29,8 +29,6 @@ def public(thing: Thing) -> Thing:
     class may know more than the nearest name: its classmethod ``_elsewhere(unknown, given)`` is handed the
     arguments that it lacks and all that were given by name, and answers with sentences.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> @public
     ... def tile(distance, *, gamma=1.0):

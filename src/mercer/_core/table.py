@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core.errors import InputError, kind_of, nearest
 
 SHOWN = 20  # rows that a printed table has at most, half from either end
+WHOLE = (str, list, tuple, dict, type(None))  # values that NumPy would take apart, or make texts of
 
 
 class Printed:
@@ -112,7 +113,7 @@ def _column(values: Any) -> np.ndarray[Any, Any]:
         raise InputError(msg)
     if isinstance(values, np.ndarray):
         array = values.copy()
-    elif all(isinstance(v, str) for v in values) or not any(_is_whole_object(v) for v in values):
+    elif all(isinstance(v, str) for v in values) or not any(isinstance(v, WHOLE) for v in values):
         array = np.array(values)
     else:  # lists, or texts among numbers: each value stays what it is
         array = np.empty(len(values), dtype=object)
@@ -120,10 +121,6 @@ def _column(values: Any) -> np.ndarray[Any, Any]:
             array[i] = tuple(value) if isinstance(value, list) else value
     array.flags.writeable = False
     return array
-
-
-def _is_whole_object(value: Any) -> bool:
-    return value is None or isinstance(value, (str, list, tuple, dict))
 
 
 def plain(value: Any) -> Any:

@@ -21,15 +21,6 @@ class Message(str):
     ``preimage='ridge'``. A command line, whose users know the same parameters as flags, writes the same
     sentence in its own way.
 
-    Parameters
-    ----------
-    template : str
-        As for `str.format`, with names only.
-    **parts : object
-        Values of the other fields.
-
-    Examples
-    --------
     >>> text = Message("Raise {memory} to {size}, or use {preimage:'ridge'}.", size="2 GB")
     >>> print(text)
     Raise `memory` to 2 GB, or use preimage='ridge'.
@@ -63,8 +54,6 @@ class Message(str):
 def written(text: str, mention: Mention) -> str:
     """What `Message.written` gives; of a plain text, what stands in backquotes is taken for a name.
 
-    Examples
-    --------
     >>> written("Raise `memory`, or use `impute='mean'`.", lambda name, value: f"--{name}")
     'Raise --memory, or use --impute.'
     """

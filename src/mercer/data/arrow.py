@@ -40,7 +40,11 @@ class ArrowTable(Table):
         self.source, self._files = source, list(files)
         paths = [file for file in self._files if isinstance(file, Path)]
         self.stamp = Stamp.of(*paths) if paths else None
-        self._schemas = [self._schema_of(f) for f in range(len(self._files))]
+        self._schemas = []
+        for f in range(len(self._files)):
+            with self._opened(f) as file:
+                self._schemas.append(self._schema(file))
+                _ = self._schemas[f].names  # which have to be UTF-8, and are not looked at before
         if self.n_rows == 0:
             refuse_data(f"{source} has columns and no rows.", NO_ROWS)
         roles, notes = _without_index(self._schemas[0], reading)
@@ -67,12 +71,6 @@ class ArrowTable(Table):
     def _schema(self, file: Any) -> Any:
         """The schema of an open file."""
         return file.schema
-
-    def _schema_of(self, f: int) -> Any:
-        with self._opened(f) as file:
-            schema = self._schema(file)
-            _ = schema.names  # which have to be UTF-8, and are not looked at before
-            return schema
 
     def _called(self, f: int) -> str:
         """The name of file f."""

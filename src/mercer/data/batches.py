@@ -14,7 +14,7 @@ from mercer._core.errors import InputError
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.frames import batch_rows, held
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import Place, RowSource, nth, require_finite
+from mercer.data.rows import Place, RowSource, arrays_of, nth, require_finite
 
 
 class Pieces(RowSource):
@@ -270,16 +270,12 @@ def _refuse(what: str, got: str, expected: str) -> None:
     raise InputError(msg)
 
 
-def _arrays(rows: Rows) -> tuple[Any, ...]:
-    return (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
-
-
 def _n_bytes(rows: Rows) -> int:
-    return sum(int(array.nbytes) for array in _arrays(rows))
+    return sum(int(array.nbytes) for array in arrays_of(rows))
 
 
 def _checksum(rows: Rows) -> int:
     mark = 0
-    for array in _arrays(rows):
+    for array in arrays_of(rows):
         mark = zlib.crc32(np.ascontiguousarray(array).data, mark)
     return mark

@@ -68,8 +68,6 @@ def hint(name: str, names: Sequence[str], what: str = "columns") -> str:
 def listed(names: Sequence[str]) -> str:
     """Names in quotes, the first ones of many.
 
-    Examples
-    --------
     >>> listed(["a", "b"])
     "'a', 'b'"
     """

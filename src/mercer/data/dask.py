@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -110,8 +110,6 @@ class DaskRows(Pieces):
     random_access = True  # to the next chunk
 
     def __init__(self, x: Any, columns: Sequence[str] | None = None) -> None:
-        import dask
-
         parts, heights, promise = chunks_of(x, columns)
         self.name, self.dtype, self.columns = promise.name, promise.dtype, promise.columns
         self._d, known = promise.d, not np.isnan(np.sum(heights))
@@ -123,12 +121,9 @@ class DaskRows(Pieces):
                 "X.compute_chunk_sizes() first."
             )
             raise InputError(msg)
-        kept, key = dask.delayed(promise.kept), f"mercer-rows-{uuid.uuid4().hex}"
-        starts = np.cumsum([0.0, *heights])
-        self._checked = [
-            kept(part, p, counted(starts[p]), counted(tall), dask_key_name=f"{key}-{p}")
-            for p, (part, tall) in enumerate(zip(parts, heights, strict=True))
-        ]
+        starts, at = np.cumsum([0.0, *heights])[:-1], range(len(parts))
+        known_of = map(counted, starts), map(counted, heights)
+        self._checked = _tasks("rows", promise.kept, parts, at, *known_of)
         self._placed: tuple[Any, Callable[[list[Any]], list[Any]], list[Any]] | None = None
 
     # ── what a data frame does not know before it is computed ───────────────
@@ -175,18 +170,9 @@ class DaskRows(Pieces):
             self._placed = None
         return list(self._checked if self._placed is None else self._placed[2])
 
-    def _asked(self, function: Callable[..., Any], *args: Sequence[Any]) -> list[Any]:
+    def _asked(self, function: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
         """What a function says of chunks, where they are."""
-        import dask
-
-        key = f"mercer-look-{uuid.uuid4().hex}"
-        delayed = dask.delayed(function)
-        return self._values(
-            [
-                delayed(*each, dask_key_name=f"{key}-{i}")
-                for i, each in enumerate(zip(*args, strict=True))
-            ]
-        )
+        return self._values(_tasks("look", function, *args))
 
     def _values(self, work: list[Any]) -> list[Any]:
         """Of delayed objects, and of futures."""
@@ -265,8 +251,6 @@ class TakenRows(DaskRows):
     def __init__(
         self, source: DaskRows, rows: Indices | None, step: Callable[[Rows], Rows] | None
     ) -> None:
-        import dask
-
         like = np.empty((0, source.shape[1]), dtype=source.dtype)
         like = like if step is None else step(like)
         self.name, self.dtype, self.columns = source.name, like.dtype, None
@@ -274,19 +258,24 @@ class TakenRows(DaskRows):
         starts = source.starts
         edges = starts if rows is None else np.searchsorted(rows, starts)
         self._heights = np.diff(edges).tolist()
-        key, sent, made = f"mercer-rows-{uuid.uuid4().hex}", _whole(step), dask.delayed(_made)
         # Of chunks that are on a cluster already, which are known there by their names.
-        self._checked = [
-            made(
-                sent,
-                chunk,
-                None if rows is None else _place(rows[edges[p] : edges[p + 1]] - starts[p]),
-                dask_key_name=f"{key}-{p}",
-            )
-            for p, chunk in enumerate(source.anew())
-        ]
+        chunks = source.anew()
+        places: list[Any] = [None] * len(chunks)
+        if rows is not None:
+            ends = zip(pairwise(edges), starts[:-1], strict=True)
+            places = [_place(rows[first:end] - at) for (first, end), at in ends]
+        self._checked = _tasks("rows", _made, [_whole(step)] * len(chunks), chunks, places)
         if source._placed is not None:
             self.place(*source._placed[:2])
+
+
+def _tasks(name: str, function: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
+    """Calls of a function with one of each of the arguments, as tasks that no others are mistaken for."""
+    import dask
+
+    call, key = dask.delayed(function), f"mercer-{name}-{uuid.uuid4().hex}"
+    each = enumerate(zip(*args, strict=True))
+    return [call(*own, dask_key_name=f"{key}-{i}") for i, own in each]
 
 
 def _whole(thing: Any) -> Any:

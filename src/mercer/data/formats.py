@@ -80,12 +80,8 @@ def _refuse_ending(shown: str, ending: str) -> NoReturn:
         known = "Save the sheet as .xlsx or CSV."
     elif ending.lower() in PACKED:
         known = f"Unpack it with {PACKED[ending.lower()]} first."
-    what = (
-        f"ends in {ending!r}, which is not a format that can be read"
-        if ending
-        else "has no extension"
-    )
-    refuse_data(f"{shown!r} {what}.", known, parameter="format")
+    what = f"ends in {ending!r}, which is not a format that can be read"
+    refuse_data(f"{shown!r} {what if ending else 'has no extension'}.", known, parameter="format")
 
 
 def _require_open(folder: Path) -> None:
@@ -139,9 +135,8 @@ def open_table(
         raise DataError.about(parameter="reading", value=reading, must_be=must_be)
     known = {field.name for field in fields(Reading)}
     if unknown := [name for name in options if name not in known]:
-        msg = (
-            f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known - {'id_option'})}"
-        )
+        hint = nearest(unknown[0], known - {"id_option"})
+        msg = f"open_table has no option {unknown[0]!r}. {hint}"
         raise UnknownParameterError(msg)
     reading = replace(Reading() if reading is None else reading, **options)
     if os.fspath(path) == "-":

@@ -73,12 +73,9 @@ class Inside:
             )
         self._heaps_end = True
 
-    def at(self, path: str, start: Any = None) -> Any:
+    def at(self, path: str, start: Any = None, links: int = MOST_LINKS) -> Any:
         """The group or data set at a path; None where there is none. What is in another file is refused."""
-        return self._walked(self._file if start is None else start, path, MOST_LINKS)
-
-    def _walked(self, here: Any, path: str, links: int) -> Any:
-        parts = path.split("/")
+        here, parts = self._file if start is None else start, path.split("/")
         for place, part in enumerate(parts):
             if part in ("", "."):
                 continue
@@ -98,7 +95,7 @@ class Inside:
                 self._refuse(f"{quoted(part)} is a link that leads to itself")
             target = here.id.links.get_val(name).decode("utf-8", "replace")
             rest = "/".join([target, *parts[place + 1 :]])
-            return self._walked(self._file if target.startswith("/") else here, rest, links - 1)
+            return self.at(rest, None if target.startswith("/") else here, links - 1)
         if isinstance(here, self._h5py.Dataset):
             self.require_own(here)
         return here

@@ -43,33 +43,17 @@ ESCAPED_TEXT = re.compile(r'\\(["\\])')
 
 @dataclass(frozen=True)
 class Point:
-    """One line: what was measured where, and when.
-
-    Attributes
-    ----------
-    measurement : str
-    tags : dict of str to str
-    fields : dict of str to float, int, bool or str
-    time : int or None
-        As it stands in the line, in a unit that the line does not say.
-    """
+    """One line: what was measured where, and when."""
 
     measurement: str
     fields: dict[str, Value]
     tags: dict[str, str] = field(default_factory=dict)
-    time: int | None = None
+    time: int | None = None  # as it stands in the line, in a unit that the line does not say
 
 
 def parse_point(line: str) -> Point:
-    r"""The point of a line.
+    r"""The point of a line; a `DataError` with the place where it is not one.
 
-    Raises
-    ------
-    DataError
-        Where the line is not one, with the place.
-
-    Examples
-    --------
     >>> found = parse_point(r'reactor,unit=R\ 1 flow=10.2,level=3i,mode="auto",open=t 1767603600')
     >>> found.measurement, found.tags, found.time
     ('reactor', {'unit': 'R 1'}, 1767603600)
@@ -88,7 +72,8 @@ def parse_point(line: str) -> Point:
         tags[name], at = ESCAPED.sub(r"\1", text[0]), text.end()
     if line[at : at + 1] != " ":
         raise _wrong(line, at, "a space and then fields")
-    at = _after_spaces(line, at)
+    while line[at : at + 1] == " ":
+        at += 1
     while True:
         name, at = _key(line, at, "a field")
         fields[name], at = _value(line, at)
@@ -133,12 +118,6 @@ def _number(word: str) -> Value | None:
     return True if word in TRUE else False if word in FALSE else None
 
 
-def _after_spaces(line: str, at: int) -> int:
-    while line[at : at + 1] == " ":
-        at += 1
-    return at
-
-
 def _wrong(line: str, at: int, needed: str) -> DataError:
     got = quoted(line[at : at + 20]) if line[at:] else "the end of the line"
     return DataError(f"not line protocol: {needed} must stand at character {at + 1}; got {got}")
@@ -148,8 +127,6 @@ def _wrong(line: str, at: int, needed: str) -> DataError:
 def format_point(point: Point) -> str:
     r"""The line of a point, which `parse_point` reads back to the same.
 
-    Examples
-    --------
     >>> format_point(Point("a b", {"x": 1.5, "n": 2, "ok": True, "s": 'say "no"'}, {"k": "1,2"}, 7))
     'a\\ b,k=1\\,2 x=1.5,n=2i,ok=true,s="say \\"no\\"" 7'
     """

@@ -31,8 +31,6 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     Raises an `InputError` for values that are masked, for a sparse matrix whose indices lie outside of
     it, and for a query that has not run.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> admitted(np.ma.array([[1.0, 2.0]], mask=False))
     array([[1., 2.]])

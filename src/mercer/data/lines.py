@@ -20,16 +20,10 @@ LONGEST = 2**20  # bytes of a line; a longer one is handed over in parts, which 
 
 
 class Lines:
-    """Complete lines of a file or of the standard input, as soon as they are there.
+    """Complete lines of a file or, of the path ``-``, of the standard input, as soon as they are there.
 
-    Parameters
-    ----------
-    path : str
-        ``-`` is the standard input.
-    follow : bool
-        Whether a file is waited for when it has no more lines, and looked for anew when it is replaced.
-    at : dict, optional
-        Where an earlier reader has stopped, by its `place`.
+    With `follow` a file is waited for when it has no more lines, and looked for anew when it is replaced.
+    `at` is the `place` where an earlier reader has stopped.
     """
 
     def __init__(

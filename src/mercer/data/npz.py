@@ -52,11 +52,8 @@ class NpzTable(ArrayTable):
             for asked, name in zip((reading.id, reading.label), ours, strict=True)
         )
         known = (self._name, "names", ids[1], labels[1])
-        notes = []
-        if others := [name for name in self._arrays if name not in known]:
-            notes = [
-                f"array {quoted(self._name)} is read; others of the file are not: {listed(others)}"
-            ]
+        others = [name for name in self._arrays if name not in known]
+        note = f"array {quoted(self._name)} is read; others of the file are not: {listed(others)}"
         super().__init__(
             self.source,
             rows.shape,
@@ -65,7 +62,7 @@ class NpzTable(ArrayTable):
             names=self._names(rows),
             ids=ids,
             labels=labels,
-            notes=notes,
+            notes=[note] if others else [],
         )
 
     # ── what is in the archive ──────────────────────────────────────────────

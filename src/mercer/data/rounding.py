@@ -80,8 +80,6 @@ def _shown(read: float) -> str:
 def first_rounded(x: Any) -> Rounded | None:
     """The first value of `x` that float64 does not hold exactly.
 
-    Examples
-    --------
     >>> first_rounded(np.array([[1, 2**53], [2**53 + 1, 2**60]]))
     Rounded(value='9007199254740993', read=9007199254740992.0, row=1, column=0, n_values=1)
     >>> first_rounded(np.array([[0.1]], dtype=np.float16))
@@ -134,11 +132,8 @@ def _gathered(x: Any) -> Any:
 
 
 def _may_lose(dtype: Any) -> bool:
-    return (
-        dtype.kind == "O"
-        or (dtype.kind in "iu" and dtype.itemsize > 4)
-        or (dtype.kind == "f" and dtype.itemsize > 8)
-    )
+    held = {"i": 4, "u": 4, "f": 8}  # bytes of numbers that float64 holds
+    return dtype.kind == "O" or dtype.itemsize > held.get(dtype.kind, np.inf)
 
 
 def lost_digits(values: Array) -> Any:

@@ -186,13 +186,17 @@ def require_rows(shape: Sequence[Any], *, what: str, least: int = 1) -> tuple[in
     return int(n), int(d)
 
 
+def arrays_of(rows: Rows) -> tuple[Any, ...]:
+    """What rows in memory are made of: an array, or the three of a sparse matrix."""
+    return (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
+
+
 def aligned(x: Any) -> Any:
     """The same, with numbers at multiples of their size: views of bytes, of a message, say, begin anywhere.
 
     NumPy multiplies arrays that are not aligned without BLAS, and so with sums in another order.
     """
-    parts = (x.data, x.indices, x.indptr) if isinstance(x, sparse.csr_array) else (x,)
-    astray = any(isinstance(each, np.ndarray) and not each.flags.aligned for each in parts)
+    astray = any(isinstance(a, np.ndarray) and not a.flags.aligned for a in arrays_of(x))
     return x.copy() if astray else x
 
 
@@ -243,8 +247,6 @@ class Place:
 def nth(noun: str, p: int) -> str:
     """Position p, from 0, for people who count from 0 and for those who count from 1.
 
-    Examples
-    --------
     >>> nth("batch", 6), nth("batch", 10), nth("batch", 21)
     ('batch 6 (the 7th)', 'batch 10 (the 11th)', 'batch 21 (the 22nd)')
     """

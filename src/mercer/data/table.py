@@ -30,6 +30,7 @@ CHOICES: dict[str, tuple[tuple[Any, ...], str]] = {
     "decimal": ((".", ","), "'.' or ','"),
     "dtype": (("float32", "float64", None), "'float32', 'float64' or None"),
 }
+TEXT_BYTES = 56  # of a short text, as Python holds it
 ROUNDED = "rounded numbers"  # a subject of `Table.told`
 NO_ROWS = "At least one row is needed."
 
@@ -109,6 +110,12 @@ class Reading:
         if not is_whole(self.skip_rows) or self.skip_rows < 0:
             lines = "a number of lines"
             raise DataError.about(parameter="skip_rows", value=self.skip_rows, must_be=lines)
+        if (size := self.image_size) is not None:
+            sides = size if isinstance(size, (tuple, list)) else ()
+            if len(sides) != 2 or not all(is_whole(side) and side > 0 for side in sides):
+                pair = "a height and a width in pixels, such as (64, 64), or None"
+                raise DataError.about(parameter="image_size", value=size, must_be=pair)
+            object.__setattr__(self, "image_size", tuple(map(int, sides)))
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,13 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes in memory, with its texts and what stands beside the rows."""
+        beside = (*self.words.values(), self.ids, self.labels, self.lines)
+        arrays = [self.numbers, *(part for part in beside if part is not None)]
+        return sum(a.nbytes + TEXT_BYTES * len(a) * (a.dtype.kind == "O") for a in arrays)
 
     def __getitem__(self, rows: slice) -> Chunk:
         first, last, _ = rows.indices(len(self))
@@ -291,7 +305,7 @@ class Table(ABC):
             n = chunk.start + len(chunk)
             if n <= start:
                 continue
-            room -= chunk.numbers.nbytes
+            room -= chunk.n_bytes
             if room < 0:
                 kept.clear()
             else:
@@ -335,7 +349,7 @@ class Table(ABC):
 
     def resident_bytes(self) -> int:
         """What reading holds in memory beside the chunk that it hands out."""
-        return sum(chunk.numbers.nbytes for chunk in self._kept or ())
+        return sum(chunk.n_bytes for chunk in self._kept or ())
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None}  # a pickle holds the way to the rows

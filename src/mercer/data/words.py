@@ -54,11 +54,10 @@ class Words:
         `alone` is a column that has no other beside it.
         """
         column, place = f"column {quoted(name)}", f"line {self.line}, column {quoted(name)}"
-        found = self._misread(place, alone=alone)
-        if found is None and self.are_dates:
-            return f"{column} has dates ({self.example})", ""
-        if found is not None:
+        if (found := self._misread(place, alone=alone)) is not None:
             return found
+        if self.are_dates:
+            return f"{column} has dates ({self.example})", ""
         if 2 * self.count < self.looked_at:
             rest = self.looked_at - self.count
             others = "the other" if self.count == 1 else f"{rest} of the"
@@ -92,9 +91,8 @@ class Words:
         missing = tuple(word for word in self.some if _is_no_reading(word))
         if not missing:
             return ""
-        stand = (
-            "stands for a missing reading" if len(missing) == 1 else "stand for missing readings"
-        )
+        one, more = "stands for a missing reading", "stand for missing readings"
+        stand = one if len(missing) == 1 else more
         return f"If {listed(missing)} {stand}, use {self._na_values(missing)}."
 
     @staticmethod

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mercer._core.atomic import replacing
-from mercer._core.errors import InputError, refuse_data
+from mercer._core.errors import refuse, refuse_data
 from mercer._core.types import Array
 from mercer.data.columns import require_distinct
 from mercer.data.files import no_room
@@ -31,15 +31,7 @@ ARROW_CELLS = 2**14  # fewer are written before Arrow is imported
 
 
 class TableWriter(ABC):
-    """Takes rows in batches, in the order in which they are to stand, and writes them to an open file.
-
-    Attributes
-    ----------
-    n_rows : int
-        Written so far.
-    notes : list of str
-        What the format can't hold, for people.
-    """
+    """Takes rows in batches, in the order in which they are to stand, and writes them to an open file."""
 
     def __init__(
         self,
@@ -51,23 +43,23 @@ class TableWriter(ABC):
     ) -> None:
         self.file, self.names, self.dtype = file, names, dtype
         self.beside = (id_name, label_name)
-        self.n_rows = 0
-        self.notes: list[str] = []
+        self.n_rows = 0  # written so far
+        self.notes: list[str] = []  # what the format can't hold, for people
         self._begin()
 
     def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:
         """The next rows, (b, k), with what names and labels them, (b,) each."""
         rows = np.asarray(rows)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
-            must_be = f"of {len(self.names)} columns"
-            raise InputError.about(parameter="rows", value=rows.shape, must_be=must_be)
-        beside = [
-            None if name is None else _one_each(values, len(rows), what)
-            for name, values, what in zip(
-                self.beside, (ids, labels), ("ids", "labels"), strict=True
-            )
-        ]
-        self._write(rows, *beside)
+            refuse("rows", rows.shape, f"of {len(self.names)} columns")
+        beside = {"ids": ids, "labels": labels}
+        for (what, values), name in zip(beside.items(), self.beside, strict=True):
+            if name is None:
+                beside[what] = None
+            elif values is None or len(values) != len(rows):
+                count = "none" if values is None else str(len(values))
+                refuse(what, count, f"one for each of {len(rows)} rows")
+        self._write(rows, **beside)
         self.n_rows += len(rows)
 
     @abstractmethod
@@ -81,13 +73,6 @@ class TableWriter(ABC):
     @abstractmethod
     def close(self) -> None:
         """What stands after the rows; the file is left open."""
-
-
-def _one_each(values: Any, n: int, what: str) -> Any:
-    if values is None or len(values) != n:
-        count = "none" if values is None else str(len(values))
-        raise InputError.about(parameter=what, value=count, must_be=f"one for each of {n} rows")
-    return values
 
 
 class Csv(TableWriter):
@@ -149,10 +134,7 @@ def _lines(rows: Array, words: list[list[Any]], delimiter: str) -> bytes | None:
     if rows.size < ARROW_CELLS or any(not _is_plain(part, delimiter) for part in words):
         return None
     try:
-        pyarrow, compute = (
-            need("pyarrow", extra="parquet"),
-            need("pyarrow.compute", extra="parquet"),
-        )
+        pyarrow, compute = (need(m, extra="parquet") for m in ("pyarrow", "pyarrow.compute"))
         columns = [pyarrow.array(map(str, part), pyarrow.string()) for part in words]
     except (MissingPackageError, UnicodeEncodeError):  # of half a character
         return None
@@ -162,10 +144,7 @@ def _lines(rows: Array, words: list[list[Any]], delimiter: str) -> bytes | None:
         odd = ~((size >= 1e-3) & (size < 1e6)) | (values == np.floor(values))
         texts = pyarrow.array(np.ascontiguousarray(values)).cast(pyarrow.string())
         if odd.any():
-            ours = [
-                str(value)
-                for value in (values[odd] if values.dtype == np.float32 else values[odd].tolist())
-            ]
+            ours = [str(value) for value in _fields(values[None, odd])[0]]
             texts = compute.replace_with_mask(texts, pyarrow.array(odd), pyarrow.array(ours))
         columns.append(texts)
     lines = compute.binary_join_element_wise(*columns, delimiter)

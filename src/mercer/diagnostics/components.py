@@ -33,6 +33,11 @@ METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
+# Methods that need rows, dense ones: what for, and what to use instead.
+DENSE = {
+    "permutation": ("shuffles columns", "or method='gap'"),
+    "cross-validation": ("goes back to input space", "method='variance' or method='gap'"),
+}
 # Numbers of components that cross-validation tries, as far as a fold can hold them.
 LADDER = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)
 
@@ -58,8 +63,7 @@ class Components:
     def __int__(self) -> int:
         return self.n_components
 
-    def __index__(self) -> int:
-        return self.n_components
+    __index__ = __int__
 
     def __str__(self) -> str:
         lines = (f"  - {reason}" for reason in self.reasons)
@@ -137,7 +141,12 @@ def n_components(
     require("share", share, Number(0, 1, ends="(]"))
     require("quantile", quantile, Number(0, 1, ends="(]"))
     if isinstance(X, Projector):
-        return _of_model(X, method, share)
+        check_is_fitted(X)
+        if method in DENSE:
+            msg = f"{method=} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
+            raise InputError(msg)
+        fit = X._current()
+        return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
     rng = as_generator(random_state)
     rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
@@ -148,6 +157,10 @@ def n_components(
             "`n_components` needs rows or a fitted model; got kernel='precomputed'. Fit KernelPCA(None, "
             "kernel='precomputed') to the matrix and pass the model."
         )
+        raise InputError(msg)
+    if sparse.issparse(rows) and method in DENSE:
+        why, instead = DENSE[method]
+        msg = f"{method=} {why} and needs dense rows; got a sparse matrix. Use X.toarray(), {instead}."
         raise InputError(msg)
     check_kernel_rows(chosen, rows)
     resolved = chosen.resolve(rows, rng=rng)
@@ -166,15 +179,6 @@ def n_components(
 
 
 # ── from the spectrum alone ─────────────────────────────────────────────────
-def _of_model(model: Projector, method: str, share: float) -> Components:
-    check_is_fitted(model)
-    if method not in ("variance", "gap"):
-        msg = f"method={method!r} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
-        raise InputError(msg)
-    fit = model._current()
-    return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
-
-
 def _from_spectrum(
     fit: Fit, method: str, *, share: float, most: int, told: list[str]
 ) -> Components:
@@ -185,11 +189,13 @@ def _from_spectrum(
         msg = "All rows are one point in feature space: there is no component to count."
         raise InputError(msg)
     if method == "variance":
-        return _by_share(values, fit.total, share, told)
-    return _by_gap(values, cut if len(values) < most else np.nan, told)
+        k, why, curve = _by_share(values, fit.total, share)
+    else:
+        k, why, curve = _by_gap(values, cut if len(values) < most else np.nan)
+    return Components(k, method, curve, [why, *told])
 
 
-def _by_share(values: Array, total: float, share: float, told: list[str]) -> Components:
+def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Table]:
     held = np.cumsum(values) / total
     # Rounding in a sum must not ask for one more.
     reached = np.flatnonzero(held >= share - 1e-12 * len(values))
@@ -197,10 +203,10 @@ def _by_share(values: Array, total: float, share: float, told: list[str]) -> Com
     why = f"the first {k} hold {held[k - 1]:.2%} of the variance; {share:.0%} was asked for"
     if not len(reached):
         why += ". The model has no more: fit one with more components"
-    return Components(k, "variance", _curve(values, share=held), [why, *told])
+    return k, why, _curve(values, share=held)
 
 
-def _by_gap(values: Array, after: float, told: list[str]) -> Components:
+def _by_gap(values: Array, after: float) -> tuple[int, str, Table]:
     """After the last eigenvalue comes `after`: rounding, or NaN where nothing could come."""
     ratios = values / np.append(values[1:], after)
     looked = ratios[: int(np.sum(values >= LOOKED_AT * values[0]))]
@@ -209,7 +215,7 @@ def _by_gap(values: Array, after: float, told: list[str]) -> Components:
     why = f"eigenvalue {k} is {ratios[k - 1]:.3g} times the next, the largest such ratio"
     if k == len(values):
         why = f"eigenvalue {k} is the last above rounding"
-    return Components(k, "gap", _curve(values, ratio=ratios), [why, *told])
+    return k, why, _curve(values, ratio=ratios)
 
 
 def _curve(values: Array, **columns: Array) -> Table:
@@ -277,12 +283,6 @@ def _by_permutation(
     *,
     rng: np.random.Generator,
 ) -> Components:
-    if sparse.issparse(rows):
-        msg = (
-            "method='permutation' shuffles columns and needs dense rows; got a sparse matrix. Use "
-            "X.toarray(), or method='gap'."
-        )
-        raise InputError(msg)
     test = _linear_against_chance if kernel.is_linear else _against_chance
     k, values, limits = test(kernel, rows, quantile=quantile, repeats=repeats, rng=rng)
     what = f"the {quantile:.0%} quantile of those of {repeats} data sets with shuffled columns"
@@ -305,12 +305,6 @@ def _by_folds(
     n: int,
     rng: np.random.Generator,
 ) -> Components:
-    if sparse.issparse(rows):
-        msg = (
-            "method='cross-validation' goes back to input space and needs dense rows; got a sparse matrix. "
-            "Use X.toarray(), method='variance' or method='gap'."
-        )
-        raise InputError(msg)
     door.check_scale(rows)
     seed = int(rng.integers(2**31))
     splits = door.check_folds(folds, rows, n=n, y=None, judge=None, seed=seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -139,11 +139,13 @@ def select_detector(
     """
     require("folds", folds, Whole(2))
     require("max_rows", max_rows, Whole(50))
+    lists = {"n_components": n_components, "lags": lags, "smoothing": smoothing}
+    for name, given in lists.items() if kernels is None else {"kernels": kernels, **lists}.items():
+        if isinstance(given, str) or not isinstance(given, Collection) or not len(given):
+            wanted = "a list of kernels, or None" if name == "kernels" else "a list of what to try"
+            raise ParameterError.about(name, given, must_be=wanted)
     for share in n_components:
         require("n_components", share, SHARE)
-    if isinstance(kernels, str) or (kernels is not None and not len(kernels)):
-        wanted = "a list of kernels, or None"
-        raise ParameterError.about(parameter="kernels", value=kernels, must_be=wanted)
     refuse_dask(X, "select_detector(X.compute())")
     plain = KernelPCADetector(
         max(n_components), false_alarm=false_alarm, folds=folds, random_state=random_state

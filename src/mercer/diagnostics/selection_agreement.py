@@ -190,7 +190,16 @@ def contests(outcomes: list[Outcome], median: float) -> list[Contest]:
     for outcome in outcomes:
         # A kernel of few dimensions has fewer than were asked for: those that it lacks share nothing.
         k = min((k for k in ours if k >= outcome.candidate.k), default=max(ours))
-        found.append(_contest(outcome, ours[k]))
+        other, own = ours[k], outcome.steady
+        gains = own - other.steady if len(own) == len(other.steady) else np.empty(0)
+        found.append(
+            Contest(
+                neighbours=_certainty(other.losses - outcome.losses, outcome.weights),
+                halves=_certainty(gains, outcome.weights),
+                k=other.candidate.k,
+                is_reference=outcome.candidate.place == place,
+            )
+        )
     return found
 
 
@@ -205,17 +214,6 @@ def reference(outcomes: list[Outcome], median: float) -> Outcome:
         return bool(outcome.symptoms), np.inf if far else apart, outcome.candidate.place
 
     return min(outcomes, key=key)
-
-
-def _contest(outcome: Outcome, other: Outcome) -> Contest:
-    return Contest(
-        _certainty(other.losses - outcome.losses, outcome.weights),
-        _certainty(outcome.steady - other.steady, outcome.weights)
-        if len(outcome.steady) == len(other.steady)
-        else 0.0,
-        other.candidate.k,
-        is_reference=outcome.candidate.place == other.candidate.place,
-    )
 
 
 def _certainty(gains: Array, weights: Array | None) -> float:
@@ -239,20 +237,15 @@ def agreed_first(outcomes: list[Outcome], found: list[Contest]) -> list[int]:
             k = outcome.candidate.k
             if k not in best or _rank(contest) > _rank(found[best[k]]):
                 best[k] = i
-    most = min(best.values(), key=lambda i: outcomes[i].loss)
-    first = _fewest_as_good(outcomes, list(best.values()), most)
+    among = list(best.values())
+    most = min(among, key=lambda i: outcomes[i].loss)
+    as_good = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]
+    fine = [i for i, is_fine in zip(among, as_good, strict=True) if is_fine]
+    first = min(fine, key=lambda i: outcomes[i].candidate.k)
     chosen = outcomes[first].candidate.k
     rest = [i for i in range(len(outcomes)) if i != first]
     rest.sort(key=lambda i: (outcomes[i].candidate.k != chosen, *(-x for x in _rank(found[i]))))
     return [first, *rest]
-
-
-def _fewest_as_good(outcomes: list[Outcome], among: list[int], most: int) -> int:
-    """The one with the fewest components of those that share as much as the one that shares most."""
-    fine = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]
-    return min(
-        (i for i, f in zip(among, fine, strict=True) if f), key=lambda i: outcomes[i].candidate.k
-    )
 
 
 def _rank(contest: Contest) -> tuple[bool, bool, float]:

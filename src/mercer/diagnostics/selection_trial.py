@@ -25,8 +25,6 @@ from mercer.kernels import Kernel
 from mercer.preimage import Exact, Ridge
 
 Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
-
-
 # Up to so many rows their kernel matrix is held, 128 MB.
 HELD_ROWS = 4000
 

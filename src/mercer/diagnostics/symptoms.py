@@ -174,12 +174,9 @@ def _flat(K: Array, kernel: Kernel) -> Symptom | None:
     share = float(values.sum() ** 2 / (values**2).sum()) / rank
     if share <= FLAT:
         return None
-    narrow = rank > len(K) // 2  # as many directions as points
-    remedy = (
-        _remedy(kernel, wider=True)
-        if narrow
-        else "Scale the columns by what they mean, or keep all components."
-    )
+    remedy = "Scale the columns by what they mean, or keep all components."
+    if rank > len(K) // 2:  # as many directions as points: it is narrow
+        remedy = _remedy(kernel, wider=True)
     text = (
         f"All eigenvalues are alike: the effective rank is {share:.0%} of the rank, {rank}, so ranking "
         f"components by variance says nothing. {remedy}"

@@ -220,14 +220,15 @@ def _set_shapes(operator: Any) -> None:
     for label in labels:  # of a detector
         label.type = need("skl2onnx.common.data_types", extra="onnx").Int64TensorType([n, 1])
     width = 1 if labels else source.projection.n_components
-    numbers.type = _tensor_type(operator)([n, width])
+    types = need("skl2onnx.common.data_types", extra="onnx")
+    tensor = types.DoubleTensorType if _is_double(operator) else types.FloatTensorType
+    numbers.type = tensor([n, width])
 
 
-def _tensor_type(operator: Any) -> Any:
+def _is_double(operator: Any) -> bool:
     """Double rows give double scores; any others give floats."""
     types = need("skl2onnx.common.data_types", extra="onnx")
-    double = isinstance(operator.inputs[0].type, types.DoubleTensorType)
-    return types.DoubleTensorType if double else types.FloatTensorType
+    return isinstance(operator.inputs[0].type, types.DoubleTensorType)
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -237,9 +238,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             f"target_opset must be at least {OPSET} for mercer's graphs; got target_opset={opset}."
         )
         raise InputError(msg)
-    types = need("skl2onnx.common.data_types", extra="onnx")
-    double = _tensor_type(operator) is types.DoubleTensorType
-    dtype = np.dtype(np.float64 if double else np.float32)
+    dtype = np.dtype(np.float64 if _is_double(operator) else np.float32)
     source = fitted(operator.raw_operator)
     source.require_exportable(dtype)
     g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")

@@ -13,8 +13,6 @@ from mercer._core.types import Array
 from mercer.data.frames import need
 
 Operand: TypeAlias = "Value | float | Array"
-
-
 # Operators are used as opset 13 has them (ONNX 1.8, 2020), and none whose form changed since: a graph runs
 # on old runtimes and, stamped with a newer opset, on new ones.
 OPSET = 13

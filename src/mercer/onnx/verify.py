@@ -102,19 +102,13 @@ class Agreement:
 
     def __str__(self) -> str:
         labels = f", {self.n_labels} labels differ" if self.n_labels else ""
+        far = f"; also on {self.n_far} rows {self.reach}" if self.n_far else ""
+        if self.n_far and self.n_unknown:
+            far += f", {self.n_unknown} of which the graph answers with NaN"
         return (
             f"largest difference {self.max_rel:.1e} relative, {self.max_abs:.1e} absolute, on {self.n} rows"
-            f"{labels} (tolerance {self.tolerance:.0e}){self._far}"
+            f"{labels} (tolerance {self.tolerance:.0e}){far}"
         )
-
-    @property
-    def _far(self) -> str:
-        if self.n_far == 0:
-            return ""
-        unknown = (
-            f", {self.n_unknown} of which the graph answers with NaN" if self.n_unknown else ""
-        )
-        return f"; also on {self.n_far} rows {self.reach}{unknown}"
 
 
 class DisagreementError(MercerError):
@@ -175,6 +169,11 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
 
     def compared(rows: Array, *, far: bool) -> Agreement:
         found, rows = _run(session, rows, source.projection.sections.width), asked(rows)
+        k = found[SCORES].shape[1] if SCORES in found else None
+        if k != (None if source.detector is not None else source.projection.n_components):
+            what = f"{', '.join(found)} of another model than this {type(model).__name__}"
+            msg = f"The graph gives {what}. Pass the model that it was made from."
+            raise InputError(msg)
         if source.detector is not None:
             return _compared_statistics(source, found, rows, tolerance, far=far)
         own = _scores_or_nan(source, rows) if far else source.model.transform(rows)

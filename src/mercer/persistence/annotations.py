@@ -22,10 +22,8 @@ from scipy import sparse
 from mercer._core.params import is_whole
 from mercer.data.rows import RowSource
 
-Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
-
 # Whether a value is right; the lengths of letters so far are compared, and new ones kept.
-
+Check: TypeAlias = Callable[[Any, dict[str, int]], bool]
 MOST = 2**64  # of an integer; the state of a random generator is not a field
 FLOATS = (np.float32, np.float64)
 ROWS = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)
@@ -34,8 +32,6 @@ ROWS = (np.ndarray, RowSource, sparse.sparray, sparse.spmatrix)
 def check_of(annotation: str, classes: Mapping[str, Any]) -> Check:
     """The check of an annotation; `classes` are those that it may name, or predicates in their place.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> lengths = {}
     >>> check_of('Annotated[Array, "m k"] | None', {})(np.zeros((5, 2)), lengths), lengths

@@ -99,8 +99,9 @@ class ModelCard:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> ModelCard:
         """The card of `to_dict`, or in the header of a model file, whose other names are left out."""
-        if not isinstance(found.get("kind"), str):
-            msg = f"A card needs a kind, such as 'KernelPCA'; got {found.get('kind')!r}."
+        kind = found.get("kind") if isinstance(found, Mapping) else None
+        if not isinstance(kind, str):
+            msg = f"A card needs a kind, such as 'KernelPCA'; got {kind!r}."
             raise InputError(msg)
         known = {each.name: found[each.name] for each in fields(cls) if each.name in found}
         names = known.get("features")

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from mercer._core.errors import ModelFileError
+from mercer._core.params import is_whole
 from mercer._core.types import Rows
 from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.estimators.anatomy import Anatomy, is_fitted
@@ -109,11 +110,6 @@ def _scales(value: Any) -> bool:
     return all(s is None or (s.shape == (d,) and bool(np.isfinite(s).all())) for s in scales)
 
 
-def _is_landmarks(given: Any) -> bool:
-    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    return whole or len(np.shape(given)) == 2
-
-
 # ── the table ───────────────────────────────────────────────────────────────
 _SPACE = {
     "the mean of a model has another width than its sections": lambda v: (
@@ -141,7 +137,11 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "an amplitude is not a size": lambda v: 0.0 <= v.amplitude < np.inf,
     },
     "PolynomialMap": {"a polynomial has too high a degree": lambda v: v.degree <= MOST_DEGREE},
-    "Nystrom": {"landmarks are neither a number nor rows": lambda v: _is_landmarks(v.landmarks)},
+    "Nystrom": {
+        "landmarks are neither a number nor rows": lambda v: (
+            is_whole(v.landmarks) or len(np.shape(v.landmarks)) == 2
+        )
+    },
     "Projection": {
         "a projection has another width than its sections": lambda v: (
             v.sections.width == len(v.coef)

@@ -18,6 +18,16 @@ from mercer.persistence import format_1
 
 MOST_QUOTED = 400  # letters
 NEEDED = ("config", "data", "evidence", "features", "kernel", "kind", "mercer_version", "model")
+# By how a container can't be read (`ContainerError.how`).
+REFUSED = {
+    "foreign": "{path} is not a model file: {why}. Model files are written by `mercer fit … -o` and by "
+    "`model.save(path)`.",
+    "newer": "{path} has format {why}, and this mercer reads formats up to {most}: a newer mercer wrote it. "
+    "Upgrade with: pip install --upgrade mercer",
+    "damaged": "The model file {path} is damaged: {why}. It was cut short or changed after it was written. "
+    "Copy it again, or fit again.",
+    "forged": "The model file {path} is refused: {why}. No mercer writes such a model file.",
+}
 
 
 class Loaded(NamedTuple):
@@ -83,8 +93,8 @@ def save(
     encoder = Encoder()
     root = encoder.value(model, type(model).__name__)
     tree = {"objects": encoder.objects, "root": root}
-    header = {"mercer_version": VERSION, **told, "about": plain(about), "model": tree}
     try:
+        header = {"mercer_version": VERSION, **told, "about": plain(about), "model": tree}
         container.write(target, header, encoder.arrays)
     except OSError as error:
         why = error.strerror or error
@@ -191,37 +201,18 @@ def _read(path: str | os.PathLike[str], *, mmap: bool = False, arrays: bool = Tr
             first = file.read(len(format_1.MAGIC)) == format_1.MAGIC
             contents = (format_1 if first else container).read(file, mmap=mmap, arrays=arrays)
     except ContainerError as error:
-        raise ModelFileError(_explained(place, error)) from error
+        raise ModelFileError(
+            REFUSED[error.how].format(path=place, why=error, most=FORMAT)
+        ) from error
     header = contents.header
     missing = ", ".join(name for name in NEEDED if name not in header)
     if missing:
-        why = (
-            "it is a checkpoint of a fit"
-            if "checkpoint" in header
-            else f"its header lacks {missing}"
-        )
-        raise ModelFileError(_explained(place, ContainerError(why, "forged")))
+        why = f"its header lacks {missing}"
+        if "checkpoint" in header:
+            why = "it is a checkpoint of a fit"
+        raise ModelFileError(REFUSED["forged"].format(path=place, why=why))
     header["format"] = contents.format
     return contents
-
-
-def _explained(path: Path, error: ContainerError) -> str:
-    if error.how == "foreign":
-        return (
-            f"{path} is not a model file: {error}. Model files are written by `mercer fit … -o` and by "
-            "`model.save(path)`."
-        )
-    if error.how == "newer":
-        return (
-            f"{path} has format {error}, and this mercer reads formats up to {FORMAT}: a newer mercer wrote "
-            "it. Upgrade with: pip install --upgrade mercer"
-        )
-    if error.how == "forged":
-        return f"The model file {path} is refused: {error}. No mercer writes such a model file."
-    return (
-        f"The model file {path} is damaged: {error}. It was cut short or changed after it was written. "
-        "Copy it again, or fit again."
-    )
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -101,27 +101,14 @@ SECTIONS = (FeatureSections, FourierSections, GivenSections, KernelSections)
 BACKS = (DistancesBack, ExactBack, RidgeBack, SearchBack)
 MAPS = (ColumnsMap, ComposedMap, IdentityMap, PolynomialMap, ProductMap, ScaledMap, SumMap, UnitMap)
 FITTED = (Certificate, EigenPairs, FeatureMean, FeatureSpace, Fit, Moments, Plan, Projection, Proof)
-BEYOND = (
-    Baselines,
-    Calibration,
-    Dictionary,
-    Dynamics,
-    FittedPreimage,
-    Gauge,
-    Generation,
-    KnownEvents,
-    Limits,
-    Neighbours,
-    Quality,
-    Relations,
-    Rule,
-    Sensors,
-    Stream,
-)
-OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, StreamCertificate, TileCache)
-VALUES = {
-    kind.__name__: kind for kind in (*RECIPES, *SECTIONS, *BACKS, *MAPS, *FITTED, *BEYOND, *OTHERS)
-} | {"ColumnScale": Scale, "LowEnd": NegativePart}  # as the first files name them
+PREIMAGE = (FittedPreimage, Neighbours, Quality, *BACKS)
+STREAM = (Dictionary, Stream, StreamCertificate)
+LIMITS = (Calibration, Gauge, Limits, Rule)
+DETECTOR = (Baselines, Dynamics, Generation, KnownEvents, Relations, Sensors, *LIMITS)
+OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, TileCache)
+PARTS = (*RECIPES, *SECTIONS, *MAPS, *FITTED, *PREIMAGE, *STREAM, *DETECTOR, *OTHERS)
+# As the first files name them, where a class has another name by now.
+VALUES = {kind.__name__: kind for kind in PARTS} | {"ColumnScale": Scale, "LowEnd": NegativePart}
 METHODS = (*APPROXIMATIONS.values(), *PREIMAGES.values(), *SOLVERS.values())
 ESTIMATORS = (IncrementalKernelPCA, KernelPCA, KernelPCADetector, PCA)
 
@@ -194,33 +181,28 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {
-    *COMMON,
-    "_back",
+SOMETIMES = {*COMMON, "preimage_", "_back"}
+SOMETIMES |= {
     "_calibration",
     "_known",
     "_lineage",
     "_sensors",
     "dynamics_",
-    "preimage_",
     "set_aside_",
-}
+}  # detectors
 
 
 def of_estimator(kind: Any) -> Stored:
     """An estimator: what it has learned is what its classes annotate."""
     found = dict(COMMON)
     for base in reversed(kind.__mro__):
-        if base.__module__.startswith("mercer."):
-            found |= {
-                n: a for n, a in inspect.get_annotations(base).items() if _is_learned(kind, n)
-            }
+        own = inspect.get_annotations(base) if base.__module__.startswith("mercer.") else {}
+        found |= {  # not parameters, nor what is read off something else
+            name: annotation
+            for name, annotation in own.items()
+            if name != "_" and "_" in (name[0], name[-1]) and not hasattr(kind, name)
+        }
     return Stored(kind, found, frozenset(SOMETIMES & set(found)), "estimator")
-
-
-def _is_learned(kind: type, name: str) -> bool:
-    """Whether an annotated name is of what `fit` sets: not a parameter, and not read off something else."""
-    return name != "_" and "_" in (name[0], name[-1]) and not hasattr(kind, name)
 
 
 # ── the list ────────────────────────────────────────────────────────────────

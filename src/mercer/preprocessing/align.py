@@ -168,34 +168,16 @@ def _absent(table: Table, absent: list[str]) -> DataError:
 # ── rows ────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """Prepared rows, and what stands beside them.
+    """Prepared rows, and what stands beside them."""
 
-    Attributes
-    ----------
-    rows : (n, d) array or RowSource
-        The rows as the model takes them; a source reads them from the file whenever they are used.
-    ids, labels : (n,) arrays or None
-        What names and labels the rows, as the file has it.
-    names : tuple of str
-        The names of the d columns.
-    notes : tuple of str
-        What was guessed, left out, filled or kept elsewhere, for people.
-    digest : str
-        SHA-256 of the rows before they were filled and scaled.
-    preparation : Preparation
-        What was done to them.
-    filled : (d,) array
-        How many values of each column were missing, and filled in.
-    """
-
-    rows: Rows
-    ids: Any
-    labels: Any
-    names: tuple[str, ...]
-    notes: tuple[str, ...]
-    digest: str
+    rows: Rows  # (n, d), as the model takes them; a source reads them from the file whenever they are used
+    ids: Any  # (n,) or None: what names the rows, as the file has it
+    labels: Any  # (n,) or None
+    names: tuple[str, ...]  # of the d columns
+    notes: tuple[str, ...]  # what was guessed, left out, filled or kept elsewhere, for people
+    digest: str  # SHA-256 of the rows before they were filled and scaled
     preparation: Preparation
-    filled: Array
+    filled: Array  # (d,), how many values of each column were missing, and filled in
     id_name: str | None = None
     label_name: str | None = None
     time_format: str | None = None
@@ -226,26 +208,11 @@ def learned_rows(table: Table, *, memory_bytes: int, **how: Any) -> tuple[Sheet,
 
 
 def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) -> Sheet:
-    r"""Read all rows of a table, and prepare them.
+    r"""All rows of a table, prepared; columns are matched to those of the preparation by name.
 
     Rows that fit in half of the memory are held in it. Others stay where they are, and are read and prepared
     anew whenever they are used.
 
-    Parameters
-    ----------
-    table : Table
-        Its columns are matched to those of the preparation by name.
-    preparation : Preparation
-        What is done to them.
-    memory_bytes : int
-        What the work may use.
-
-    Returns
-    -------
-    Sheet
-
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from mercer.data.formats import open_table

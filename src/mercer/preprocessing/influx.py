@@ -10,8 +10,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mercer._core.errors import DataError
 from mercer.data.columns import listed
 from mercer.data.historian import is_good, quality_columns
@@ -21,21 +19,14 @@ from mercer.preprocessing.lines import Arrived, Layout, LineReader
 from mercer.preprocessing.preparation import Preparation
 
 TIME = "time"
-WHOLE_LINE = frozenset(
-    {"quality", "status"}
-)  # a field of such a name speaks of all fields of its line
+WHOLE_LINE = {"quality", "status"}  # a field of such a name speaks of all fields of its line
 
 
 class InfluxReader(LineReader):
     """Reads points: fields by their names, ``measurement.field`` where the name alone is not known.
 
-    Parameters
-    ----------
-    preparation, reading, source : as in `LineReader`
-    wanted : sequence of str
-        The fields that are read: those of the model, which make a row complete, and those of a shadow.
-    precision : {"ns", "us", "ms", "s"}, optional
-        The unit of times; guessed from the first one otherwise, and noted.
+    The fields `wanted` are those of the model, which make a row complete, and those of a shadow. The
+    `precision` is the unit of times, "ns", "us", "ms" or "s"; it is guessed from the first one otherwise.
     """
 
     def __init__(
@@ -59,15 +50,9 @@ class InfluxReader(LineReader):
         names = (TIME, *numbers, *words, *beside)
         self._label = label
         self._id = None if reading.id in (None, TIME) else reading.id
-        self.layout = Layout(
-            names,
-            "",
-            True,
-            tuple(range(1, 1 + len(numbers))),
-            tuple(range(1 + len(numbers), 1 + len(numbers) + len(words))),
-            0,
-            None if label is None else names.index(label),
-        )
+        p, places = len(numbers), tuple(range(1, 1 + len(numbers) + len(words)))
+        at = None if label is None else names.index(label)
+        self.layout = Layout(names, "", True, places[:p], places[p:], id=0, label=at)
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
         """The rows that are complete with the next lines."""
@@ -177,9 +162,8 @@ class InfluxReader(LineReader):
 
     def _time(self, point: Point) -> str | None:
         if self._id is not None:
-            return (
-                None if (own := {**point.tags, **point.fields}.get(self._id)) is None else str(own)
-            )
+            own = {**point.tags, **point.fields}.get(self._id)
+            return None if own is None else str(own)
         if point.time is None:
             self._note("a line without a time is a row by itself")
             return None
@@ -224,10 +208,6 @@ class RowReader:
 
     Line protocol is recognised by a first line that is a point with a field of the model; a line of names,
     or of numbers, is none.
-
-    Parameters
-    ----------
-    preparation, reading, source, wanted, precision : as in `InfluxReader`
     """
 
     def __init__(
@@ -238,18 +218,20 @@ class RowReader:
         wanted: Sequence[str],
         precision: str | None = None,
     ) -> None:
-        self._preparation, self._reading, self._source = preparation, reading, source
-        self._wanted, self._precision = wanted, precision
-        self._own = None if reading.format is None else self._new(influx=reading.format == "influx")
+        self._about, self._wanted = (preparation, reading, source), wanted
+        self._precision = precision
+        self._own, self._is_known = LineReader(*self._about), False
+        if reading.format is not None:
+            self._choose(influx=reading.format == "influx")
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
         """The rows of the next lines; ``fresh`` where they are the first of a file."""
-        if self._own is None:
+        if not self._is_known:
             first = next((text for line in lines if (text := line.strip()) and text[0] != "#"), "")
             if not first:
-                return self._none()
+                return self.rest()
             influx = self._is_point(first)
-            self._own = self._new(influx=influx)
+            self._choose(influx=influx)
             if influx:
                 self._own.notes.append("lines are read as InfluxDB line protocol (--format influx)")
             elif self._precision is not None:
@@ -260,42 +242,34 @@ class RowReader:
 
     def beside(self, other: RowReader) -> Arrived:
         """The rows of the lines that another reader has just read."""
-        if other._own is None:
-            return self._none()
-        if self._own is None:
-            self._own = self._new(influx=isinstance(other._own, InfluxReader))
+        if other._is_known and not self._is_known:
+            self._choose(influx=isinstance(other._own, InfluxReader))
         return self._own.beside(other._own)
 
     def rest(self) -> Arrived:
         """The row that waits for more lines, now that there are none."""
-        return self._none() if self._own is None else self._own.rest()
+        return self._own.rest()
 
     @property
     def notes(self) -> list[str]:
         """What was guessed or left out."""
-        return [] if self._own is None else self._own.notes
+        return self._own.notes
 
     @property
     def head(self) -> str | None:
         """What a later reader goes on from."""
-        return None if self._own is None else self._own.head
+        return self._own.head
 
     def go_on(self, head: str | None) -> None:
         """Go on from the `head` of an earlier reader, in its format."""
-        if head is None:
-            return
-        if self._own is None:
-            self._own = self._new(influx=head.startswith('{"influx"'))
+        if head is not None and not self._is_known:
+            self._choose(influx=head.startswith('{"influx"'))
         self._own.go_on(head)
 
-    def _new(self, *, influx: bool) -> LineReader:
-        own = self._preparation, self._reading, self._source
-        if not influx:
-            return LineReader(*own)
-        return InfluxReader(*own, self._wanted, self._precision)
-
-    def _none(self) -> Arrived:
-        return Arrived(np.empty((0, len(self._preparation.features))), [], None, [])
+    def _choose(self, *, influx: bool) -> None:
+        self._is_known = True
+        if influx:
+            self._own = InfluxReader(*self._about, self._wanted, self._precision)
 
     def _is_point(self, line: str) -> bool:
         try:

@@ -49,12 +49,7 @@ class Layout:
 class LineReader:
     """Reads lines by the names in their header, which may come again after a file was replaced.
 
-    Parameters
-    ----------
-    preparation : Preparation
-        What the model makes of a row.
-    reading : Reading
-        How lines are written. What is not given is guessed from the first line.
+    How lines are written, where `reading` does not say it, is guessed from the first one.
     """
 
     def __init__(self, preparation: Preparation, reading: Reading, source: str) -> None:
@@ -125,14 +120,11 @@ class LineReader:
         fresh, self._fresh = self._fresh, False
         if self.layout is None or (fresh and self._is_other_head(line)):
             self.go_on(line, later=self.layout is not None)
-            if self.layout is not None and self.layout.header:
-                self._units = self._reading.units_row is not False
-                return None
         assert self.layout is not None
         fields = split(line, self.layout.delimiter)
         if self.layout.header and tuple(cell.strip() for cell in fields) == self.layout.names:
             self._units = self._reading.units_row is not False
-            return None  # the names once more
+            return None  # the names, or the names once more
         units, self._units = self._units, False
         if units and self.layout.header and self._is_units(fields):
             different = dict.fromkeys(cell.strip() for cell in fields if cell.strip())
@@ -167,10 +159,8 @@ class LineReader:
         if quality:
             judges = [names[j] for j in quality.values()]
             self._note(f"which readings count is read from {listed(judges)}")
-        beside = (id_, label, quality)
-        return Layout(
-            tuple(names), delimiter, header, tuple(places[:p]), tuple(places[p:]), *beside
-        )
+        numbers, words = tuple(places[:p]), tuple(places[p:])
+        return Layout(tuple(names), delimiter, header, numbers, words, id_, label, quality)
 
     def _lacking(self, line: str, why: str) -> Layout:
         """The layout of lines that are no rows of the model, which have their times all the same."""
@@ -199,11 +189,8 @@ class LineReader:
             return [names.index(name) for name in wanted]
         free = [j for j in range(len(names)) if j not in beside]
         numbered = all(name[:1] == "x" and name[1:].isdigit() for name in wanted)
-        if (
-            (not named or numbered)
-            and len(free) == len(wanted)
-            and not self._preparation.categories
-        ):
+        by_position = (not named or numbered) and len(free) == len(wanted)
+        if by_position and not self._preparation.categories:
             self._note("columns are matched by position: names are missing")
             return free
         absent = [name for name in wanted if name not in names]

@@ -77,31 +77,22 @@ class Preparation:
         memory_bytes: int | None = None,
         weights: Array | None = None,
     ) -> tuple[Preparation, tuple[str, ...]]:
-        r"""What the rows of a file need, and what there is to say about it.
+        r"""What the rows of a file need, and everything that will be done to them in words for people.
+
+        The table is read once; twice when medians are asked for. Columns of words are refused without
+        `one_hot`.
 
         Parameters
         ----------
-        table : Table
-            Read once; twice when medians are asked for.
         scale : {"standard", "none"}
             To mean 0 and population standard deviation 1, or not at all.
         impute : {None, "mean", "median", "zero"}
             What replaces a missing number.
-        one_hot : bool
-            Whether columns of words become columns of 0 and 1; they are refused otherwise.
         memory_bytes : int, optional
             What medians may use.
         weights : (n,) array, optional
             How often each row counts in means, medians and standard deviations.
 
-        Returns
-        -------
-        preparation : Preparation
-        notes : tuple of str
-            Everything that will be done to the rows, for people.
-
-        Examples
-        --------
         >>> import tempfile
         >>> from pathlib import Path
         >>> from mercer.data.formats import open_table

@@ -25,11 +25,7 @@ MOST_WORDS = 12  # of quality in them
 class ReadingsTable(Table):
     """A table without its columns of quality, whose readings of bad quality are missing.
 
-    Parameters
-    ----------
-    table : Table
-    whole : bool
-        Whether rows that lack a reading are left out.
+    With `whole` rows that lack a reading are left out.
     """
 
     def __init__(self, table: Table, *, whole: bool) -> None:
@@ -61,6 +57,9 @@ class ReadingsTable(Table):
     def columns(self) -> tuple[Column, ...]:
         """The features, with their first words where they have any."""
         return self._own
+
+    def resident_bytes(self) -> int:
+        return super().resident_bytes() + self._table.resident_bytes()
 
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         del start  # how many rows before it are left out is not known

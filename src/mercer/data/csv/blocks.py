@@ -57,7 +57,12 @@ def text_blocks(
         while data := file.read(block_bytes):
             if offset == 0 and not rest:
                 offset, data = _without_mark(data, source)
-            _require_text(data, line, source)
+            if b"\0" in data:
+                where = f"the first in or after line {line}"
+                refuse_data(
+                    f"{source} has NUL bytes ({where}): it is binary, or text in UTF-16.",
+                    "Give a text file in UTF-8, or say what it is with `format`.",
+                )
             end = _line_end(data)
             if end == 0:
                 rest += data
@@ -96,12 +101,6 @@ def _without_mark(data: bytes, source: str) -> tuple[int, bytes]:
     return len(data) - len(found), found
 
 
-def _require_text(data: bytes, line: int, source: str) -> None:
-    if b"\0" in data:
-        msg = f"{source} has NUL bytes (the first in or after line {line}): it is binary, or text in UTF-16."
-        refuse_data(msg, "Give a text file in UTF-8, or say what it is with `format`.")
-
-
 def _line_end(data: bytes) -> int:
     """How many bytes the whole lines of `data` have."""
     end = data.rfind(b"\n") + 1
@@ -125,9 +124,7 @@ class Feed:
     Lines that begin with the text `comment`, after blanks, are counted and passed over.
     """
 
-    def __init__(
-        self, blocks: Iterator[tuple[str, int]], begin: Mark = BEGIN, comment: str | None = None
-    ) -> None:
+    def __init__(self, blocks: Iterator[tuple[str, int]], begin: Mark, comment: str | None) -> None:
         self._blocks, self._comment = blocks, comment
         self._lines: io.StringIO | None  # of the block, once they are asked for one by one
         self._text, self._lines = "", None

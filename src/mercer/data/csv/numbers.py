@@ -34,8 +34,6 @@ def numbers(
 ) -> Array:
     """Texts as float64, NaN for those that are missing; the first that is not a number raises `WordError`.
 
-    Examples
-    --------
     >>> numbers(["1", "2.5e3", "NA", ""])
     array([1.0e+00, 2.5e+03,     nan,     nan])
     >>> numbers(["3,14"], decimal=",")

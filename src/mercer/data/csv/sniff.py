@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -93,13 +94,17 @@ def sniff(
     if not text.strip():
         refuse_data(f"{source} is empty.", "A header and rows are needed.")
     notes: list[str] = []
-    head = _Head(text, whole, reading, source)
+    head = partial(_head, text, reading, source)
     given = reading.delimiter or delimiter
-    mark = _checked(given, source) if given else _guess_delimiter(head)
+    mark = _checked(given, source) if given else _guess_delimiter(partial(head, cut=True))
     if not given and mark != ",":
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
-    records = list(head.records(mark))
-    _require_few(records, source)
+    records = list(head(mark, cut=not whole))  # the next pass reads the whole file
+    if records and len(records[0][1]) > MAX_COLUMNS:
+        found = f"{len(records[0][1])} fields in its first line; {MAX_COLUMNS} are the most"
+        refuse_data(f"{source} has {found}.")
+    if not records:
+        refuse_data(f"{source} has no record in its first {HEAD_BYTES} bytes.", "Look at the file.")
     cells = _Cells(reading.decimal, frozenset(reading.na_values))
     # A line of units hides what the columns below it are.
     tried = (records, records[1:]) if len(records) > 3 else (records,)
@@ -168,43 +173,24 @@ def _checked(delimiter: str, source: str) -> str:
     return mark
 
 
-@dataclass(frozen=True)
-class _Head:
-    """The first lines of a file."""
-
-    text: str
-    whole: bool  # whether there are no others
-    reading: Reading
-    source: str
-
-    def records(self, delimiter: str) -> Iterator[Record]:
-        """The first records that are not blank, nor comments."""
-        begin = Mark(0, self.reading.skip_rows)
-        feed = Feed(iter([(self.text, 0)]), begin, self.reading.comment)
-        # The head may end inside of a quoted field; the next pass reads the whole file.
-        every = records_of(feed, delimiter, self.source, cut=not self.whole)
-        filled = ((line, fields) for line, fields in every if any(f.strip() for f in fields))
-        return islice(filled, HEAD_ROWS)
-
-
-def _require_few(records: list[Record], source: str) -> None:
-    if records and len(records[0][1]) > MAX_COLUMNS:
-        msg = f"{source} has {len(records[0][1])} fields in its first line; {MAX_COLUMNS} are the most."
-        raise DataError(msg)
-    if not records:
-        msg = f"{source} has no record in its first {HEAD_BYTES} bytes."
-        refuse_data(msg, "Look at the file.")
+def _head(text: str, reading: Reading, source: str, mark: str, *, cut: bool) -> Iterator[Record]:
+    """The first records that are not blank, nor comments; the text may end inside of one."""
+    feed = Feed(iter([(text, 0)]), Mark(0, reading.skip_rows), reading.comment)
+    every = records_of(feed, mark, source, cut=cut)
+    filled = ((line, fields) for line, fields in every if any(f.strip() for f in fields))
+    return islice(filled, HEAD_ROWS)
 
 
 # ── guesses ─────────────────────────────────────────────────────────────────
-def _guess_delimiter(head: _Head) -> str:
+def _guess_delimiter(head: Callable[[str], Iterator[Record]]) -> str:
     """That which gives all lines the same number of fields, most of them numbers, and many of them."""
 
     def merit(mark: str) -> tuple[bool, float, int]:
         records: list[list[str]] = []
         with suppress(DataError):
-            some = islice(replace(head, whole=False).records(mark), TRIAL_ROWS)
-            for _, fields in some:  # one by one: those before an error count
+            for _, fields in islice(
+                head(mark), TRIAL_ROWS
+            ):  # one by one: those before an error count
                 records.append(fields)
         widths = {len(fields) for fields in records}
         if not records or max(widths) == 1:

@@ -5,6 +5,8 @@ ranks results by them and shows the words around what was searched for.
 """
 
 import json
+import re
+import unicodedata
 from pathlib import Path
 
 from docutils import nodes
@@ -13,10 +15,33 @@ SCORER = Path(__file__).with_name("search.js")
 
 
 def text_of(page):
-    """What a reader sees of a page, in one line."""
-    for hidden in list(page.findall(lambda node: isinstance(node, nodes.raw | nodes.comment))):
+    """What a reader sees of a page below its title, in one line: prose first, then code.
+
+    Excerpts are taken from the first place of a word, and a sentence says more than a line of code.
+    """
+    gone = nodes.raw | nodes.comment | nodes.math_block
+    for hidden in list(page.findall(lambda node: isinstance(node, gone))):
         hidden.parent.remove(hidden)
-    return " ".join(page.astext().split())
+    for title in list(page.findall(nodes.title))[:1]:
+        title.parent.remove(title)
+    for formula in list(page.findall(nodes.math)):
+        formula.parent.replace(formula, nodes.Text(in_letters(formula.astext())))
+    code = list(page.findall(nodes.literal_block)) + list(page.findall(nodes.doctest_block))
+    for block in code:
+        block.parent.remove(block)
+    return " ".join(" ".join([page.astext(), *(block.astext() for block in code)]).split())
+
+
+def in_letters(formula):
+    r"""A formula as text: ``\theta_1`` is θ_1, and what only sets it is left out."""
+
+    def letter(command):
+        try:
+            return unicodedata.lookup(f"GREEK SMALL LETTER {command[1]}")
+        except KeyError:
+            return " "
+
+    return re.sub(r"[{}]", "", re.sub(r"\\([a-zA-Z]+|.)", letter, formula))
 
 
 def write(app, exception):

@@ -1,16 +1,19 @@
 // The order of search results and the words beside their titles. Sphinx asks Scorer.score about every result;
-// TEXTS, from search_texts.py, has the text of each page.
+// TEXTS, from search_texts.py, has the prose and the code of each page. Both count; a sentence of the prose is shown.
 const PLACES = { "how-to": 6, guide: 4, course: 4, gallery: 0, reference: -2 };
 
 Scorer.score = (result) => {
-  const [page, , , about, score] = result;
-  const text = TEXTS[page] ?? "";
+  const [page, title, , about, score] = result;
+  const [prose, code] = TEXTS[page] ?? ["", ""];
   const folder = page.includes("/") ? page.split("/")[0] : "guide";
   const words = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  const found = words.map((word) => text.toLowerCase().split(word).length - 1); // how often each is there
-  const first = text.toLowerCase().indexOf(words[found.indexOf(Math.max(...found))]);
+  const times = (word, text) => text.toLowerCase().split(word).length - 1;
+  const found = words.map((word) => times(word, prose) + times(word, code));
+  const named = words.every((word) => times(word, title)); // the page is about it: shown from its start
+  const rarest = words.filter((word) => times(word, prose)).sort((a, b) => times(a, prose) - times(b, prose))[0];
+  const first = named || rarest === undefined ? 0 : prose.toLowerCase().indexOf(rarest);
   const place = folder === "reference" ? `reference, ${page.split("/").pop()}` : folder;
-  result[3] = about ?? `${place}: ${excerpt(text, first)}`;
+  result[3] = about ?? `${place}: ${excerpt(prose, first)}`;
   return score + (PLACES[folder] ?? 0) + Math.min(5, Math.log2(1 + Math.min(...found)));
 };
 
@@ -22,15 +25,16 @@ const excerpt = (text, place) => {
 };
 
 // Sphinx puts the words in brackets, after the title; here they are a line of their own.
-const unbracket = (words) => {
-  words.firstChild.textContent = words.firstChild.textContent.replace(/^ \(/, "");
-  words.lastChild.textContent = words.lastChild.textContent.replace(/\)$/, "");
-};
 document.addEventListener("DOMContentLoaded", () => {
   const results = document.getElementById("search-results");
+  const tidy = () => {
+    for (const words of results.querySelectorAll("ul.search > li > span:not(.line)")) {
+      words.firstChild.textContent = words.firstChild.textContent.replace(/^ \(/, "");
+      words.lastChild.textContent = words.lastChild.textContent.replace(/\)$/, "");
+      words.classList.add("line");
+    }
+  };
   if (!results) return;
-  new MutationObserver((changes) => {
-    for (const { addedNodes } of changes)
-      for (const node of addedNodes) if (node.matches?.("ul.search > li")) node.querySelectorAll(":scope > span").forEach(unbracket);
-  }).observe(results, { childList: true, subtree: true });
+  tidy(); // the first may be there already
+  new MutationObserver(tidy).observe(results, { childList: true, subtree: true });
 });

@@ -15,10 +15,7 @@ SCORER = Path(__file__).with_name("search.js")
 
 
 def text_of(page):
-    """What a reader sees of a page below its title, in one line: prose first, then code.
-
-    Excerpts are taken from the first place of a word, and a sentence says more than a line of code.
-    """
+    """What a reader sees of a page below its title, in two lines: prose, then code."""
     gone = nodes.raw | nodes.comment | nodes.math_block
     for hidden in list(page.findall(lambda node: isinstance(node, gone))):
         hidden.parent.remove(hidden)
@@ -29,7 +26,8 @@ def text_of(page):
     code = list(page.findall(nodes.literal_block)) + list(page.findall(nodes.doctest_block))
     for block in code:
         block.parent.remove(block)
-    return " ".join(" ".join([page.astext(), *(block.astext() for block in code)]).split())
+    lines = page.astext(), " ".join(block.astext() for block in code)
+    return [" ".join(line.split()) for line in lines]
 
 
 def in_letters(formula):

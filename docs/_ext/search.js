@@ -3,13 +3,13 @@
 const PLACES = { "how-to": 6, guide: 4, course: 4, gallery: 0, reference: -2 };
 
 Scorer.score = (result) => {
-  const [page, title, , about, score] = result;
+  const [page, title, anchor, about, score] = result;
   const [prose, code] = TEXTS[page] ?? ["", ""];
   const folder = page.includes("/") ? page.split("/")[0] : "guide";
   const words = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const times = (word, text) => text.toLowerCase().split(word).length - 1;
   const found = words.map((word) => times(word, prose) + times(word, code));
-  const named = words.every((word) => times(word, title)); // the page is about it: shown from its start
+  const named = !anchor && words.every((word) => times(word, title)); // the page is about it: shown from its start
   const rarest = words.filter((word) => times(word, prose)).sort((a, b) => times(a, prose) - times(b, prose))[0];
   const first = named || rarest === undefined ? 0 : prose.toLowerCase().indexOf(rarest);
   const place = folder === "reference" ? `reference, ${page.split("/").pop()}` : folder;

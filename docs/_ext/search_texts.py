@@ -16,8 +16,7 @@ SCORER = Path(__file__).with_name("search.js")
 
 def text_of(page):
     """What a reader sees of a page below its title, in two lines: prose, then code."""
-    gone = nodes.raw | nodes.comment | nodes.math_block
-    for hidden in list(page.findall(lambda node: isinstance(node, gone))):
+    for hidden in list(page.findall(is_no_prose)):
         hidden.parent.remove(hidden)
     for title in list(page.findall(nodes.title))[:1]:
         title.parent.remove(title)
@@ -28,6 +27,12 @@ def text_of(page):
         block.parent.remove(block)
     lines = page.astext(), " ".join(block.astext() for block in code)
     return [" ".join(line.split()) for line in lines]
+
+
+def is_no_prose(node):
+    """Whether a node has no words of the page: markup, a formula, the gallery's note on downloads."""
+    note = isinstance(node, nodes.note) and "sphx-glr-download-link-note" in node["classes"]
+    return note or isinstance(node, nodes.raw | nodes.comment | nodes.math_block)
 
 
 def in_letters(formula):

@@ -1,16 +1,40 @@
 // The order of search results and the words beside their titles. Sphinx asks Scorer.score about every result;
-// TEXTS, from search_texts.py, has the text of each page.
+// TEXTS, from search_texts.py, has the prose and the code of each page. Both count; a sentence of the prose is shown.
 const PLACES = { "how-to": 6, guide: 4, course: 4, gallery: 0, reference: -2 };
 
 Scorer.score = (result) => {
-  const [page, , , about, score] = result;
-  const text = TEXTS[page] ?? "";
+  const [page, title, anchor, about, score] = result;
+  const [prose, code] = TEXTS[page] ?? ["", ""];
   const folder = page.includes("/") ? page.split("/")[0] : "guide";
   const words = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  const found = words.map((word) => text.toLowerCase().split(word).length - 1); // how often each is there
-  const first = text.toLowerCase().indexOf(words[found.indexOf(Math.max(...found))]);
-  const from = text.indexOf(" ", Math.max(first - 90, 0)) + 1;
+  const times = (word, text) => text.toLowerCase().split(word).length - 1;
+  const found = words.map((word) => times(word, prose) + times(word, code));
+  const named = !anchor && words.every((word) => times(word, title)); // the page is about it: shown from its start
+  const rarest = words.filter((word) => times(word, prose)).sort((a, b) => times(a, prose) - times(b, prose))[0];
+  const first = named || rarest === undefined ? 0 : prose.toLowerCase().indexOf(rarest);
   const place = folder === "reference" ? `reference, ${page.split("/").pop()}` : folder;
-  result[3] = about ?? `${place}: ${first < 0 ? text.slice(0, 200) : text.slice(from, from + 200)} …`;
+  result[3] = about ?? `${place}: ${excerpt(prose, first)}`;
   return score + (PLACES[folder] ?? 0) + Math.min(5, Math.log2(1 + Math.min(...found)));
 };
+
+// Whole words around a place of a text: a sentence that is near its start is shown from its start.
+const excerpt = (text, place) => {
+  const from = place < 90 ? 0 : text.indexOf(" ", place - 90) + 1;
+  const to = text.lastIndexOf(" ", from + 200);
+  return from + 200 >= text.length ? text.slice(from) : `${text.slice(from, to)} …`;
+};
+
+// Sphinx puts the words in brackets, after the title; here they are a line of their own.
+document.addEventListener("DOMContentLoaded", () => {
+  const results = document.getElementById("search-results");
+  const tidy = () => {
+    for (const words of results.querySelectorAll("ul.search > li > span:not(.line)")) {
+      words.firstChild.textContent = words.firstChild.textContent.replace(/^ \(/, "");
+      words.lastChild.textContent = words.lastChild.textContent.replace(/\)$/, "");
+      words.classList.add("line");
+    }
+  };
+  if (!results) return;
+  tidy(); // the first may be there already
+  new MutationObserver(tidy).observe(results, { childList: true, subtree: true });
+});

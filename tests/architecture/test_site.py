@@ -39,6 +39,26 @@ def test_the_reference_has_every_public_name_and_no_other(module):
     assert listed(module) == {name for home, name in PUBLIC if home == module}
 
 
+def test_the_reference_says_what_each_of_its_pages_is_for():
+    index = (REFERENCE / "index.rst").read_text()
+    said = re.findall(r"^- :doc:`[^<`]+ <([^>]+)>`: .+", index, re.MULTILINE)
+    pages = re.findall(r"^   ([/\w-]+)$", index, re.MULTILINE)
+    assert len(pages) > 20
+    assert sorted(said) == sorted(pages)
+
+
+PRIVATE = re.compile(r"^(?:>>>|\.\.\.).*\bmercer(?:\.\w+)*\._", re.MULTILINE)
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_examples_use_what_a_reader_may_use(module, name):
+    value = getattr(importlib.import_module(module), name)
+    members = vars(value).values() if inspect.isclass(value) else ()
+    for documented in (value, *members):
+        text = inspect.cleandoc(getattr(documented, "__doc__", None) or "")
+        assert not (found := PRIVATE.search(text)), found[0]
+
+
 ESTIMATORS = [
     getattr(importlib.import_module(module), name)
     for module, name in PUBLIC

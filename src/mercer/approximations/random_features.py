@@ -114,16 +114,14 @@ class RandomFourier(Approximation):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer._core.observer import SILENT
+    >>> from mercer import KernelPCA
+    >>> from mercer.approximations import RandomFourier
     >>> from mercer.kernels import RBF
-    >>> x, rng = np.array([[0.0, 0.0], [1.0, 1.0]]), np.random.default_rng(0)
-    >>> low_rank = RandomFourier(2000)(RBF(0.5), x, weights=None, rng=rng, observer=SILENT)
-    >>> low_rank
-    LowRank(random Fourier features of 1000 frequencies, rank=2000)
-    >>> f = low_rank.features(x)
-    >>> (f @ f.T).round(1)
-    array([[1. , 0.4],
-           [0.4, 1. ]])
+    >>> X = np.random.default_rng(0).standard_normal((300, 2))
+    >>> exact = KernelPCA(2, kernel=RBF(0.5)).fit(X)
+    >>> model = KernelPCA(2, kernel=RBF(0.5), approximation=RandomFourier(2000)).fit(X)
+    >>> np.allclose(model.eigenvalues_, exact.eigenvalues_, rtol=0.05)
+    True
     """
 
     n_features: int = 1000

@@ -97,8 +97,8 @@ def n_components(
     kernel : str, Kernel or callable, default="rbf"
         Not used when X is a model.
     method : {"permutation", "variance", "cross-validation", "gap"}, default="permutation"
-        ``"permutation"``: parallel analysis (Horn 1965). Each column is shuffled on its own, which leaves its
-        values and takes away what it has to do with the others; leading eigenvalues count as long as they
+        ``"permutation"``: parallel analysis (Horn 1965). Each column is shuffled on its own, which keeps its
+        values and removes its dependence on the others; leading eigenvalues count as long as they
         exceed the given quantile of those of shuffled data. Components of the linear kernel are taken off
         one by one (Dobriban & Owen 2019), so that a strong one hides none behind it; other kernels
         have no such remedy, and there the number is on the low side.
@@ -109,11 +109,13 @@ def n_components(
     share : float, default=0.95
         For ``"variance"``.
     quantile : float, default=0.95
+        For ``"permutation"``: of the eigenvalues of shuffled data.
     repeats : int, default=20
-        For ``"permutation"``.
+        For ``"permutation"``: how many times the columns are shuffled.
     folds : int or splitter, default=3
-    noise : float, default=0.3
         For ``"cross-validation"``.
+    noise : float, default=0.3
+        For ``"cross-validation"``: as a share of the spread of the rows.
     max_rows : int, default=1000
         Work on a seeded sample where there are more; the result says so.
     random_state : int, Generator, RandomState or None, default=None

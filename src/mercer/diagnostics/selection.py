@@ -152,7 +152,7 @@ def select(
     memory, approximation : optional
         Handed to ``best_``, as in `KernelPCA`. The trials stay exact, on the sample.
     verbose : int, default=0
-        1 tells on stderr how far it is.
+        1 reports progress on stderr.
     random_state : int, Generator, RandomState or None, default=None
         Seeds sample, folds, noise and fits; None is a fixed seed.
 

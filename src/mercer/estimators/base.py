@@ -318,7 +318,7 @@ class Projector(
 
     @property
     def residuals_(self) -> Array:
-        """‖K̃u - λu‖/λ₁ of each pair as it is handed out, with what rounding may add; in float64."""
+        """‖K̃u - λu‖/λ₁ of each pair, rounding included; of an approximation, those of its small problem."""
         return self._fitted("residuals_").residuals
 
     def _fitted(self, name: str) -> Fit:

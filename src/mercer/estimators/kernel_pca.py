@@ -55,8 +55,8 @@ class KernelPCA(Returning, Projector):
     ----------
     n_components : int, float or None, default=2
         A number of components, a share of the variance such as 0.95, or None for all with a
-        variance above rounding. Of a number that is larger than the data have, those that there are: a
-        `RankWarning` tells.
+        variance above rounding. If the data have fewer than that number, all of them are kept, with a
+        `RankWarning`.
     kernel : str, Kernel or callable, default="rbf"
         A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
         ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
@@ -90,9 +90,9 @@ class KernelPCA(Returning, Projector):
         ``"dask:cuda"``; or an object such as ``mercer.engine.native.NativeEngine(n_threads=2)``. A model
         file keeps objects as ``"auto"``.
     checkpoint : path, optional
-        A file in which a Krylov iteration writes down where it stands, from time to time. The same fit
-        goes on from there after a kill, with the same result; any other fit refuses the file, so a
-        search over parameters or folds needs one path each, or none. The file stays when the fit is done.
+        A file to which a Krylov iteration saves its state from time to time. After a kill the same fit
+        resumes from there, with the same result; any other fit refuses the file, so in a search over
+        parameters or folds each fit needs a path of its own, or none. The file stays when the fit is done.
     verbose : int, default=0
         1 reports on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None

@@ -75,14 +75,15 @@ def control_charts(
     ([False, True], False)
     """
     known = _judged(judged, t2)
-    read = {name: _statistic(name, v, known) for name, v in {"t2": t2, "q": q}.items()}
-    n = len(read["t2"])
+    far, off = _statistic("t2", t2, known), _statistic("q", q, known)
+    n = len(far)
     when: Any = np.arange(n) if time is None else np.asarray(time)
     marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
-    checks.same_rows(n, q=read["q"], time=when, **({} if marked is None else {"alarms": marked}))
-    limits = {"t2": _limit("t2_limit", t2_limit), "q": _limit("q_limit", q_limit)}
-    names = {"t2": "T²", "q": "Q"}
-    charts = tuple(chart(names[s], read[s], limits[s], marked) for s in names)
+    checks.same_rows(n, q=off, time=when, **({} if marked is None else {"alarms": marked}))
+    charts = (
+        chart("T²", far, _limit("t2_limit", t2_limit), marked),
+        chart("Q", off, _limit("q_limit", q_limit), marked),
+    )
     return ControlCharts(
         axis="row" if time is None else "time", time=when, judged=known, charts=charts
     )

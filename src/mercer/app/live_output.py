@@ -14,28 +14,22 @@ from typing import Any
 from mercer._core.wording import Message
 from mercer.app.files import replacing
 from mercer.app.live_unit import Row, Unit
-from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, _cell, _lines
+from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, cell, lines_of
 from mercer.app.outcome import plain
 from mercer.monitoring.alarms import in_words
 from mercer.monitoring.events import Event
 from mercer.monitoring.limits import Limits
 from mercer.monitoring.sensors import in_words as marks_in_words
-from mercer.monitoring.verdict import Verdict
 
 COLUMNS = ("T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "judged", "top")
 
 
 class Appended:
-    """A file that grows, and that is cut back to a known length before it goes on."""
+    """A file that grows: after its first `begin` bytes, beyond which it is cut off before it goes on."""
 
-    def __init__(self, path: str | None) -> None:
-        self._path = None if path is None else Path(path)
+    def __init__(self, path: str | None, begin: int) -> None:
+        self._path, self._begin = path, begin
         self._file: Any = None
-        self._begin: int | None = None
-
-    def resume(self, length: int | None) -> None:
-        """Go on after so many bytes; None begins anew. What lies beyond will be written again."""
-        self._begin = length
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -43,11 +37,9 @@ class Appended:
         if self._path is None:
             yield
             return
-        there = self._begin is not None and self._path.exists()
-        with self._path.open("r+b" if there else "wb") as self._file:
-            if there and self._begin is not None:
-                self._file.truncate(min(self._begin, os.fstat(self._file.fileno()).st_size))
-                self._file.seek(0, os.SEEK_END)
+        with open(self._path, "ab") as self._file:
+            self._file.truncate(self._begin)
+            self._file.seek(0, os.SEEK_END)
             yield
 
     def put(self, text: str) -> None:
@@ -67,39 +59,36 @@ class Appended:
 class RowSink(Appended):
     """The table, a line for each row: in a file, or handed over at once."""
 
-    limits: Limits
-
     def __init__(
         self,
         path: str | None,
+        begin: int,
         emit: Callable[[str], None] | None,
-        named: str,
         *,
+        named: str,
+        limits: Limits,
+        has_head: bool,
         several: bool,
         marks: bool,
-        shadow: bool = False,
+        shadow: bool,
     ) -> None:
-        super().__init__(path)
-        self._emit, self._named, self._several, self._marks = emit, named, several, marks
-        self._shadow = shadow
+        super().__init__(path, begin)
+        self._emit, self._named, self._limits = emit, named, limits
+        self._has_head = has_head  # the line of names
+        self._several, self._marks, self._shadow = several, marks, shadow
         self._delimiter = DELIMITERS.get(Path(path or "").suffix.lower(), ",")
-        self._label: str | None = None
         self._lines: list[list[Any]] = []
-        self.known = False  # whether the line of names was written before
-
-    def resume(self, length: int | None) -> None:
-        """Go on below the line of names, if there is one."""
-        super().resume(length)
-        self.known = self.known or bool(length)
 
     def write(self, unit: str, judged: Row) -> None:
         """The line of a row, which waits for `flush`."""
         verdict, bad, label, shade = judged
-        if not self.known:
+        if not self._has_head:
             self._lines.append(self._head(label))
-            self.known = True
-        told = verdict, self.limits
-        row = [*([unit] if self._several else []), verdict.time, *map(_cell, _statistics(*told))]
+            self._has_head = True
+        limits = self._limits
+        numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
+        told = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
+        row = [*([unit] if self._several else []), verdict.time, *map(cell, told)]
         if label is not None:
             row.append(label)
         if self._marks:
@@ -107,7 +96,7 @@ class RowSink(Appended):
             marks = marks_in_words(verdict.marks)
             row += [verdict.state, number, "; ".join(filter(None, (marks, bad)))]
         if shade is not None:
-            row += map(_cell, (shade.index, bool(shade.alarm)))
+            row += map(cell, (shade.index, bool(shade.alarm)))
         self._lines.append(row)
 
     def _head(self, label: str | None) -> list[str]:
@@ -122,15 +111,10 @@ class RowSink(Appended):
 
     def flush(self) -> None:
         """Write what waits."""
-        text, self._lines = _lines(self._lines, self._delimiter), []
+        text, self._lines = lines_of(self._lines, self._delimiter), []
         self.put(text)
         if self._emit is not None:
             self._emit(text)
-
-
-def _statistics(verdict: Verdict, limits: Limits) -> list[Any]:
-    numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
-    return [*numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)]
 
 
 class EventLog(Appended):

@@ -34,7 +34,8 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
         order.
     total : float, optional
         The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix.
-        Without it the shares are those of the kept eigenvalues only, and the axis says so.
+        Without it the shares are those of the kept eigenvalues only, and the axis says so, unless a model
+        knows the whole.
     ax : matplotlib Axes, optional
         Where to draw. A new figure is made otherwise.
 
@@ -199,7 +200,8 @@ def drawn(view: views.ControlCharts, *, fault_at: Any = None, fig: Any = None) -
         if ax is not axes[-1]:
             ax.sharex(axes[-1])
             ax.tick_params(labelbottom=False)
-    _along_time(axes[-1], view.axis, view.time)
+    # Ids are not written: the axis counts the rows.
+    _along_time(axes[-1], view.axis if view.ids is None else "row", view.time)
     # The fuller legend: one chart may be without a limit.
     every = (ax.get_legend_handles_labels() for ax in axes)
     handles, labels = max(every, key=lambda found: len(found[1]))

@@ -18,7 +18,7 @@ from mercer.monitoring.report import Monitoring
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing
 from mercer.views.fitted import Fitted
-from mercer.views.process import axis_times, ordered_times
+from mercer.views.process import along, axis_times
 from mercer.views.wording import count, counted, number, share
 
 MOST_VARIABLES = 8
@@ -125,10 +125,10 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
         "over all."
     )
     rows = [[name, f"{100 * value:.0f} %"] for name, value in zip(names, total, strict=True)]
-    times = ordered_times(seen)
+    usual, times = along(seen)
     times = np.arange(1, n + 1) if times is None else times
     return ContributionsOverTime(
-        axis=axis or ("row" if times.dtype.kind in "iu" else "time"),
+        axis=axis or usual,
         names=names,
         time=_ends(times)[edges],
         rows=edges,

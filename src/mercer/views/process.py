@@ -157,10 +157,8 @@ def monitoring(
     ('T²', [False, True])
     """
     seen = seen_by(detector, X, time=time, names=names)
-    table, times = seen.table, ordered_times(seen)
-    n = len(table)
-    plain = times is None or (times.dtype.kind in "iu" and np.array_equal(times, np.arange(n)))
-    label = axis or ("row" if plain else "time")
+    table, (usual, times) = seen.table, along(seen)
+    label = axis or usual
     charts = [chart(STATISTICS[s], table[s], seen.line(s), table["alarm"]) for s in statistics]
     legend = [
         "The dashed line is the limit; a row that is an alarm is an orange square in each chart."
@@ -172,7 +170,7 @@ def monitoring(
         legend.append(f"{counted(infinite, 'row')} too far out to be computed stand at the top.")
     return ControlCharts(
         axis=label,
-        time=np.arange(n) if times is None else times,
+        time=np.arange(len(table)) if times is None else times,
         judged=np.asarray(table["judged"], dtype=bool),
         charts=tuple(charts),
         ids=tuple(map(str, table["time"])) if times is None else None,
@@ -191,10 +189,13 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
     return fitted.monitor(fitted.rows(X), time=time, names=fitted.names(names, X))
 
 
-def ordered_times(seen: Monitoring) -> Any:
-    """The times of the rows; None where they are none, or in no order: the rows are counted then."""
+def along(seen: Monitoring) -> tuple[str, Any]:
+    """What rows lie along, "time" or "row", and their times; None where these are none, or in no order."""
     times = axis_times(seen.table["time"])
-    return None if times is None or np.any(times[1:] < times[:-1]) else times
+    if times is None or np.any(times[1:] < times[:-1]):
+        return "row", None
+    is_count = times.dtype.kind in "iu" and np.array_equal(times, np.arange(len(times)))
+    return "row" if is_count else "time", times
 
 
 def axis_times(names: Any, form: str | None = None) -> Any:

@@ -62,6 +62,7 @@ def _told(header: dict[str, Any], path: Path) -> str:
         ("command", str(about.get("command", "-"))),
     ]
     lines = [f"{title:<12}{text}" for title, text in rows]
+    lines += _block("retrained", about.get("retrained"))
     lines += _block("done first", about.get("notes")) + _block("warnings", about.get("warnings"))
     lines += _block("chosen", _dict(about.get("selection")).get("reasons"))
     lines += _evidence(_dict(header.get("evidence")), _dict(about.get("events")))

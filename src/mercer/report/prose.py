@@ -56,25 +56,22 @@ def data(subject: Subject) -> list[Any]:
 def _same(subject: Subject) -> str:
     """Whether these are the rows of the fit, by their hash."""
     theirs, n = subject.entry("data", "digest", object), subject.entry("data", "n", int)
+    whose = "the detector was last taught" if subject.is_retrained else "the model was fitted to"
     if theirs is None or subject.digest is None:
         if n is not None:
-            return f"The model was fitted to {counted(n, 'row')}."
+            return f"{whose.capitalize()} {counted(n, 'row')}."
         return "Whether the model was fitted to these rows is not known."
     if theirs == subject.digest:
-        return "These are the rows that the model was fitted to: their digest is the same."
+        return f"These are the rows that {whose}: their digest is the same."
     many = counted(n, "other row") if n is not None and n > 1 else "other rows"
-    differs = f"The model was fitted to {many}, whose digest differs from that of these."
-    taught = subject.entry("about", "events", dict) or {}
-    told = [
-        n
-        for n, own in taught.items()
-        if isinstance(own, dict) and own.get("digest") == subject.digest
+    text = f"{whose.capitalize()} {many}, whose digest differs from that of these."
+    events = subject.entry("about", "events", dict) or {}
+    alike = [
+        repr(event)
+        for event, rows in events.items()
+        if isinstance(rows, dict) and rows.get("digest") == subject.digest
     ]
-    return (
-        f"{differs} These are the rows by which it knows {', '.join(map(repr, told))}."
-        if told
-        else differs
-    )
+    return f"{text} These are the rows by which it knows {', '.join(alike)}." if alike else text
 
 
 def _done(subject: Subject) -> list[Any]:
@@ -282,7 +279,7 @@ def evidence(subject: Subject) -> list[Any]:
         strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
         first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
     n = subject.entry("data", "n", int)
-    whose = "" if n is None else f" of {count(n)} rows"
+    whose = "" if n is None or subject.is_retrained else f" of {count(n)} rows"
     limits = (
         f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
         "not say that the kernel suits the data, or that a component means something."
@@ -365,19 +362,26 @@ def _commands(subject: Subject) -> list[str]:
     fit = subject.entry("about", "command", str)
     if fit is None:
         fit = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
+    taught = map(str, subject.entry("about", "retrained", list) or [])
     use = f"mercer transform {model} {data} -o scores.csv"
     if subject.fitted.detector is not None:
         use = f"mercer monitor {model} {data} -o alarms.csv"
-    return [fit, use, *(subject.commands or (f"mercer report {model} {data} -o report.html",))]
+    return [
+        fit,
+        *taught,
+        use,
+        *(subject.commands or (f"mercer report {model} {data} -o report.html",)),
+    ]
 
 
 def _facts(subject: Subject) -> Html:
     seed = subject.fitted.seed
     n, theirs = subject.entry("data", "n", int), subject.entry("data", "digest", object)
+    whose = "rows taught last" if subject.is_retrained else "training rows"
     known = {
         "seed": "fixed (none was given)" if seed is None else str(seed),
-        "training rows": None if n is None else count(n),
-        "digest of the training rows": tag("code", theirs) if theirs else None,
+        whose: None if n is None else count(n),
+        f"digest of the {whose}": tag("code", theirs) if theirs else None,
         "digest of these rows": None if subject.digest is None else tag("code", subject.digest),
     }
     rows = [[what, value] for what, value in known.items() if value is not None]

@@ -15,6 +15,7 @@ from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
 from mercer.cli.verb import Call
+from mercer.data.formats import SUFFIXES
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.drift import REMEDY, DriftReport
 
@@ -80,14 +81,14 @@ def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict
         refuse(
             f"{why} needs all rows at once, and {what} judges them as they arrive: leave one out."
         )
-    lines = call.reading.format in TEXTS
-    if (asked or len(data) > 1) and not lines:
-        refuse(
-            f"Rows that arrive are lines of text: --format {call.reading.format} can't be followed."
-        )
+    form = call.reading.format
+    others = [p for p in data if (form or SUFFIXES.get(Path(p).suffix.lower())) not in TEXTS]
+    if (asked or len(data) > 1) and others:
+        what = repr(others[0]) if form is None else f"--format {form}"
+        refuse(f"Rows that arrive are lines of text: {what} can't be followed.")
     if "-" in data and len(data) > 1:
         refuse("- is one stream: name files, or give - alone.")
-    return not whole and lines and (bool(asked) or len(data) > 1 or data == ("-",))
+    return not whole and not others and (bool(asked) or len(data) > 1 or data == ("-",))
 
 
 def live(

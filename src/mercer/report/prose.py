@@ -127,8 +127,7 @@ def _columns(subject: Subject) -> Html:
     if subject.missing is not None:
         head.append("missing")
         rows = [[*row, count(int(m))] for row, m in zip(rows, subject.missing, strict=False)]
-    table = grid(head, rows, caption=what)
-    return table if shown <= MOST_LINES else folded(f"{what} ({shown} lines)", table)
+    return _table(head, rows, what)
 
 
 def _labels(subject: Subject) -> Html | None:
@@ -138,9 +137,13 @@ def _labels(subject: Subject) -> Html | None:
     lots = zip(looks.names, looks.counts, strict=True)
     rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
     remark = paragraph(looks.remark) if looks.remark else None
-    table = grid(["label", "rows", "share"], rows, caption="Labels")
-    table = table if len(rows) <= MOST_LINES else folded(f"Labels ({len(rows)} lines)", table)
-    return joined([table, remark])
+    return joined([_table(["label", "rows", "share"], rows, "Labels"), remark])
+
+
+def _table(head: list[str], rows: list[list[str]], caption: str) -> Html:
+    """A table; a long one opens when asked for."""
+    made = grid(head, rows, caption=caption)
+    return made if len(rows) <= MOST_LINES else folded(f"{caption} ({len(rows)} lines)", made)
 
 
 # ── kernel ──────────────────────────────────────────────────────────────────
@@ -189,15 +192,13 @@ def _parameters(subject: Subject) -> Html | None:
     """Each number, beside what was asked for."""
     if not isinstance(subject.fitted.kernel, Kernel):
         return None
-    asked = _asked(subject)
+    asked, head = _asked(subject), ["parameter", "value", "asked for"]
     rows = [
         [name, _value(value), _value(asked.get(name, "—"))]
         for name, value in _numbers(subject.fitted.kernel).items()
         if value is not None  # another way to say the same, such as sigma for gamma
     ]
-    if not rows:
-        return None
-    return grid(["parameter", "value", "asked for"], rows, caption="Parameters of the kernel")
+    return grid(head, rows, caption="Parameters of the kernel") if rows else None
 
 
 def _numbers(ours: Kernel) -> dict[str, Any]:
@@ -244,21 +245,19 @@ def _by_hand(subject: Subject) -> str:
 
 
 def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
-    reasons = chosen.get("reasons", [])
+    reasons, table = chosen.get("reasons", []), chosen.get("table", [])
     lines = reasons if isinstance(reasons, list) else [reasons]  # a header may hold anything
-    table = chosen.get("table", [])
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     parts: list[Any] = [
         paragraph("It was chosen by comparison on rows that were held out:"),
         bullets(_rounded(str(line)) for line in lines),
     ]
     if rows:
-        shown = rows[:MOST_CANDIDATES]
-        head = list(shown[0])
-        cells = [[_value(row.get(name, "")) for name in head] for row in shown]
+        head = list(rows[0])
+        cells = [[_value(row.get(name, "")) for name in head] for row in rows[:MOST_CANDIDATES]]
         caption = "Candidates, the best first"
-        if len(rows) > len(shown):
-            caption += f": {len(shown)} of {len(rows)}"
+        if len(rows) > MOST_CANDIDATES:
+            caption += f": {MOST_CANDIDATES} of {len(rows)}"
         parts.append(folded(caption, grid(head, cells, caption=caption, texts=2)))
     return parts
 

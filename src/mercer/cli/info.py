@@ -59,7 +59,7 @@ def _told(header: dict[str, Any], path: Path) -> str:
         ("kernel", str(header["kernel"] or "-")),
         ("features", _names(header.get("features"))),
         ("trained on", _rows(data)),
-        ("command", str(about.get("command", "-"))),
+        ("command", str(about.get("command") or "-")),
     ]
     lines = [f"{title:<12}{text}" for title, text in rows]
     lines += _block("retrained", about.get("retrained"))

@@ -161,10 +161,11 @@ def kernel(subject: Subject) -> list[Any]:
             "themselves."
         )
         return [paragraph(text)]
-    reason = ours.why_valid() if isinstance(ours, Kernel) else None
-    valid = f"It is valid whatever the data: {reason}."
-    if reason is None:
-        valid = "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
+    valid = (
+        "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
+    )
+    if isinstance(ours, Kernel) and (reason := ours.why_valid()) is not None:
+        valid = f"It is valid whatever the data: {reason}."
     chosen = subject.entry("about", "selection", dict)  # `mercer select`, whose winner this is
     return [
         paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", valid),
@@ -283,8 +284,7 @@ def evidence(subject: Subject) -> list[Any]:
         f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
         "not say that the kernel suits the data, or that a component means something."
     )
-    printed = folded("As mercer prints it", tag("pre", str(fit)))
-    return [*first, paragraph(limits), printed]
+    return [*first, paragraph(limits), folded("As mercer prints it", tag("pre", str(fit)))]
 
 
 def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
@@ -357,10 +357,8 @@ def reproduce(subject: Subject) -> list[Any]:
 def _commands(subject: Subject) -> list[str]:
     """The fit, the use and this report, as one types them."""
     model, data = map(shlex.quote, subject.files)
-    # A model that Python fitted is told as Python has it.
-    fit = subject.entry("about", "command", str)
-    if fit is None:
-        fit = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
+    in_python = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
+    fit = subject.entry("about", "command", str) or in_python
     taught = map(str, subject.entry("about", "retrained", list) or [])
     use = f"mercer transform {model} {data} -o scores.csv"
     if subject.fitted.detector is not None:

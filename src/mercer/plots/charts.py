@@ -286,11 +286,8 @@ def contribution_bars(
     """
     view = views.contributions(contributions, names, X=X, top=top)
     ax = _axes.one(ax, width=5.2, height=1.0 + 0.28 * len(view.names))
-    _axes.tidy(ax)
-    places = range(len(view.names))
-    ax.barh(places, view.values, color=[ALARM if value > 0 else NORMAL for value in view.values])
-    ax.set_yticks(places, view.names)
-    ax.invert_yaxis()
+    colours = [ALARM if value > 0 else NORMAL for value in view.values]
+    _axes.named_bars(ax, view.names, view.values, colours)
     ax.axvline(0.0, color=_axes.INK, linewidth=0.8)
     ax.set_xlabel(view.axis)
     if title is not None:

@@ -360,3 +360,26 @@ def test_a_detectors_page_begins_with_alarms_on_the_clock(given):
     assert "2026-01-06 00:00" in ticks
     assert "03:00" in ticks
     assert "leaders-figure" in html
+
+
+def test_rows_without_a_past_are_left_out_of_pictures_of_scores_and_counted():
+    lagged = KernelPCADetector(lags=2).fit(NORMAL)
+    rows = np.nan_to_num(RUN)
+    view = views.scores(lagged, rows, ids=[f"r{i}" for i in range(80)])
+    np.testing.assert_array_equal(view.rows, np.arange(2, 80))
+    assert (view.without_past, view.left_out, view.ids[0]) == (2, 0, "r2")
+    assert "2 rows with too few before them are not drawn" in view.caption
+    assert sum(view.classes.counts) == 78
+    assert view.classes.counts[1] == np.sum(lagged.predict(rows) == -1)
+    arrows = views.biplot(lagged, rows, names=list("abcd"), top=12).arrows
+    assert "a (1 row before)" in arrows.names
+    found = views.contributions(lagged, X=rows[40:50], names=list("abcd"))
+    assert found.axis == "mean contribution of 8 rows"
+    assert found.names[0] == "c"
+
+
+def test_the_legend_of_a_report_counts_the_points_that_are_drawn():
+    lagged = KernelPCADetector(lags=2).fit(NORMAL)
+    page = build(lagged, np.nan_to_num(RUN))
+    legend = page[page.index('class="legend"') :].partition("</ul>")[0]
+    assert sum(int(n) for n in re.findall(r'class="count">(\d+)<', legend)) == 78

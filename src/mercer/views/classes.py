@@ -44,10 +44,11 @@ class Classes:
         return ((code, self.codes == code) for code in range(max(1, len(self.names))))
 
     def taken(self, rows: Indices) -> Classes:
-        """Those of some of the rows; names and counts stay those of all."""
+        """Those of some of the rows, counted; names stay those of all."""
         given = None if self.labels is None else np.asarray(self.labels)[rows]
         shade = None if self.shade is None else self.shade[rows]
-        return replace(self, codes=self.codes[rows], labels=given, shade=shade)
+        own = _made(self.codes[rows], self.names)
+        return replace(self, codes=own.codes, counts=own.counts, labels=given, shade=shade)
 
     @property
     def texts(self) -> list[str] | None:

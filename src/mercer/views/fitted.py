@@ -198,6 +198,10 @@ class Fitted(Anatomy):
             return np.asarray(found)
         return spread_out(np.asarray(found), self._past.rows(dense(block))[1], np.nan)
 
+    def placed(self, block: Any) -> Indices | None:
+        """Positions of the rows that have scores: not of those with too few before them. None: all have."""
+        return None if self._past.static else np.flatnonzero(self._past.rows(dense(block))[1])
+
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
         with unnamed():

@@ -56,15 +56,18 @@ def contributions(
     if X is not None:
         fitted = Fitted.of(contributions)
         names = fitted.names(names, X)
-        contributions = fitted.contributions(fitted.rows(X))
+        rows = fitted.rows(X)
+        contributions, placed = fitted.contributions(rows), fitted.placed(rows)
+        if placed is not None:
+            contributions = contributions[placed]
     values = checks.finite("contributions", contributions, ndim=(1, 2), shape="(d,) or (n, d)")
-    rows = values.reshape(-1, values.shape[-1])
-    mean = (rows / len(rows)).sum(axis=0)  # (d,)
+    each = values.reshape(-1, values.shape[-1])
+    mean = (each / len(each)).sum(axis=0)  # (d,)
     named = checks.named(names, len(mean))
     most = np.argsort(-np.abs(mean), kind="stable")[: require("top", top, Whole(1))]
     order = most[np.argsort(-mean[most], kind="stable")]
     own, shown = tuple(named[j] for j in order), mean[order]
-    several = f"mean contribution of {counted(len(rows), 'row')}"
+    several = f"mean contribution of {counted(len(each), 'row')}"
     table = listing(
         "Contributions", ["variable", "contribution"], zip(own, map(number, shown), strict=True)
     )

@@ -145,14 +145,13 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     """The rows in the order of the file, block by block, in one report."""
     run = Run() if run is None else run
     n, names = len(sheet), list(sheet.names)
-    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-    reports, found = [], []
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        time = None if sheet.ids is None else ids
+        time = None if sheet.ids is None else np.asarray(sheet.ids)
         told = detector.monitor(np.asarray(sheet.rows[:]), time=time, names=names, top=top)
         return _seen(told, sheet, top)
     warn_backwards(sheet.ids, n)
+    reports, found = [], []
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
         gaps = Gaps.of(rows)
@@ -169,6 +168,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
             where=gaps.where(names),
         )
         raise DataError(msg)
+    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
     told = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))

@@ -31,7 +31,7 @@ def watched(
     that looks back, all of them.
     """
     detector = fitted.judge
-    if not detector._past.static:  # rows are judged by those before them, missing ones included
+    if fitted.looks_back:  # rows are judged by those before them, missing ones included
         every = np.asarray(rows[:])
         seen = replace(fitted.monitor(every, time=time, names=names), missing=gaps.missing)
         with unnamed():

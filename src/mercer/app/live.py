@@ -108,9 +108,8 @@ class LiveRequest(OfModel, Request["Watched"]):
             unit.shelve(rows, variable)
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
-            watch = _Watch(self, run, units, sinks, stop, before=before)
             try:
-                watch.run()
+                _Watch(self, run, units, sinks, stop, before).go()
             finally:
                 for unit in units:
                     unit.lines.close()
@@ -155,7 +154,7 @@ class Sinks:
         rows = RowSink(
             request.output,
             begins["output"],
-            request.emit,
+            emit=request.emit,
             named=request.time or request.reading.id or trained or "time",
             limits=found.model._rule.joint(found.model.limits_),
             has_head=begins["output"] > 0 or (bool(before) and request.output is None),
@@ -191,77 +190,73 @@ def _begin(path: str | None, option: str, state: str | None, before: dict[str, A
     return length
 
 
+@dataclass(eq=False)
 class _Watch:
     """The loop: read, judge, write, and keep the state."""
 
-    def __init__(
-        self,
-        request: LiveRequest,
-        run: Run,
-        units: list[Unit],
-        sinks: Sinks,
-        stop: threading.Event,
-        *,
-        before: dict[str, Any],
-    ) -> None:
-        self._request, self._run, self._units, self._before = request, run, units, before
-        self._sinks, self._stop, self._saved = sinks, stop, time.monotonic()
+    request: LiveRequest
+    run: Run
+    units: list[Unit]
+    sinks: Sinks
+    stop: threading.Event
+    before: dict[str, Any]
+    saved: float = field(default_factory=time.monotonic)
 
-    def run(self) -> None:
+    def go(self) -> None:
         """Until all lines are read, or an end is asked for."""
-        for unit in self._units:
+        for unit in self.units:
             self._tell(unit, *unit.changed)
-        running = list(self._units)
-        while running and not self._stop.is_set():
+        running = list(self.units)
+        while running and not self.stop.is_set():
             for unit in running:
                 self._take(unit, unit.read())
             running = [unit for unit in running if not unit.lines.ended]
-            if time.monotonic() - self._saved >= SAVE_SECONDS:
+            if time.monotonic() - self.saved >= SAVE_SECONDS:
                 self._keep()
-        if self._request.state is None and not self._stop.is_set():  # no more rows will come
-            for unit in self._units:
+        if self.request.state is None and not self.stop.is_set():  # no more rows will come
+            for unit in self.units:
                 self._take(unit, unit.rest())
                 self._tell(unit, *unit.close())
         self._keep()
 
     def _take(self, unit: Unit, found: list[Row]) -> None:
         for note in unit.reader.notes[unit.said :]:
-            self._run.note(note)
+            self.run.note(note)
         unit.said = len(unit.reader.notes)
         for row in found:
-            self._sinks.rows.write(unit.name, row)
+            self.sinks.rows.write(unit.name, row)
             self._tell(unit, *row.news)
         if found:
-            self._sinks.rows.flush()
+            self.sinks.rows.flush()
 
     def _tell(self, unit: Unit, own: News, shadow: News) -> None:
         """Write events down, and say them. Those of the shadow are nobody's alarm: they have a file."""
-        where = f"{unit.name}: " if len(self._units) > 1 else ""
+        where = f"{unit.name}: " if len(self.units) > 1 else ""
         for event, status in own:
-            self._sinks.events.write(unit.name, event, status)
+            self.sinks.events.write(unit.name, event, status)
             if not event.shelved:
-                self._run.say(f"{where}{event}", "event", **event.to_dict(), status=status)
+                self.run.say(f"{where}{event}", "event", **event.to_dict(), status=status)
         for event, status in shadow:
-            self._sinks.shadow_events.write(unit.name, event, status)
+            self.sinks.shadow_events.write(unit.name, event, status)
             told = f"{where}in the shadow, {event}"
-            self._run.say(told, "shadow_event", **event.to_dict(), status=status)
+            self.run.say(told, "shadow_event", **event.to_dict(), status=status)
 
     def _keep(self) -> None:
         """Outputs first, then the state that knows their lengths: a kill between the two loses nothing."""
-        self._saved = time.monotonic()
-        self._sinks.metrics.write({unit.name: unit for unit in self._units})
-        lengths = self._sinks.lengths()
-        if self._request.state is None:
+        self.saved = time.monotonic()
+        self.sinks.metrics.write({unit.name: unit for unit in self.units})
+        lengths = self.sinks.lengths()
+        if self.request.state is None:
             return
-        paths = (self._request.data, *self._request.more)
+        paths = (self.request.data, *self.request.more)
         files = {
-            option: {"path": os.path.realpath(getattr(self._request, option)), "bytes": length}
+            option: {"path": os.path.realpath(getattr(self.request, option)), "bytes": length}
             for option, length in lengths.items()
         }
-        outputs = self._before.get("outputs", {}) | files
-        own = {path: unit.state() for path, unit in zip(paths, self._units, strict=True)}
-        units = self._before.get("units", {}) | own  # those of other calls go on too
-        with replacing(Path(self._request.state)) as file:
+        outputs = self.before.get("outputs", {}) | files
+        own = {path: unit.state() for path, unit in zip(paths, self.units, strict=True)}
+        units = self.before.get("units", {}) | own  # those of other calls go on too
+        with replacing(Path(self.request.state)) as file:
             file.write(json.dumps({"outputs": outputs, "units": units}).encode())
 
 

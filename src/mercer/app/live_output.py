@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,22 @@ from mercer.monitoring.sensors import in_words as marks_in_words
 COLUMNS = ("T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "judged", "top")
 
 
+@dataclass(eq=False)
 class Appended:
     """A file that grows: after its first `begin` bytes, beyond which it is cut off before it goes on."""
 
-    def __init__(self, path: str | None, begin: int) -> None:
-        self._path, self._begin = path, begin
-        self._file: Any = None
+    path: str | None
+    begin: int
+    _file: Any = field(default=None, init=False)
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """While lines are written."""
-        if self._path is None:
+        if self.path is None:
             yield
             return
-        with open(self._path, "ab") as self._file:
-            self._file.truncate(self._begin)
+        with Path(self.path).open("ab") as self._file:
+            self._file.truncate(self.begin)
             self._file.seek(0, os.SEEK_END)
             yield
 
@@ -56,42 +58,32 @@ class Appended:
         return int(self._file.tell())
 
 
+@dataclass(eq=False, kw_only=True)
 class RowSink(Appended):
     """The table, a line for each row: in a file, or handed over at once."""
 
-    def __init__(
-        self,
-        path: str | None,
-        begin: int,
-        emit: Callable[[str], None] | None,
-        *,
-        named: str,
-        limits: Limits,
-        has_head: bool,
-        several: bool,
-        marks: bool,
-        shadow: bool,
-    ) -> None:
-        super().__init__(path, begin)
-        self._emit, self._named, self._limits = emit, named, limits
-        self._has_head = has_head  # the line of names
-        self._several, self._marks, self._shadow = several, marks, shadow
-        self._delimiter = DELIMITERS.get(Path(path or "").suffix.lower(), ",")
-        self._lines: list[list[Any]] = []
+    emit: Callable[[str], None] | None
+    named: str  # what the column of names is called
+    limits: Limits
+    has_head: bool  # whether the line of names is there
+    several: bool  # units
+    marks: bool
+    shadow: bool
+    _lines: list[list[Any]] = field(default_factory=list, init=False)
 
     def write(self, unit: str, judged: Row) -> None:
         """The line of a row, which waits for `flush`."""
         verdict, bad, label, shade = judged
-        if not self._has_head:
+        if not self.has_head:
             self._lines.append(self._head(label))
-            self._has_head = True
-        limits = self._limits
+            self.has_head = True
+        limits = self.limits
         numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
         told = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
-        row = [*([unit] if self._several else []), verdict.time, *map(cell, told)]
+        row = [*([unit] if self.several else []), verdict.time, *map(cell, told)]
         if label is not None:
             row.append(label)
-        if self._marks:
+        if self.marks:
             number = "" if verdict.event is None else verdict.event
             marks = marks_in_words(verdict.marks)
             row += [verdict.state, number, "; ".join(filter(None, (marks, bad)))]
@@ -101,20 +93,21 @@ class RowSink(Appended):
 
     def _head(self, label: str | None) -> list[str]:
         return [
-            *(["unit"] if self._several else []),
-            self._named,
+            *(["unit"] if self.several else []),
+            self.named,
             *COLUMNS,
             *([] if label is None else ["label"]),
-            *(["state", "event", "marks"] if self._marks else []),
-            *(SHADOW_COLUMNS if self._shadow else []),
+            *(["state", "event", "marks"] if self.marks else []),
+            *(SHADOW_COLUMNS if self.shadow else []),
         ]
 
     def flush(self) -> None:
         """Write what waits."""
-        text, self._lines = lines_of(self._lines, self._delimiter), []
+        delimiter = DELIMITERS.get(Path(self.path or "").suffix.lower(), ",")
+        text, self._lines = lines_of(self._lines, delimiter), []
         self.put(text)
-        if self._emit is not None:
-            self._emit(text)
+        if self.emit is not None:
+            self.emit(text)
 
 
 class EventLog(Appended):

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import mercer
-from markets.commands import write_csv
+from markets.commands import run, write_csv
 from mercer import app
 from mercer._core.errors import InputError, ParameterError
 from mercer.app.demo import circles, process
 from mercer.app.estimator import ESTIMATORS, takes
 from mercer.app.rows import OfTraining
 from mercer.data.table import Reading
+from mercer.persistence.model_file import read_header
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3)) @ np.diag([3.0, 2.0, 1.0])
@@ -353,3 +354,12 @@ def test_every_option_of_a_request_is_one_of_some_model():
     assert {name for name in options if any(takes(kind, name) for kind in ESTIMATORS)} == options
     assert takes("kpca", "refine")
     assert not takes("pca", "refine")
+
+
+def test_a_page_about_a_model_that_a_program_fitted_has_no_empty_command(desk, tmp_path):
+    path = str(tmp_path / "m.mercer")
+    app.run(app.FitRequest(data=str(desk / "rows.csv"), reading=NAMED, components=2, output=path))
+    page = mercer.report.build(mercer.load(path), X, header=read_header(path))
+    commands = page[page.index('class="commands"') :].partition("</pre>")[0]
+    assert commands.partition(">")[2].startswith("# fitted in Python: KernelPCA(")
+    assert run("info", path).stdout.splitlines()[6].split() == ["command", "-"]

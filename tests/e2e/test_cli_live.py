@@ -406,3 +406,10 @@ def test_a_shelf_has_rows(plant, given):
     assert unknown.exit_code == 2
     assert "The variable of --shelve must be one of flow, temperature" in unknown.stderr
     assert "got 'fow'. Did you mean 'flow'?" in unknown.stderr
+
+
+def test_files_that_are_no_lines_of_text_are_refused_by_their_names(plant, tmp_path):
+    found = run("monitor", plant / "d.mercer", "rows.parquet", "--state", tmp_path / "s.json")
+    assert found.exit_code == 2
+    assert "Rows that arrive are lines of text: 'rows.parquet' can't be followed." in found.stderr
+    assert not (tmp_path / "s.json").exists()

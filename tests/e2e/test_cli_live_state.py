@@ -64,6 +64,19 @@ def test_a_state_cuts_back_no_file_that_it_knows_nothing_of(plant, lines, tmp_pa
     assert events.read_text().startswith(kept)
 
 
+def test_a_table_that_was_taken_away_begins_anew_with_its_names(plant, lines, tmp_path):
+    state, table, data = (tmp_path / name for name in ("s", "t.csv", "r.csv"))
+    data.write_text("".join(lines[:6]))
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "-o", table, "-q")
+    run(*args)
+    names = table.read_text().splitlines()[0]
+    table.rename(tmp_path / "t.csv.1")
+    data.write_text("".join(lines[:9]))
+    run(*args)
+    head, *rows = table.read_text().splitlines()
+    assert (head, len(rows)) == (names, 3)
+
+
 def test_a_later_header_that_lacks_a_column_is_not_read_by_position(plant, lines, tmp_path):
     data, state = tmp_path / "r.csv", tmp_path / "s.json"
     data.write_text("".join(lines[:6]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import shlex
+
 import pytest
 
 from markets.commands import run
@@ -138,3 +141,21 @@ def test_an_event_that_is_taught_changes_nothing_of_what_is_said_of_the_fit(plan
     found = run("info", new).stdout
     assert f"{load(old).model.fingerprint_} (the same model, with 1 known event)" in found
     assert "knows       flow sensor: 360 rows" in found
+
+
+def test_how_a_retrained_detector_was_made_is_in_its_file_and_in_its_report(plant, tmp_path):
+    once, twice, page = (tmp_path / name for name in ("once.mercer", "twice.mercer", "r.html"))
+    normal, faulty = plant / "normal.csv", plant / "faulty.csv"
+    retrain = ("retrain", plant / "d.mercer", normal, "-o", once)
+    teach = ("retrain", once, faulty, "--event", "drift", "-o", twice)
+    commands = [shlex.join(["mercer", *map(str, args)]) for args in (retrain, teach)]
+    for args in (retrain, teach, ("report", twice, normal, "-o", page)):
+        assert run(*args).exit_code == 0
+    about = read_header(twice)["about"]
+    assert (about["retrained"], about["parent"]) == (commands, str(once))
+    told = run("info", twice).stdout
+    assert all(command in told for command in commands)
+    shown = html.unescape(page.read_text("utf-8"))
+    fit, *then = (shown.index(f"\n{command}\n") for command in commands)
+    assert shown.index("mercer fit ") < fit < then[0]
+    assert "These are the rows that the detector was last taught" in shown

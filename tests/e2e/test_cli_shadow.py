@@ -275,3 +275,14 @@ def test_a_shadow_is_looked_at_before_the_rows_and_is_not_written_over(plant, mo
     assert copy.read_bytes() == few.read_bytes()
     gone = run("monitor", old, tmp_path / "nothing.csv", "--shadow", tmp_path / "none.mercer")
     assert "none.mercer" in gone.stderr  # before the data file is missed
+
+
+def test_what_is_done_to_the_rows_for_the_shadow_alone_is_said(plant, lines, tmp_path):
+    data, filling = tmp_path / "rows.csv", tmp_path / "filling.mercer"
+    time, _, others = lines[5].split(",", 2)
+    data.write_text("".join([*lines[:5], f"{time},,{others}", *lines[6:]]))
+    how = ("--id", "time", "--model", "detector", "--impute", "mean")
+    run("fit", plant / "normal.csv", *how, "-o", filling)
+    found = run("monitor", plant / "d.mercer", data, "--shadow", filling, "-o", tmp_path / "t.csv")
+    assert "for the shadow, 1 missing value imputed in column 'flow'" in found.stderr
+    assert found.stderr.count("missing value imputed") == 1

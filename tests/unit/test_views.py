@@ -16,6 +16,7 @@ from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA as Theirs
+from sklearn.decomposition import KernelPCA as TheirKernels
 
 import mercer
 from conftest import frozen
@@ -180,6 +181,14 @@ def test_shares_of_a_model_of_scikit_learn_are_its_own():
     assert plots.scores(theirs, X, ax=Figure().subplots()).get_xlabel().endswith("%)")
 
 
+@pytest.mark.parametrize("model", [Theirs(2), TheirKernels(2, kernel="rbf"), PCA(2)])
+def test_a_total_that_is_given_is_the_whole_of_any_model(model):
+    view = views.spectrum(model.fit(X), total=1000.0)
+    np.testing.assert_allclose(view.shares, view.eigenvalues / 1000.0)
+    assert view.whole
+    assert "kept" not in view.axes[1]
+
+
 def test_bounds_are_those_of_the_fit_in_shares(made):
     view = made["spectrum of an approximation"]
     assert view.evidence.startswith("The fit is an approximation: ")
@@ -279,7 +288,16 @@ def test_times_in_no_order_are_counted():
     view = views.monitoring(shuffled)
     np.testing.assert_array_equal(view.time, np.arange(80))
     assert view.axis == "row"
+    chart = plots.monitoring(shuffled, axis="clock", fig=Figure())[-1]
+    assert chart.get_xlabel() == "row"
     assert axis_times(["1", "b"]) is None
+
+
+def test_whole_numbers_that_do_not_count_the_rows_are_times_in_every_picture():
+    seen = DETECTOR.monitor(RUN, time=10 * np.arange(80))
+    assert views.monitoring(seen).axis == views.contributions_over_time(seen).axis == "time"
+    counted = DETECTOR.monitor(RUN)
+    assert views.monitoring(counted).axis == views.contributions_over_time(counted).axis == "row"
 
 
 def test_pictures_of_a_process_are_over_clock_time():
@@ -342,3 +360,26 @@ def test_a_detectors_page_begins_with_alarms_on_the_clock(given):
     assert "2026-01-06 00:00" in ticks
     assert "03:00" in ticks
     assert "leaders-figure" in html
+
+
+def test_rows_without_a_past_are_left_out_of_pictures_of_scores_and_counted():
+    lagged = KernelPCADetector(lags=2).fit(NORMAL)
+    rows = np.nan_to_num(RUN)
+    view = views.scores(lagged, rows, ids=[f"r{i}" for i in range(80)])
+    np.testing.assert_array_equal(view.rows, np.arange(2, 80))
+    assert (view.without_past, view.left_out, view.ids[0]) == (2, 0, "r2")
+    assert "2 rows with too few before them are not drawn" in view.caption
+    assert sum(view.classes.counts) == 78
+    assert view.classes.counts[1] == np.sum(lagged.predict(rows) == -1)
+    arrows = views.biplot(lagged, rows, names=list("abcd"), top=12).arrows
+    assert "a (1 row before)" in arrows.names
+    found = views.contributions(lagged, X=rows[40:50], names=list("abcd"))
+    assert found.axis == "mean contribution of 8 rows"
+    assert found.names[0] == "c"
+
+
+def test_the_legend_of_a_report_counts_the_points_that_are_drawn():
+    lagged = KernelPCADetector(lags=2).fit(NORMAL)
+    page = build(lagged, np.nan_to_num(RUN))
+    legend = page[page.index('class="legend"') :].partition("</ul>")[0]
+    assert sum(int(n) for n in re.findall(r'class="count">(\d+)<', legend)) == 78

@@ -144,7 +144,11 @@ def matrix_facts(K: Array, verdict: Verdict) -> dict[str, Any]:
     found = _facts(verdict)
     if verdict.witness is not None:
         found["witness"]["rows"] = found["witness"].pop("points")
-    return {"n": len(K), **found, "asymmetry": asymmetry(K), "rounding": rounding_share(K)}
+    asymmetry = float(max(np.abs(K[i] - K[:, i]).max() for i in range(len(K))))  # row by row
+    # The share of the largest eigenvalue by which rounding may push one below zero.
+    n = min(len(K), 2000)
+    share = rounding(n, 1.0, precision(np.asarray(K[:n, :n], dtype=np.float64)))
+    return {"n": len(K), **found, "asymmetry": asymmetry, "rounding": share}
 
 
 def _facts(verdict: Verdict) -> dict[str, Any]:
@@ -154,17 +158,6 @@ def _facts(verdict: Verdict) -> dict[str, Any]:
         "how": verdict.how.value,
         "witness": witness and {name: getattr(witness, name) for name in WITNESS},
     }
-
-
-def asymmetry(K: Array) -> float:
-    """The largest |K - Kᵀ|, row by row."""
-    return float(max(np.abs(K[i] - K[:, i]).max() for i in range(len(K))))
-
-
-def rounding_share(K: Array) -> float:
-    """The share of the largest eigenvalue by which rounding may push one below zero."""
-    n = min(len(K), 2000)
-    return rounding(n, 1.0, precision(np.asarray(K[:n, :n], dtype=np.float64)))
 
 
 # ── rows ────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
         The model file; none is written otherwise.
     """
 
-    output: str | None = field(default=None)
+    output: str | None = None
 
     def fulfil(self, run: Run) -> Fitted:
         """Fit, and write. A fit that was stopped is not written."""

@@ -17,15 +17,13 @@ from typing import Any
 from mercer._core.errors import DataError, close_to
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
-from mercer.app.live_unit import Row, Unit, loaded, unit_names, whole
+from mercer.app.live_unit import News, Row, Unit, loaded, unit_names, whole
 from mercer.app.monitor import named_by_time
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, open_model
-from mercer.app.shadow import require_another, require_detector, shadow_facts
+from mercer.app.shadow import require_another, require_detector
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_turns, rows_before
-from mercer.monitoring.events import Event
-from mercer.monitoring.verdict import Verdict
 
 LOGS = ("output", "events", "shadow_events")  # files that grow
 SAVE_SECONDS = 2.0  # between two writings of the state and the metrics
@@ -110,9 +108,8 @@ class LiveRequest(OfModel, Request["Watched"]):
             unit.shelve(rows, variable)
         with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
-            watch = _Watch(self, run, units, sinks, stop, before=before)
             try:
-                watch.run()
+                _Watch(self, run, units, sinks, stop, before).go()
             finally:
                 for unit in units:
                     unit.lines.close()
@@ -149,23 +146,29 @@ class Sinks:
         cls, request: LiveRequest, found: Opened, before: dict[str, Any], *, several: bool
     ) -> Sinks:
         """The sinks of a request, cut back to what a state knows of."""
-        again = bool(before)
-        named = request.time or request_id(request, found) or "time"
-        shows = {"marks": request.marks, "shadow": request.shadow is not None}
-        rows = RowSink(request.output, request.emit, named, several=several, **shows)
-        rows.limits = found.model._rule.joint(found.model.limits_)
-        rows.known = again and request.output is None
-        rows.resume(_known_length(request.output, "output", request.state, before))
-        logs = {option: EventLog(getattr(request, option)) for option in LOGS[1:]}
-        for option, log in logs.items():
-            log.resume(_known_length(getattr(request, option), option, request.state, before))
+        begins = {
+            option: _begin(getattr(request, option), option, request.state, before)
+            for option in LOGS
+        }
+        trained = None if found.preparation is None else found.preparation.id
+        rows = RowSink(
+            request.output,
+            begins["output"],
+            emit=request.emit,
+            named=request.time or request.reading.id or trained or "time",
+            limits=found.model._rule.joint(found.model.limits_),
+            has_head=begins["output"] > 0 or (bool(before) and request.output is None),
+            several=several,
+            marks=request.marks,
+            shadow=request.shadow is not None,
+        )
+        logs = {option: EventLog(getattr(request, option), begins[option]) for option in LOGS[1:]}
         return cls(rows, metrics=Metrics(request.metrics), **logs)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """While rows arrive."""
-        logs = self.rows.open(), self.events.open(), self.shadow_events.open()
-        with self.metrics.open(), logs[0], logs[1], logs[2]:  # a port may be taken
+        """While rows arrive; metrics first, for a port may be taken."""
+        with self.metrics.open(), self.rows.open(), self.events.open(), self.shadow_events.open():
             yield
 
     def lengths(self) -> dict[str, Any]:
@@ -175,113 +178,86 @@ class Sinks:
         return {option: length for option, length in found.items() if length is not None}
 
 
-def _known_length(
-    path: str | None, option: str, state: str | None, before: dict[str, Any]
-) -> int | None:
-    """Where an output goes on: what a state knows is kept, and all of a file that it knows nothing of."""
-    if path is None or not before:
-        return None
+def _begin(path: str | None, option: str, state: str | None, before: dict[str, Any]) -> int:
+    """Bytes after which an output goes on: those that a state knows, or all of a file that it does not."""
+    if path is None or not before or not Path(path).exists():
+        return 0
+    length = Path(path).stat().st_size
     with whole(state):
         known = before["outputs"].get(option)
         if known is not None and known["path"] == os.path.realpath(path):
-            return int(known["bytes"])
-    return Path(path).stat().st_size if Path(path).exists() else None
+            return min(int(known["bytes"]), length)
+    return length
 
 
-def request_id(request: LiveRequest, found: Opened) -> str | None:
-    """The column that names the rows."""
-    trained = None if found.preparation is None else found.preparation.id
-    return request.reading.id or trained
-
-
+@dataclass(eq=False)
 class _Watch:
     """The loop: read, judge, write, and keep the state."""
 
-    def __init__(
-        self,
-        request: LiveRequest,
-        run: Run,
-        units: list[Unit],
-        sinks: Sinks,
-        stop: threading.Event,
-        *,
-        before: dict[str, Any],
-    ) -> None:
-        self._request, self._run, self._units, self._before = request, run, units, before
-        self._sinks, self._stop, self._saved = sinks, stop, time.monotonic()
+    request: LiveRequest
+    run: Run
+    units: list[Unit]
+    sinks: Sinks
+    stop: threading.Event
+    before: dict[str, Any]
+    saved: float = field(default_factory=time.monotonic)
 
-    def run(self) -> None:
+    def go(self) -> None:
         """Until all lines are read, or an end is asked for."""
-        for unit in self._units:
-            for event, status in unit.changed:
-                self._tell(unit, event, status)
-            for event, status in unit.shade.changed if unit.shade else ():
-                self._tell_shadow(unit, event, status)
-        running = list(self._units)
-        while running and not self._stop.is_set():
+        for unit in self.units:
+            self._tell(unit, *unit.changed)
+        running = list(self.units)
+        while running and not self.stop.is_set():
             for unit in running:
                 self._take(unit, unit.read())
             running = [unit for unit in running if not unit.lines.ended]
-            if time.monotonic() - self._saved >= SAVE_SECONDS:
+            if time.monotonic() - self.saved >= SAVE_SECONDS:
                 self._keep()
-        if self._request.state is None and not self._stop.is_set():  # no more rows will come
-            for unit in self._units:
+        if self.request.state is None and not self.stop.is_set():  # no more rows will come
+            for unit in self.units:
                 self._take(unit, unit.rest())
-                for event in unit.stream.close():
-                    self._tell(unit, event, "ended")
-                for event in unit.shade.stream.close() if unit.shade else ():
-                    self._tell_shadow(unit, event, "ended")
+                self._tell(unit, *unit.close())
         self._keep()
 
     def _take(self, unit: Unit, found: list[Row]) -> None:
         for note in unit.reader.notes[unit.said :]:
-            self._run.note(note)
+            self.run.note(note)
         unit.said = len(unit.reader.notes)
         for row in found:
-            self._sinks.rows.write(unit.name, row)
-            for event, status in _news(row.verdict):
-                self._tell(unit, event, status)
-            for event, status in _news(row.shade):
-                self._tell_shadow(unit, event, status)
+            self.sinks.rows.write(unit.name, row)
+            self._tell(unit, *row.news)
         if found:
-            self._sinks.rows.flush()
+            self.sinks.rows.flush()
 
-    def _tell(self, unit: Unit, event: Event, status: str) -> None:
-        self._sinks.events.write(unit.name, event, status)
-        if not event.shelved:
-            where = f"{unit.name}: " if len(self._units) > 1 else ""
-            self._run.say(f"{where}{event}", "event", **event.to_dict(), status=status)
-
-    def _tell_shadow(self, unit: Unit, event: Event, status: str) -> None:
-        """Events of the shadow have a file of their own: they are nobody's alarm."""
-        self._sinks.shadow_events.write(unit.name, event, status)
-        where = f"{unit.name}: " if len(self._units) > 1 else ""
-        told = f"{where}in the shadow, {event}"
-        self._run.say(told, "shadow_event", **event.to_dict(), status=status)
+    def _tell(self, unit: Unit, own: News, shadow: News) -> None:
+        """Write events down, and say them. Those of the shadow are nobody's alarm: they have a file."""
+        where = f"{unit.name}: " if len(self.units) > 1 else ""
+        for event, status in own:
+            self.sinks.events.write(unit.name, event, status)
+            if not event.shelved:
+                self.run.say(f"{where}{event}", "event", **event.to_dict(), status=status)
+        for event, status in shadow:
+            self.sinks.shadow_events.write(unit.name, event, status)
+            told = f"{where}in the shadow, {event}"
+            self.run.say(told, "shadow_event", **event.to_dict(), status=status)
 
     def _keep(self) -> None:
         """Outputs first, then the state that knows their lengths: a kill between the two loses nothing."""
-        self._saved = time.monotonic()
-        self._sinks.metrics.write({unit.name: unit for unit in self._units})
-        lengths = self._sinks.lengths()
-        if self._request.state is None:
+        self.saved = time.monotonic()
+        self.sinks.metrics.write({unit.name: unit for unit in self.units})
+        lengths = self.sinks.lengths()
+        if self.request.state is None:
             return
-        paths = (self._request.data, *self._request.more)
+        paths = (self.request.data, *self.request.more)
         files = {
-            option: {"path": os.path.realpath(getattr(self._request, option)), "bytes": length}
+            option: {"path": os.path.realpath(getattr(self.request, option)), "bytes": length}
             for option, length in lengths.items()
         }
-        outputs = self._before.get("outputs", {}) | files
-        own = {path: unit.state() for path, unit in zip(paths, self._units, strict=True)}
-        units = self._before.get("units", {}) | own  # those of other calls go on too
-        with replacing(Path(self._request.state)) as file:
+        outputs = self.before.get("outputs", {}) | files
+        own = {path: unit.state() for path, unit in zip(paths, self.units, strict=True)}
+        units = self.before.get("units", {}) | own  # those of other calls go on too
+        with replacing(Path(self.request.state)) as file:
             file.write(json.dumps({"outputs": outputs, "units": units}).encode())
-
-
-def _news(verdict: Verdict | None) -> list[tuple[Event, str]]:
-    """The event that was raised with a row, or is over with it."""
-    told = () if verdict is None else ((verdict.began, "raised"), (verdict.ended, "ended"))
-    return [(event, status) for event, status in told if event is not None]
 
 
 # ── ends ────────────────────────────────────────────────────────────────────
@@ -299,14 +275,6 @@ def _ending(given: threading.Event | None) -> Iterator[threading.Event]:
     finally:
         for name, handler in zip(names, before, strict=True):
             signal.signal(name, handler)
-
-
-def _compared(unit: Unit, models: Sequence[str]) -> dict[str, Any]:
-    """What the shadow has changed, in numbers and in words."""
-    if unit.shade is None:
-        return {}
-    found = unit.shade.agreement.report()
-    return {"shadow": shadow_facts(found, *models)}
 
 
 def _require_judged(counts: list[dict[str, int]], rows: int, detector: Any) -> None:
@@ -346,18 +314,7 @@ class Watched:
         cls, units: list[Unit], detector: Any, *, stopped: bool, models: Sequence[str]
     ) -> Watched:
         """The counts of all units. Without a stop, rows have to be there, and one that can be judged."""
-        facts = {
-            unit.name: {
-                **unit.stream.counts,
-                **unit.new,
-                "bad_lines": unit.bad_lines,
-                "drift_events": unit.drifts,
-                "sensors": unit.stream.sensor_counts(),
-                "drift": vars(unit.stream.drift()),
-                **_compared(unit, models),
-            }
-            for unit in units
-        }
+        facts = {unit.name: unit.facts(models) for unit in units}
         rows = sum(unit.stream.rows for unit in units)
         if rows and not stopped:
             _require_judged([unit.stream.counts for unit in units], rows, detector)
@@ -366,6 +323,6 @@ class Watched:
                 "There is no row to judge: the lines ended before the first. Give names, then rows."
             )
             raise DataError(msg)
-        alarms = sum(unit.new["new_alarms"] for unit in units)
+        alarms = sum(own["new_alarms"] for own in facts.values())
         lasts = any(unit.stream.current is not None for unit in units)
         return cls({"units": facts}, detector, alarms, lasts, stopped)

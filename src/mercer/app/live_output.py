@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,40 +15,33 @@ from typing import Any
 from mercer._core.wording import Message
 from mercer.app.files import replacing
 from mercer.app.live_unit import Row, Unit
-from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, _cell, _lines
+from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, cell, lines_of
 from mercer.app.outcome import plain
 from mercer.monitoring.alarms import in_words
 from mercer.monitoring.events import Event
 from mercer.monitoring.limits import Limits
 from mercer.monitoring.sensors import in_words as marks_in_words
-from mercer.monitoring.verdict import Verdict
 
 COLUMNS = ("T2", "T2_limit", "Q", "Q_limit", "index", "index_limit", "alarm", "judged", "top")
 
 
+@dataclass(eq=False)
 class Appended:
-    """A file that grows, and that is cut back to a known length before it goes on."""
+    """A file that grows: after its first `begin` bytes, beyond which it is cut off before it goes on."""
 
-    def __init__(self, path: str | None) -> None:
-        self._path = None if path is None else Path(path)
-        self._file: Any = None
-        self._begin: int | None = None
-
-    def resume(self, length: int | None) -> None:
-        """Go on after so many bytes; None begins anew. What lies beyond will be written again."""
-        self._begin = length
+    path: str | None
+    begin: int
+    _file: Any = field(default=None, init=False)
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """While lines are written."""
-        if self._path is None:
+        if self.path is None:
             yield
             return
-        there = self._begin is not None and self._path.exists()
-        with self._path.open("r+b" if there else "wb") as self._file:
-            if there and self._begin is not None:
-                self._file.truncate(min(self._begin, os.fstat(self._file.fileno()).st_size))
-                self._file.seek(0, os.SEEK_END)
+        with Path(self.path).open("ab") as self._file:
+            self._file.truncate(self.begin)
+            self._file.seek(0, os.SEEK_END)
             yield
 
     def put(self, text: str) -> None:
@@ -64,73 +58,56 @@ class Appended:
         return int(self._file.tell())
 
 
+@dataclass(eq=False, kw_only=True)
 class RowSink(Appended):
     """The table, a line for each row: in a file, or handed over at once."""
 
+    emit: Callable[[str], None] | None
+    named: str  # what the column of names is called
     limits: Limits
-
-    def __init__(
-        self,
-        path: str | None,
-        emit: Callable[[str], None] | None,
-        named: str,
-        *,
-        several: bool,
-        marks: bool,
-        shadow: bool = False,
-    ) -> None:
-        super().__init__(path)
-        self._emit, self._named, self._several, self._marks = emit, named, several, marks
-        self._shadow = shadow
-        self._delimiter = DELIMITERS.get(Path(path or "").suffix.lower(), ",")
-        self._label: str | None = None
-        self._lines: list[list[Any]] = []
-        self.known = False  # whether the line of names was written before
-
-    def resume(self, length: int | None) -> None:
-        """Go on below the line of names, if there is one."""
-        super().resume(length)
-        self.known = self.known or bool(length)
+    has_head: bool  # whether the line of names is there
+    several: bool  # units
+    marks: bool
+    shadow: bool
+    _lines: list[list[Any]] = field(default_factory=list, init=False)
 
     def write(self, unit: str, judged: Row) -> None:
         """The line of a row, which waits for `flush`."""
         verdict, bad, label, shade = judged
-        if not self.known:
+        if not self.has_head:
             self._lines.append(self._head(label))
-            self.known = True
-        told = verdict, self.limits
-        row = [*([unit] if self._several else []), verdict.time, *map(_cell, _statistics(*told))]
+            self.has_head = True
+        limits = self.limits
+        numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
+        told = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
+        row = [*([unit] if self.several else []), verdict.time, *map(cell, told)]
         if label is not None:
             row.append(label)
-        if self._marks:
+        if self.marks:
             number = "" if verdict.event is None else verdict.event
             marks = marks_in_words(verdict.marks)
             row += [verdict.state, number, "; ".join(filter(None, (marks, bad)))]
         if shade is not None:
-            row += map(_cell, (shade.index, bool(shade.alarm)))
+            row += map(cell, (shade.index, bool(shade.alarm)))
         self._lines.append(row)
 
     def _head(self, label: str | None) -> list[str]:
         return [
-            *(["unit"] if self._several else []),
-            self._named,
+            *(["unit"] if self.several else []),
+            self.named,
             *COLUMNS,
             *([] if label is None else ["label"]),
-            *(["state", "event", "marks"] if self._marks else []),
-            *(SHADOW_COLUMNS if self._shadow else []),
+            *(["state", "event", "marks"] if self.marks else []),
+            *(SHADOW_COLUMNS if self.shadow else []),
         ]
 
     def flush(self) -> None:
         """Write what waits."""
-        text, self._lines = _lines(self._lines, self._delimiter), []
+        delimiter = DELIMITERS.get(Path(self.path or "").suffix.lower(), ",")
+        text, self._lines = lines_of(self._lines, delimiter), []
         self.put(text)
-        if self._emit is not None:
-            self._emit(text)
-
-
-def _statistics(verdict: Verdict, limits: Limits) -> list[Any]:
-    numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
-    return [*numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)]
+        if self.emit is not None:
+            self.emit(text)
 
 
 class EventLog(Appended):

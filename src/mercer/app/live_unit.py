@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -16,6 +16,7 @@ from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
+from mercer.app.shadow import shadow_facts
 from mercer.data.lines import Lines
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.events import Event
@@ -42,6 +43,19 @@ class Row(NamedTuple):
     label: str | None
     shade: Verdict | None
 
+    @property
+    def news(self) -> tuple[News, News]:
+        """The events that were raised with the row, or are over with it: of the stream, and of its shadow."""
+        return _news_of(self.verdict), _news_of(self.shade)
+
+
+def _news_of(verdict: Verdict | None) -> News:
+    return () if verdict is None else _told((verdict.began, "raised"), (verdict.ended, "ended"))
+
+
+def _told(*news: tuple[Event | None, str]) -> News:
+    return tuple((event, status) for event, status in news if event is not None)
+
 
 @dataclass(eq=False)
 class Shade:
@@ -50,7 +64,6 @@ class Shade:
     reader: RowReader
     stream: LiveStream
     agreement: Agreement = field(default_factory=Agreement)
-    changed: News = ()
 
     def read(self, unit: Unit, verdicts: list[Verdict], arrived: Arrived) -> list[Verdict]:
         """Its verdicts on the rows that the unit has just read."""
@@ -76,7 +89,8 @@ class Unit:
     said: int = 0  # notes that were passed on
     known: tuple[int, int] = (0, 0)  # rows and alarms before this call
     shelved: list[list[Any]] = field(default_factory=list)  # variables and rows that were asked for
-    changed: News = ()  # what a change of detectors ends and raises in the log of events
+    # What a change of detectors ends and raises in the log of events, and in that of the shadow.
+    changed: tuple[News, News] = ((), ())
 
     @classmethod
     def of(
@@ -107,13 +121,19 @@ class Unit:
             own = before["units"][path]
             changed = _restore(stream, shade, own)
             reader.go_on(own["head"])
-            lines = Lines(path, follow=request.follow, at=own["place"])
-            # Of the stream that counts now: another may have done so before.
-            known = stream.rows, stream.counts["alarms"]
-            counts = own["bad_lines"], own.get("drifts", 0)
-            shelved = own.get("shelved", [])
-            more = {"known": known, "shelved": shelved, "changed": changed}
-            return cls(name, lines, reader, stream, *counts, shade, **more)
+            return cls(
+                name,
+                Lines(path, follow=request.follow, at=own["place"]),
+                reader,
+                stream,
+                bad_lines=own["bad_lines"],
+                drifts=own.get("drifts", 0),
+                shade=shade,
+                # Of the stream that counts now: another may have done so before.
+                known=(stream.rows, stream.counts["alarms"]),
+                shelved=own.get("shelved", []),
+                changed=changed,
+            )
 
     def shelve(self, rows: int, variable: str) -> None:
         """Shelve a variable, or all: once, also where the same command goes on from its state."""
@@ -121,12 +141,21 @@ class Unit:
             self.shelved.append([variable, rows])
             self.stream.shelve(rows, variable or None)
 
-    @property
-    def new(self) -> dict[str, int]:
-        """Rows and alarms of this call."""
+    def facts(self, models: Sequence[str]) -> dict[str, Any]:
+        """What was seen, in numbers, and how the streams of these two models agree."""
         rows, alarms = self.known
-        found = {"rows": self.stream.rows - rows, "alarms": self.stream.counts["alarms"] - alarms}
-        return {f"new_{name}": number for name, number in found.items()}
+        found = {
+            **self.stream.counts,
+            "new_rows": self.stream.rows - rows,
+            "new_alarms": self.stream.counts["alarms"] - alarms,
+            "bad_lines": self.bad_lines,
+            "drift_events": self.drifts,
+            "sensors": self.stream.sensor_counts(),
+            "drift": vars(self.stream.drift()),
+        }
+        if self.shade is not None:
+            found["shadow"] = shadow_facts(self.shade.agreement.report(), *models)
+        return found
 
     def read(self) -> list[Row]:
         """The rows that are there now, judged."""
@@ -136,6 +165,12 @@ class Unit:
     def rest(self) -> list[Row]:
         """The row that has waited for more lines, when there are none."""
         return self._judged(self.reader.rest())
+
+    def close(self) -> tuple[News, News]:
+        """End the events that last, since there are no more rows."""
+        shadow = [] if self.shade is None else self.shade.stream.close()
+        own = self.stream.close()
+        return tuple((e, "ended") for e in own), tuple((e, "ended") for e in shadow)
 
     def _judged(self, arrived: Arrived) -> list[Row]:
         if not len(arrived.rows):
@@ -161,7 +196,7 @@ class Unit:
         return own
 
 
-def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> News:
+def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> tuple[News, News]:
     """Go on from a state, also with the models the other way round: the shadow then counts from here on.
 
     What lasts then ends in the log of the one and is raised in that of the other, by a new number.
@@ -182,11 +217,12 @@ def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> Ne
     if swapped:
         _renumber(states)
     stream.restore(states[0])
+    changed, of_shadow = _told((theirs, "ended"), (stream.current, "raised")), _told()
     if shade is not None and len(states) > 1 and shade.stream.knows(states[1]):
         shade.stream.restore(states[1])  # another one begins anew
         shade.agreement = Agreement.of(known["agreement"], swapped=swapped)
-        shade.changed = _news(mine, shade.stream) if swapped else ()
-    return _news(theirs, stream) if swapped else ()
+        of_shadow = _told((mine, "ended"), (shade.stream.current, "raised"))
+    return (changed, of_shadow) if swapped else ((), ())
 
 
 def _lasting(rule: AlarmRule, state: dict[str, Any]) -> Event | None:
@@ -206,12 +242,6 @@ def _renumber(states: list[dict[str, Any]]) -> None:
         tracker["count"] = most + (tracker["open"] is not None)
         if tracker["open"] is not None:
             tracker["open"]["number"] = most + 1
-
-
-def _news(over: Event | None, stream: LiveStream) -> News:
-    """What ends in a log, and what is raised in it since it lasts in the other stream."""
-    found = (over, "ended"), (stream.current, "raised")
-    return tuple((event, status) for event, status in found if event is not None)
 
 
 def _preparation(found: Opened) -> Preparation:
@@ -246,8 +276,7 @@ def whole(path: str | None) -> Iterator[None]:
     except MercerError:
         raise
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is damaged. Name another file."
-        raise InputError(msg) from error
+        raise _no_state(path, "it is damaged") from error
 
 
 def loaded(path: str | None) -> dict[str, Any]:
@@ -257,12 +286,14 @@ def loaded(path: str | None) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_bytes())
     except ValueError as error:
-        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is not JSON. Name another file."
-        raise InputError(msg) from error
-    parts = (
-        [found.get(name) for name in ("units", "outputs")] if isinstance(found, dict) else [None]
-    )
-    if not all(isinstance(part, dict) for part in parts):
-        msg = f"{path!r} must be a state that `mercer monitor` wrote; it is other JSON. Name another file."
-        raise InputError(msg)
+        raise _no_state(path, "it is not JSON") from error
+    parts = ("units", "outputs")
+    if not isinstance(found, dict) or not all(isinstance(found.get(p), dict) for p in parts):
+        raise _no_state(path, "it is other JSON")
     return found
+
+
+def _no_state(path: str | None, why: str) -> InputError:
+    return InputError(
+        f"{path!r} must be a state that `mercer monitor` wrote; {why}. Name another file."
+    )

@@ -145,14 +145,13 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     """The rows in the order of the file, block by block, in one report."""
     run = Run() if run is None else run
     n, names = len(sheet), list(sheet.names)
-    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-    reports, found = [], []
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        time = None if sheet.ids is None else ids
+        time = None if sheet.ids is None else np.asarray(sheet.ids)
         told = detector.monitor(np.asarray(sheet.rows[:]), time=time, names=names, top=top)
         return _seen(told, sheet, top)
     warn_backwards(sheet.ids, n)
+    reports, found = [], []
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
         gaps = Gaps.of(rows)
@@ -169,6 +168,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
             where=gaps.where(names),
         )
         raise DataError(msg)
+    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
     told = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
@@ -283,25 +283,27 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
     labelled = seen.labels is not None
     shadow = seen.shadow
     names = [seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]
-    yield _lines([[*names, *(SHADOW_COLUMNS if shadow else ())]], delimiter)
+    yield lines_of([[*names, *(SHADOW_COLUMNS if shadow else ())]], delimiter)
     for start in range(0, len(table), PIECE):
         part = slice(start, start + PIECE)
-        rows = [[*map(_cell, row.values())] for row in table.take(part)]
+        rows = [[*map(cell, row.values())] for row in table.take(part)]
         if labelled:
             rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
         if shadow is not None:
             own = zip(shadow.index[part].tolist(), shadow.alarm[part].tolist(), strict=True)
-            rows = [[*row, *map(_cell, told)] for row, told in zip(rows, own, strict=True)]
-        yield _lines(rows, delimiter)
+            rows = [[*row, *map(cell, told)] for row, told in zip(rows, own, strict=True)]
+        yield lines_of(rows, delimiter)
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """A value as the table has it."""
     if isinstance(value, bool):
         return int(value)  # an alarm is a 1
     return "" if value != value else value  # noqa: PLR0124 - no number: an empty cell
 
 
-def _lines(rows: list[list[Any]], delimiter: str) -> str:
+def lines_of(rows: list[list[Any]], delimiter: str) -> str:
+    """Rows as text."""
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
     return text.getvalue()

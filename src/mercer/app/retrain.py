@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class RetrainRequest(OfModel, Request[Retrained]):
     guard: float = 3.0
     why: str = ""
     keep_faults: bool = False
+    # For the header of the model file: the command, as it was given.
+    origin: dict[str, Any] = field(default_factory=dict)
 
     def fulfil(self, run: Run) -> Retrained:
         """Learn, say what changes on these rows, and write."""
@@ -79,7 +81,10 @@ class RetrainRequest(OfModel, Request[Retrained]):
                 run.say(str(new.lineage_[-1]), "lineage")
                 facts["change"] = _changes(run, old, new, rows, time)
         assert path is not None
-        about, fitted = {"command": "", "parent": str(found.path), **found.about}, None
+        about, fitted = {"command": "", **found.about, "parent": str(found.path)}, None
+        if command := self.origin.get("command"):
+            earlier = about.get("retrained")
+            about["retrained"] = [*(earlier if isinstance(earlier, list) else []), command]
         if self.event is not None:  # the fit stays what it was: its rows, and what was said of them
             events, fitted = about.get("events"), found.header["data"]
             events = events if isinstance(events, dict) else {}

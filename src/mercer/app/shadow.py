@@ -52,7 +52,11 @@ def require_detector(found: Opened) -> None:
 
 def compared(run: Run, detector: Any, sheet: Sheet, data: str, found: Opened) -> Compared:
     """Judge the rows of a sheet by their detector, and those of its file by the one in the shadow."""
-    again = read_sheet(Run(reading=run.reading, memory=run.memory), data, found, gaps=True)
+    aside = Run(reading=run.reading, memory=run.memory)
+    again = read_sheet(aside, data, found, gaps=True)
+    for note in aside.messages("note"):
+        if note not in run.messages("note"):  # what was said of the rows already
+            run.note(f"for the shadow, {note}", "shadow-data")
     streams = [
         one.stream(names=list(own.names), top=0)
         for one, own in ((detector, sheet), (found.model, again))

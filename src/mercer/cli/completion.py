@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from mercer.cli.ending import refuse
 from mercer.cli.verb import Call, verb
 
 VARIABLE = "_MERCER_COMPLETE"  # by which the shell asks; Click's name for a command called mercer
@@ -20,7 +19,6 @@ def completion(call: Call, shell: str) -> None:
     ~/.config/fish/completions/mercer.fish.
     """
     kind = get_completion_class(shell)
-    if kind is None:
-        refuse(f"This Click knows no completion for {shell}.")
+    assert kind is not None  # Click has all three
     script = kind(click.get_current_context().find_root().command, {}, "mercer", VARIABLE).source()
     call.tell({"shell": shell, "script": script}, script)

@@ -65,10 +65,9 @@ def explore(
     session = Session()
     try:
         with call.timed("read"), call.following():
-            if rows is None:
-                begin(session, data, reading=call.reading)
-            else:
-                begin(session, rows, data, reading=call.reading)
+            # Where both are given, DATA is a model.
+            files = (data,) if rows is None else (rows, data)
+            begin(session, *files, reading=call.reading)
         data_shown = session.table((session.start or {}).get("table"))
         for note in (*data_shown.guessed, *data_shown.noted):
             call.note(note)

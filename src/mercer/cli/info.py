@@ -59,9 +59,10 @@ def _told(header: dict[str, Any], path: Path) -> str:
         ("kernel", str(header["kernel"] or "-")),
         ("features", _names(header.get("features"))),
         ("trained on", _rows(data)),
-        ("command", str(about.get("command", "-"))),
+        ("command", str(about.get("command") or "-")),
     ]
     lines = [f"{title:<12}{text}" for title, text in rows]
+    lines += _block("retrained", about.get("retrained"))
     lines += _block("done first", about.get("notes")) + _block("warnings", about.get("warnings"))
     lines += _block("chosen", _dict(about.get("selection")).get("reasons"))
     lines += _evidence(_dict(header.get("evidence")), _dict(about.get("events")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -15,6 +15,7 @@ from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import Read, flagged
 from mercer.cli.verb import Call
+from mercer.data.formats import SUFFIXES
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.drift import REMEDY, DriftReport
 
@@ -80,14 +81,14 @@ def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict
         refuse(
             f"{why} needs all rows at once, and {what} judges them as they arrive: leave one out."
         )
-    lines = call.reading.format in TEXTS
-    if (asked or len(data) > 1) and not lines:
-        refuse(
-            f"Rows that arrive are lines of text: --format {call.reading.format} can't be followed."
-        )
+    form = call.reading.format
+    others = [p for p in data if (form or SUFFIXES.get(Path(p).suffix.lower())) not in TEXTS]
+    if (asked or len(data) > 1) and others:
+        what = repr(others[0]) if form is None else f"--format {form}"
+        refuse(f"Rows that arrive are lines of text: {what} can't be followed.")
     if "-" in data and len(data) > 1:
         refuse("- is one stream: name files, or give - alone.")
-    return not whole and lines and (bool(asked) or len(data) > 1 or data == ("-",))
+    return not whole and not others and (bool(asked) or len(data) > 1 or data == ("-",))
 
 
 def live(
@@ -128,11 +129,12 @@ def summary(found: Watched) -> list[str]:
             new = f"{many(seen['new_rows'], 'new row')}, {many(seen['new_alarms'], 'alarm')}"
             parts = [new, f"since the state began {seen_in_all}"]
         counts = seen | {"lacking": seen["unjudged"] - seen["short"]}
-        parts += [told.counted(counts[name]) for name, told in WORDS.items() if counts[name]]
+        for name, (noun, one, more) in WORDS.items():
+            if (n := counts[name]) > 0:
+                parts.append(f"{many(n, noun)} {one if n == 1 else more}")
         lines.append(where + "; ".join(parts) + ".")
-        lines += (
-            [f"{where}{line}" for line in shadow_lines(seen["shadow"])] if "shadow" in seen else []
-        )
+        if "shadow" in seen:
+            lines += [f"{where}{line}" for line in shadow_lines(seen["shadow"])]
         drift = DriftReport(**seen["drift"])
         if drift.drifted:
             lines.append(f"{where}{drift} {drift.remedy}")
@@ -143,28 +145,19 @@ def summary(found: Watched) -> list[str]:
     return lines
 
 
-class Count(NamedTuple):
-    """What is counted, of one and of several."""
-
-    noun: str
-    one: str
-    more: str
-
-    def counted(self, n: int) -> str:
-        """The number in words."""
-        return f"{many(n, self.noun)} {self.one if n == 1 else self.more}"
-
-
+# What is counted, of one and of several.
 WORDS = {
-    "lacking": Count("row", "lacks readings", "lack readings"),
-    "short": Count(
-        "row", "has too few rows directly before it", "have too few rows directly before them"
+    "lacking": ("row", "lacks readings", "lack readings"),
+    "short": (
+        "row",
+        "has too few rows directly before it",
+        "have too few rows directly before them",
     ),
-    "gaps": Count("row", "followed a gap", "followed a gap"),
-    "late": Count("row", "was late", "were late"),
-    "repeated": Count("row", "repeated a time", "repeated a time"),
-    "missing": Count("reading", "was missing", "were missing"),
-    "frozen": Count("reading", "was of a frozen sensor", "were of frozen sensors"),
-    "range": Count("reading", "was out of range", "were out of range"),
-    "bad_lines": Count("line", "was not a row", "were not rows"),
+    "gaps": ("row", "followed a gap", "followed a gap"),
+    "late": ("row", "was late", "were late"),
+    "repeated": ("row", "repeated a time", "repeated a time"),
+    "missing": ("reading", "was missing", "were missing"),
+    "frozen": ("reading", "was of a frozen sensor", "were of frozen sensors"),
+    "range": ("reading", "was out of range", "were out of range"),
+    "bad_lines": ("line", "was not a row", "were not rows"),
 }

@@ -25,28 +25,30 @@ mercer plot levels circles.mercer circles.csv -o levels.svg"""
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of picture: what it shows, whether it needs rows, and which options speak to it."""
+    """A kind of picture: what it shows, whether it needs rows, of which models, and its own options."""
 
     shows: str
     needs_data: bool
+    of: str
     options: frozenset[str] = frozenset()
 
 
+ANY, DETECTOR, COLUMNS = "any model", "a detector", "a model of columns that is no detector"
+TIME, COMPONENTS = frozenset({"time"}), frozenset({"components"})
 KINDS = {
-    "scores": Kind("two components, coloured by label", True, frozenset({"components"})),
-    "spectrum": Kind("share of the variance of each component", False),
-    "panels": Kind("data, PCA, kernel PCA and points taken back, of two variables", True),
+    "scores": Kind("two components, coloured by label", True, ANY, COMPONENTS),
+    "spectrum": Kind("share of the variance of each component", False, ANY),
+    "panels": Kind("data, PCA, kernel PCA and points taken back, of two variables", True, COLUMNS),
     "levels": Kind(
         "components as functions over two variables",
         True,
-        frozenset({"components", "variables", "fixed"}),
+        COLUMNS,
+        COMPONENTS | {"variables", "fixed"},
     ),
-    "faces": Kind(
-        "mean face and eigenfaces of a model of images", False, frozenset({"components"})
-    ),
-    "reconstruction": Kind("rows beside what the components keep of them", True),
-    "chart": Kind("T² and Q of a detector over time", True, frozenset({"time"})),
-    "contributions": Kind("variables behind alarms over time", True, frozenset({"time"})),
+    "faces": Kind("mean face and eigenfaces of a model of images", False, COLUMNS, COMPONENTS),
+    "reconstruction": Kind("rows beside what the components keep of them", True, COLUMNS),
+    "chart": Kind("T² and Q of a detector over time", True, DETECTOR, TIME),
+    "contributions": Kind("variables behind alarms over time", True, DETECTOR, TIME),
 }
 
 
@@ -176,19 +178,19 @@ def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:
 
 def _check_model(kind: str, found: Opened) -> None:
     """Raise when the model is not of the kind that the picture is about."""
-    if kind in ("chart", "contributions") and not found.is_detector:
+    of, path = KINDS[kind].of, str(found.path)
+    if of == DETECTOR and not found.is_detector:
         refuse(
-            f"A picture of {kind} needs a detector, but {str(found.path)!r} holds a "
-            f"{type(found.model).__name__}. "
+            f"A picture of {kind} needs a detector, but {path!r} holds a {type(found.model).__name__}. "
             "Fit one: mercer fit DATA --model detector -o detector.mercer"
         )
-    if kind in ("panels", "levels", "faces", "reconstruction") and found.is_precomputed:
+    if of == COLUMNS and found.is_precomputed:
         refuse(
-            f"{str(found.path)!r} was fitted to a kernel matrix, which says nothing about variables or "
-            "pixels. Draw its scores or its spectrum."
+            f"{path!r} was fitted to a kernel matrix, which says nothing about variables or pixels. Draw its "
+            "scores or its spectrum."
         )
-    if found.is_detector and kind not in ("chart", "contributions", "scores", "spectrum"):
+    if of == COLUMNS and found.is_detector:
         refuse(
-            f"{str(found.path)!r} holds a detector, of which {kind} is not drawn. Draw its chart: "
-            f"mercer plot chart {found.path} DATA -o chart.png"
+            f"{path!r} holds a detector, of which {kind} is not drawn. Draw its chart: mercer plot chart "
+            f"{path} DATA -o chart.png"
         )

@@ -20,6 +20,7 @@ from mercer.cli.plot_file import new_figure, verbatim
 from mercer.cli.verb import Call
 from mercer.data.frames import need
 from mercer.preprocessing.align import Sheet
+from mercer.views.fitted import Fitted
 
 SHOWN_LEVELS = 6
 GRID = 120  # points along each side: finer than the eye at the usual size
@@ -59,11 +60,6 @@ class Asked:
     def shown(self) -> list[str]:
         """Names of the d columns that the model sees, as a picture shows them."""
         return [verbatim(name) for name in self.sheet.names]
-
-    def unscaled(self, rows: Array) -> Array:
-        """Rows of the model in the units of the file."""
-        known = self.found.preparation
-        return rows if known is None else known.unscaled(rows)
 
     def figure(self, width: float, height: float) -> Any:
         """An empty figure of the size that was asked for, or of this one."""
@@ -120,7 +116,7 @@ def draw_panels(asked: Asked) -> Any:
             f"mercer plot scores {asked.found.path} DATA -o scores.png"
         )
     scores = np.asarray(asked.model.transform(rows))
-    back = asked.unscaled(np.asarray(asked.model.inverse_transform(scores)))
+    back = Fitted.of(asked.model, asked.found.preparation).back(scores)
     k = scores.shape[1]
     figure = asked.figure(7.6, 6.4)
     axes = plots.panels(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -40,6 +41,14 @@ def grid(
         # empty figure without a layout of its own is handed over for just that.
         fig.set_layout_engine("constrained")
     return np.asarray(fig.subplots(rows, columns, squeeze=False), dtype=object)
+
+
+def named_bars(ax: Axes, names: Sequence[str], values: Any, color: Any) -> None:
+    """A bar from the left for each name, the first one on top."""
+    tidy(ax)
+    ax.barh(range(len(names)), values, color=color)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
 
 
 def tidy(ax: Axes) -> None:

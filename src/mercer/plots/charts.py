@@ -34,7 +34,8 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
         order.
     total : float, optional
         The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix.
-        Without it the shares are those of the kept eigenvalues only, and the axis says so.
+        Without it the shares are those of the kept eigenvalues only, and the axis says so, unless a model
+        knows the whole.
     ax : matplotlib Axes, optional
         Where to draw. A new figure is made otherwise.
 
@@ -199,7 +200,8 @@ def drawn(view: views.ControlCharts, *, fault_at: Any = None, fig: Any = None) -
         if ax is not axes[-1]:
             ax.sharex(axes[-1])
             ax.tick_params(labelbottom=False)
-    _along_time(axes[-1], view.axis, view.time)
+    # Ids are not written: the axis counts the rows.
+    _along_time(axes[-1], view.axis if view.ids is None else "row", view.time)
     # The fuller legend: one chart may be without a limit.
     every = (ax.get_legend_handles_labels() for ax in axes)
     handles, labels = max(every, key=lambda found: len(found[1]))
@@ -284,11 +286,8 @@ def contribution_bars(
     """
     view = views.contributions(contributions, names, X=X, top=top)
     ax = _axes.one(ax, width=5.2, height=1.0 + 0.28 * len(view.names))
-    _axes.tidy(ax)
-    places = range(len(view.names))
-    ax.barh(places, view.values, color=[ALARM if value > 0 else NORMAL for value in view.values])
-    ax.set_yticks(places, view.names)
-    ax.invert_yaxis()
+    colours = [ALARM if value > 0 else NORMAL for value in view.values]
+    _axes.named_bars(ax, view.names, view.values, colours)
     ax.axvline(0.0, color=_axes.INK, linewidth=0.8)
     ax.set_xlabel(view.axis)
     if title is not None:

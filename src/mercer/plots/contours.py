@@ -160,11 +160,11 @@ def _places(ax: Any, view: views.Levels) -> Any:
         return places
     # Height for each unit of width, as the data have it.
     tall = float(np.clip(np.ptp(view.up) / np.ptp(view.across), 0.4, 1.4))
-    if not view.several:
-        return np.array([_axes.one(None, width=5.2, height=4.3 * tall + 0.4)], dtype=object)
     columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)
-    size = {"width": 3.2 * columns, "height": (2.4 * tall + 0.5) * rows + 0.2}
+    size = {"width": 5.2, "height": 4.3 * tall + 0.4}
+    if view.several:
+        size = {"width": 3.2 * columns, "height": (2.4 * tall + 0.5) * rows + 0.2}
     made = _axes.grid(None, rows, columns, **size).ravel()
     for unused in made[count:]:
         unused.remove()

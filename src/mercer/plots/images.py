@@ -251,11 +251,8 @@ def reconstruction(
         ax.set_aspect("equal", adjustable="datalim")
         _labels.key(ax, view.classes, shaded)
         return axes
-    _axes.tidy(ax)
-    places = range(len(view.drawn))
-    ax.barh(places, view.relative[view.drawn], color=PALETTE[5])
-    ax.set_yticks(places, [view.names[j] for j in view.drawn])
-    ax.invert_yaxis()
+    names = [view.names[j] for j in view.drawn]
+    _axes.named_bars(ax, names, view.relative[view.drawn], PALETTE[5])
     ax.axvline(1.0, color=_axes.INK, linewidth=1, linestyle="--", label="always the mean")
     ax.set_xlabel("error, in standard deviations of the column")
     ax.legend(loc="best", fontsize=9, framealpha=0.9, edgecolor="none")

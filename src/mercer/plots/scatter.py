@@ -81,22 +81,20 @@ def scores(
         components=checks.one_or_two(components, least=1),
         explained_variance_ratio=explained_variance_ratio,
     )
-    return _titled(_scattered(ax, view, width=5.2, height=4.0), title)
+    return _scattered(ax, view, title, width=5.2, height=4.0)
 
 
-def _titled(ax: Axes, title: str | None) -> Axes:
-    if title is not None:
-        ax.set_title(title, fontsize=11)
-    return ax
-
-
-def _scattered(ax: Axes | None, view: views.Scores, *, width: float, height: float) -> Axes:
-    """Points with names on the axes and a key."""
+def _scattered(
+    ax: Axes | None, view: views.Scores, title: str | None, *, width: float, height: float
+) -> Axes:
+    """Points with names on the axes, a key and a title."""
     looks = view.classes
     ax = _axes.one(ax, width=width + 0.7 * _labels.outside(looks), height=height)
     shaded = draw(ax, view.points, looks, view.axes)
     if view.points.shape[1] == 2 or looks.shade is not None:
         _labels.key(ax, looks, shaded)  # a strip of few classes has them on its axis already
+    if title is not None:
+        ax.set_title(title, fontsize=11)
     return ax
 
 
@@ -197,7 +195,7 @@ def arrows(
     view = views.biplot(
         scores, slopes, _labels.read(labels), explained_variance_ratio=ratio, **knobs
     )
-    ax = _titled(_scattered(ax, view, width=6.0, height=4.6), title)
+    ax = _scattered(ax, view, title, width=6.0, height=4.6)
     for backdrop in ax.collections:
         backdrop.set_alpha(0.4)  # the arrows are what this picture is about
     assert view.arrows is not None

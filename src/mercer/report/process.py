@@ -31,7 +31,7 @@ def alarms(subject: Subject) -> list[Any]:
     view = monitoring(seen, statistics=("index", "T2", "Q"), axis=subject.row_name)
     explained = seen.contributions is not None and len(seen.explained) > 0
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
-    parts: list[Any] = [
+    return [
         _charts(view, seen),
         None if over is None else figure(_leaders(view, over), over, id_=LEADERS),
         _events(seen),
@@ -39,7 +39,6 @@ def alarms(subject: Subject) -> list[Any]:
         listed(runs_table(seen)) if seen.runs else None,
         _single(subject, seen, remarks),
     ]
-    return [part for part in parts if part is not None]
 
 
 def _events(seen: Monitoring) -> Html | None:

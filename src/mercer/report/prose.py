@@ -56,25 +56,22 @@ def data(subject: Subject) -> list[Any]:
 def _same(subject: Subject) -> str:
     """Whether these are the rows of the fit, by their hash."""
     theirs, n = subject.entry("data", "digest", object), subject.entry("data", "n", int)
+    whose = "the detector was last taught" if subject.is_retrained else "the model was fitted to"
     if theirs is None or subject.digest is None:
         if n is not None:
-            return f"The model was fitted to {counted(n, 'row')}."
+            return f"{whose.capitalize()} {counted(n, 'row')}."
         return "Whether the model was fitted to these rows is not known."
     if theirs == subject.digest:
-        return "These are the rows that the model was fitted to: their digest is the same."
+        return f"These are the rows that {whose}: their digest is the same."
     many = counted(n, "other row") if n is not None and n > 1 else "other rows"
-    differs = f"The model was fitted to {many}, whose digest differs from that of these."
-    taught = subject.entry("about", "events", dict) or {}
-    told = [
-        n
-        for n, own in taught.items()
-        if isinstance(own, dict) and own.get("digest") == subject.digest
+    text = f"{whose.capitalize()} {many}, whose digest differs from that of these."
+    events = subject.entry("about", "events", dict) or {}
+    alike = [
+        repr(event)
+        for event, rows in events.items()
+        if isinstance(rows, dict) and rows.get("digest") == subject.digest
     ]
-    return (
-        f"{differs} These are the rows by which it knows {', '.join(map(repr, told))}."
-        if told
-        else differs
-    )
+    return f"{text} These are the rows by which it knows {', '.join(alike)}." if alike else text
 
 
 def _done(subject: Subject) -> list[Any]:
@@ -130,8 +127,7 @@ def _columns(subject: Subject) -> Html:
     if subject.missing is not None:
         head.append("missing")
         rows = [[*row, count(int(m))] for row, m in zip(rows, subject.missing, strict=False)]
-    table = grid(head, rows, caption=what)
-    return table if shown <= MOST_LINES else folded(f"{what} ({shown} lines)", table)
+    return _table(head, rows, what)
 
 
 def _labels(subject: Subject) -> Html | None:
@@ -141,9 +137,13 @@ def _labels(subject: Subject) -> Html | None:
     lots = zip(looks.names, looks.counts, strict=True)
     rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
     remark = paragraph(looks.remark) if looks.remark else None
-    table = grid(["label", "rows", "share"], rows, caption="Labels")
-    table = table if len(rows) <= MOST_LINES else folded(f"Labels ({len(rows)} lines)", table)
-    return joined([table, remark])
+    return joined([_table(["label", "rows", "share"], rows, "Labels"), remark])
+
+
+def _table(head: list[str], rows: list[list[str]], caption: str) -> Html:
+    """A table; a long one opens when asked for."""
+    made = grid(head, rows, caption=caption)
+    return made if len(rows) <= MOST_LINES else folded(f"{caption} ({len(rows)} lines)", made)
 
 
 # ── kernel ──────────────────────────────────────────────────────────────────
@@ -161,10 +161,11 @@ def kernel(subject: Subject) -> list[Any]:
             "themselves."
         )
         return [paragraph(text)]
-    reason = ours.why_valid() if isinstance(ours, Kernel) else None
-    valid = f"It is valid whatever the data: {reason}."
-    if reason is None:
-        valid = "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
+    valid = (
+        "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
+    )
+    if isinstance(ours, Kernel) and (reason := ours.why_valid()) is not None:
+        valid = f"It is valid whatever the data: {reason}."
     chosen = subject.entry("about", "selection", dict)  # `mercer select`, whose winner this is
     return [
         paragraph("The kernel is ", tag("code", kernel_text(subject)), ". ", valid),
@@ -192,15 +193,13 @@ def _parameters(subject: Subject) -> Html | None:
     """Each number, beside what was asked for."""
     if not isinstance(subject.fitted.kernel, Kernel):
         return None
-    asked = _asked(subject)
+    asked, head = _asked(subject), ["parameter", "value", "asked for"]
     rows = [
         [name, _value(value), _value(asked.get(name, "—"))]
         for name, value in _numbers(subject.fitted.kernel).items()
         if value is not None  # another way to say the same, such as sigma for gamma
     ]
-    if not rows:
-        return None
-    return grid(["parameter", "value", "asked for"], rows, caption="Parameters of the kernel")
+    return grid(head, rows, caption="Parameters of the kernel") if rows else None
 
 
 def _numbers(ours: Kernel) -> dict[str, Any]:
@@ -247,21 +246,19 @@ def _by_hand(subject: Subject) -> str:
 
 
 def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
-    reasons = chosen.get("reasons", [])
+    reasons, table = chosen.get("reasons", []), chosen.get("table", [])
     lines = reasons if isinstance(reasons, list) else [reasons]  # a header may hold anything
-    table = chosen.get("table", [])
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     parts: list[Any] = [
         paragraph("It was chosen by comparison on rows that were held out:"),
         bullets(_rounded(str(line)) for line in lines),
     ]
     if rows:
-        shown = rows[:MOST_CANDIDATES]
-        head = list(shown[0])
-        cells = [[_value(row.get(name, "")) for name in head] for row in shown]
+        head = list(rows[0])
+        cells = [[_value(row.get(name, "")) for name in head] for row in rows[:MOST_CANDIDATES]]
         caption = "Candidates, the best first"
-        if len(rows) > len(shown):
-            caption += f": {len(shown)} of {len(rows)}"
+        if len(rows) > MOST_CANDIDATES:
+            caption += f": {MOST_CANDIDATES} of {len(rows)}"
         parts.append(folded(caption, grid(head, cells, caption=caption, texts=2)))
     return parts
 
@@ -282,13 +279,12 @@ def evidence(subject: Subject) -> list[Any]:
         strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
         first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
     n = subject.entry("data", "n", int)
-    whose = "" if n is None else f" of {count(n)} rows"
+    whose = "" if n is None or subject.is_retrained else f" of {count(n)} rows"
     limits = (
         f"All this is about the arithmetic: that the numbers are those of the matrix{whose}. It does "
         "not say that the kernel suits the data, or that a component means something."
     )
-    printed = folded("As mercer prints it", tag("pre", str(fit)))
-    return [*first, paragraph(limits), printed]
+    return [*first, paragraph(limits), folded("As mercer prints it", tag("pre", str(fit)))]
 
 
 def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
@@ -361,23 +357,28 @@ def reproduce(subject: Subject) -> list[Any]:
 def _commands(subject: Subject) -> list[str]:
     """The fit, the use and this report, as one types them."""
     model, data = map(shlex.quote, subject.files)
-    # A model that Python fitted is told as Python has it.
-    fit = subject.entry("about", "command", str)
-    if fit is None:
-        fit = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
+    in_python = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
+    fit = subject.entry("about", "command", str) or in_python
+    taught = map(str, subject.entry("about", "retrained", list) or [])
     use = f"mercer transform {model} {data} -o scores.csv"
     if subject.fitted.detector is not None:
         use = f"mercer monitor {model} {data} -o alarms.csv"
-    return [fit, use, *(subject.commands or (f"mercer report {model} {data} -o report.html",))]
+    return [
+        fit,
+        *taught,
+        use,
+        *(subject.commands or (f"mercer report {model} {data} -o report.html",)),
+    ]
 
 
 def _facts(subject: Subject) -> Html:
     seed = subject.fitted.seed
     n, theirs = subject.entry("data", "n", int), subject.entry("data", "digest", object)
+    whose = "rows taught last" if subject.is_retrained else "training rows"
     known = {
         "seed": "fixed (none was given)" if seed is None else str(seed),
-        "training rows": None if n is None else count(n),
-        "digest of the training rows": tag("code", theirs) if theirs else None,
+        whose: None if n is None else count(n),
+        f"digest of the {whose}": tag("code", theirs) if theirs else None,
         "digest of these rows": None if subject.digest is None else tag("code", subject.digest),
     }
     rows = [[what, value] for what, value in known.items() if value is not None]

@@ -66,6 +66,12 @@ class Subject:
         value = found.get(key) if isinstance(found, dict) else None
         return value if isinstance(value, kind) else None
 
+    @property
+    def is_retrained(self) -> bool:
+        """Whether a detector was taught rows after its fit: the header then says of these."""
+        detector = self.fitted.detector
+        return detector is not None and len(detector.lineage_) > 0
+
     # ── what the rows say ───────────────────────────────────────────────────
     def _scored(self, rows: Rows) -> Array:
         """Scores; NaN for rows so far out that the kernel overflows, which `transform` refuses."""

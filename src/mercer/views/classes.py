@@ -44,10 +44,11 @@ class Classes:
         return ((code, self.codes == code) for code in range(max(1, len(self.names))))
 
     def taken(self, rows: Indices) -> Classes:
-        """Those of some of the rows; names and counts stay those of all."""
+        """Those of some of the rows, counted; names stay those of all."""
         given = None if self.labels is None else np.asarray(self.labels)[rows]
         shade = None if self.shade is None else self.shade[rows]
-        return replace(self, codes=self.codes[rows], labels=given, shade=shade)
+        own = _made(self.codes[rows], self.names)
+        return replace(self, codes=own.codes, counts=own.counts, labels=given, shade=shade)
 
     @property
     def texts(self) -> list[str] | None:
@@ -84,7 +85,8 @@ def classes(labels: Any, n: int) -> Classes:
     code = {name: i for i, name in enumerate(names)}
     codes = np.array([code[word] for word in called])[place]  # (n,)
     if len(names) > MOST_CLASSES:
-        found = _few(array, codes, names)
+        numbers = _numbers(names)
+        found = _most(codes, names, array) if numbers is None else _bands(numbers[codes], array)
         return replace(found, shade=codes.astype(np.float64), shaded=_in_order(len(names)))
     found = _made(codes, names)
     if measured and (distinct[np.isfinite(distinct)] % 1 != 0).any():
@@ -94,14 +96,6 @@ def classes(labels: Any, n: int) -> Classes:
 
 def _in_order(n: int) -> str:
     return f"{n} classes, shaded in sorted order"
-
-
-def _few(array: Any, codes: Indices, names: list[str]) -> Classes:
-    """At most 20 classes for more labels than that."""
-    numbers = _numbers(names)
-    if numbers is not None:
-        return _bands(numbers[codes], array)
-    return _most(codes, names, array)
 
 
 def _word(label: Any) -> str:

@@ -156,7 +156,7 @@ class Fitted(Anatomy):
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
         """All rows, some at a time; at once for a detector that judges rows by those before them."""
-        if not self._past.static:
+        if self.looks_back:
             return iter([(slice(0, int(rows.shape[0])), rows[:])])
         return row_blocks(rows, min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // self.d)))
 
@@ -189,14 +189,18 @@ class Fitted(Anatomy):
 
     def inner(self, block: Any) -> Any:
         """Rows as the projector takes them: a detector scales its own, with their past where it has one."""
-        block = block if self._past.static else self._past.rows(dense(block))[0]
+        block = self._past.rows(dense(block))[0] if self.looks_back else block
         return block if self._scale is None else self._scale(block)
 
     def _in_place(self, block: Any, found: Any) -> Array:
         """What was found of rows; NaN where a row has too few before it."""
-        if self._past.static:
+        if not self.looks_back:
             return np.asarray(found)
         return spread_out(np.asarray(found), self._past.rows(dense(block))[1], np.nan)
+
+    def placed(self, block: Any) -> Indices | None:
+        """Positions of the rows that have scores: not of those with too few before them. None: all have."""
+        return np.flatnonzero(self._past.rows(dense(block))[1]) if self.looks_back else None
 
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""

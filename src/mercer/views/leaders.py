@@ -18,12 +18,13 @@ from mercer.monitoring.report import Monitoring
 from mercer.views import checks
 from mercer.views.base import Listing, View, listing
 from mercer.views.fitted import Fitted
-from mercer.views.process import axis_times, ordered_times
+from mercer.views.process import along, axis_times
 from mercer.views.wording import count, counted, number, share
 
 MOST_VARIABLES = 8
 SLOTS = 120  # of time
 MOST_EVENTS = 12
+RULE = AlarmRule()  # the usual one
 
 Spans = list[tuple[int, int]]  # the first and the last row of each
 
@@ -55,15 +56,18 @@ def contributions(
     if X is not None:
         fitted = Fitted.of(contributions)
         names = fitted.names(names, X)
-        contributions = fitted.contributions(fitted.rows(X))
+        rows = fitted.rows(X)
+        contributions, placed = fitted.contributions(rows), fitted.placed(rows)
+        if placed is not None:
+            contributions = contributions[placed]
     values = checks.finite("contributions", contributions, ndim=(1, 2), shape="(d,) or (n, d)")
-    rows = values.reshape(-1, values.shape[-1])
-    mean = (rows / len(rows)).sum(axis=0)  # (d,)
+    each = values.reshape(-1, values.shape[-1])
+    mean = (each / len(each)).sum(axis=0)  # (d,)
     named = checks.named(names, len(mean))
     most = np.argsort(-np.abs(mean), kind="stable")[: require("top", top, Whole(1))]
     order = most[np.argsort(-mean[most], kind="stable")]
     own, shown = tuple(named[j] for j in order), mean[order]
-    several = f"mean contribution of {counted(len(rows), 'row')}"
+    several = f"mean contribution of {counted(len(each), 'row')}"
     table = listing(
         "Contributions", ["variable", "contribution"], zip(own, map(number, shown), strict=True)
     )
@@ -124,10 +128,10 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
         "over all."
     )
     rows = [[name, f"{100 * value:.0f} %"] for name, value in zip(names, total, strict=True)]
-    times = ordered_times(seen)
+    usual, times = along(seen)
     times = np.arange(1, n + 1) if times is None else times
     return ContributionsOverTime(
-        axis=axis or ("row" if times.dtype.kind in "iu" else "time"),
+        axis=axis or usual,
         names=names,
         time=_ends(times)[edges],
         rows=edges,
@@ -192,16 +196,17 @@ def _edges(event: Event) -> Any:  # (b + 1,)
     return ends
 
 
-def events_table(seen: Monitoring, rule: AlarmRule | None = None) -> Listing:
-    """The events of a run by an alarm rule, the most severe of them, and what led when each began."""
-    rule = AlarmRule() if rule is None else rule
-    every = event_spans(seen, rule)
-    shown = severest(seen, every)
-    caption = f"Events: {rule.n} of {rule.m} rows above the limit"
+def events_table(seen: Monitoring) -> Listing:
+    """The most severe events of a run by the usual alarm rule, and what led when each began."""
+    every = event_spans(seen)
+    shown, time, rows = severest(seen, every), seen.table["time"], []
+    for first, last in shown:
+        led, top = ", ".join(leaders(seen, first, last)), peak(seen, first, last)
+        rows.append([time[first], time[last], led or "not known", severity(top), number(top)])
+    caption = f"Events: {RULE.n} of {RULE.m} rows above the limit"
     if len(shown) < len(every):
         caption += f". The {len(shown)} most severe; {count(len(every) - len(shown))} are left out"
     head = ["from", "to", "led when it began", "severity", "peak"]
-    rows = [_line(seen, first, last) for first, last in shown]
     return listing(caption, head, rows, texts=4)
 
 
@@ -218,27 +223,27 @@ def severest(seen: Monitoring, spans: Spans) -> Spans:
     return sorted(ranked[:MOST_EVENTS])
 
 
-def told_spans(seen: Monitoring, spans: Spans) -> Spans:
+def told_spans(seen: Monitoring) -> Spans:
     """The events that a page tells of: the most severe ones, the first one and the longest."""
-    longest = max(spans, key=lambda span: span[1] - span[0], default=None)
-    return sorted({*severest(seen, spans), *spans[:1], *([] if longest is None else [longest])})
+    spans = event_spans(seen)
+    longest = sorted(spans, key=lambda span: span[0] - span[1])[:1]
+    return sorted({*severest(seen, spans), *spans[:1], *longest})
 
 
-def event_spans(seen: Monitoring, rule: AlarmRule | None = None) -> Spans:
-    """The first and the last alarm of each event by an alarm rule."""
-    rule, table = AlarmRule() if rule is None else rule, seen.table
-    switch, limit = Switch(rule), float(table["index_limit"][0])
+def event_spans(seen: Monitoring) -> Spans:
+    """The first and the last alarm of each event by the usual alarm rule."""
+    switch, table = Switch(RULE), seen.table
+    judged, limit = np.flatnonzero(table["judged"]).tolist(), float(table["index_limit"][0])
     found: Spans = []
     recent: list[int] = []  # alarms since the last event
-    for i in np.flatnonzero(table["judged"]):
+    for at, row in enumerate(judged):
         was = switch.raised
-        if table["alarm"][i]:
-            recent.append(int(i))
-        switch(bool(table["alarm"][i]), float(table["index"][i]) / limit)
+        if table["alarm"][row]:
+            recent.append(row)
+        switch(bool(table["alarm"][row]), float(table["index"][row]) / limit)
         if switch.raised and not was:
-            recent = recent[-rule.m - rule.delay :]
-            window = np.flatnonzero(table["judged"][: i + 1])[-rule.m - rule.delay :]
-            recent = [row for row in recent if row >= window[0]]
+            earliest = judged[max(0, at + 1 - RULE.m - RULE.delay)]
+            recent = [alarm for alarm in recent if alarm >= earliest]
         elif was and not switch.raised:
             found.append((recent[0], recent[-1]))
             recent = []
@@ -247,17 +252,7 @@ def event_spans(seen: Monitoring, rule: AlarmRule | None = None) -> Spans:
 
 def leaders(seen: Monitoring, first: int, last: int) -> list[str]:
     """The variables that led when an event began."""
-    own = Run(
-        first, last, 0, 0
-    )  # an event begins a few rows after its run where the first alarms are rare
+    # It begins a few rows after its run where the first alarms are rare.
+    own = Run(first, last, 0, 0)
     run = next((run for run in seen.runs if run.first <= last and run.last >= first), own)
     return [name for name, _ in seen.began_with(own if first in seen.onsets else run)]
-
-
-def _line(seen: Monitoring, first: int, last: int) -> list[Any]:
-    time, led, top = (
-        seen.table["time"],
-        ", ".join(leaders(seen, first, last)),
-        peak(seen, first, last),
-    )
-    return [time[first], time[last], led or "not known", severity(top), number(top)]

@@ -75,14 +75,15 @@ def control_charts(
     ([False, True], False)
     """
     known = _judged(judged, t2)
-    read = {name: _statistic(name, v, known) for name, v in {"t2": t2, "q": q}.items()}
-    n = len(read["t2"])
+    far, off = _statistic("t2", t2, known), _statistic("q", q, known)
+    n = len(far)
     when: Any = np.arange(n) if time is None else np.asarray(time)
     marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
-    checks.same_rows(n, q=read["q"], time=when, **({} if marked is None else {"alarms": marked}))
-    limits = {"t2": _limit("t2_limit", t2_limit), "q": _limit("q_limit", q_limit)}
-    names = {"t2": "T²", "q": "Q"}
-    charts = tuple(chart(names[s], read[s], limits[s], marked) for s in names)
+    checks.same_rows(n, q=off, time=when, **({} if marked is None else {"alarms": marked}))
+    charts = (
+        chart("T²", far, _limit("t2_limit", t2_limit), marked),
+        chart("Q", off, _limit("q_limit", q_limit), marked),
+    )
     return ControlCharts(
         axis="row" if time is None else "time", time=when, judged=known, charts=charts
     )
@@ -156,10 +157,8 @@ def monitoring(
     ('T²', [False, True])
     """
     seen = seen_by(detector, X, time=time, names=names)
-    table, times = seen.table, ordered_times(seen)
-    n = len(table)
-    plain = times is None or (times.dtype.kind in "iu" and np.array_equal(times, np.arange(n)))
-    label = axis or ("row" if plain else "time")
+    table, (usual, times) = seen.table, along(seen)
+    label = axis or usual
     charts = [chart(STATISTICS[s], table[s], seen.line(s), table["alarm"]) for s in statistics]
     legend = [
         "The dashed line is the limit; a row that is an alarm is an orange square in each chart."
@@ -171,7 +170,7 @@ def monitoring(
         legend.append(f"{counted(infinite, 'row')} too far out to be computed stand at the top.")
     return ControlCharts(
         axis=label,
-        time=np.arange(n) if times is None else times,
+        time=np.arange(len(table)) if times is None else times,
         judged=np.asarray(table["judged"], dtype=bool),
         charts=tuple(charts),
         ids=tuple(map(str, table["time"])) if times is None else None,
@@ -190,10 +189,13 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
     return fitted.monitor(fitted.rows(X), time=time, names=fitted.names(names, X))
 
 
-def ordered_times(seen: Monitoring) -> Any:
-    """The times of the rows; None where they are none, or in no order: the rows are counted then."""
+def along(seen: Monitoring) -> tuple[str, Any]:
+    """What rows lie along, "time" or "row", and their times; None where these are none, or in no order."""
     times = axis_times(seen.table["time"])
-    return None if times is None or np.any(times[1:] < times[:-1]) else times
+    if times is None or np.any(times[1:] < times[:-1]):
+        return "row", None
+    is_count = times.dtype.kind in "iu" and np.array_equal(times, np.arange(len(times)))
+    return "row" if is_count else "time", times
 
 
 def axis_times(names: Any, form: str | None = None) -> Any:

@@ -47,6 +47,7 @@ class Scores(View):
     rows: Indices  # (m,): their positions among the rows that were given
     ids: tuple[str, ...] | None = None  # what each is called
     left_out: int = 0  # rows too far out for their scores to be numbers
+    without_past: int = 0  # rows with too few before them to have scores
     arrows: Arrows | None = None
 
 
@@ -64,7 +65,8 @@ def scores(
     """Scores of rows on some components.
 
     Parameters are those of `mercer.plots.scores`, with as many components as one likes; `ids` are what rows
-    are called. With ``keep_infinite=False`` rows whose scores are not finite are left out, and counted.
+    are called. With ``keep_infinite=False`` rows whose scores are not finite are left out, and counted; of
+    a detector that looks back those with too few rows before them always are.
 
     Examples
     --------
@@ -74,6 +76,7 @@ def scores(
     >>> view.axes, view.classes.counts
     (('component 1 (88.8 %)', 'component 2 (11.2 %)'), (2, 1))
     """
+    placed: Indices | None = None  # rows that have scores; None for all
     if is_model(scores):
         fitted = Fitted.of(scores)
         if X is None:
@@ -81,6 +84,7 @@ def scores(
             raise InputError(msg)
         rows = fitted.rows(X)
         values, ratio = fitted.scores(rows), fitted.shares
+        placed = fitted.placed(rows)
         if labels is None and fitted.detector is not None:
             labels = alarm_classes(fitted.alarm(rows))
     else:
@@ -90,7 +94,8 @@ def scores(
         values, ratio, labels = scores, None, X if labels is None else labels
     if explained_variance_ratio is not None:
         ratio = explained_variance_ratio
-    return _of_arrays(values, labels, components, ratio, ids, keep_infinite=keep_infinite)
+    which: dict[str, Any] = {"ids": ids, "placed": placed, "keep_infinite": keep_infinite}
+    return _of_arrays(values, labels, components, ratio, **which)
 
 
 def _of_arrays(
@@ -98,17 +103,20 @@ def _of_arrays(
     labels: Any,
     components: Sequence[int],
     ratio: Any,
-    ids: Any = None,
     *,
+    ids: Any = None,
+    placed: Indices | None = None,
     keep_infinite: bool = True,
 ) -> Scores:
     try:
         values = np.asarray(values)
     except ValueError:
         checks.finite("scores", values, ndim=(1, 2), shape="(n, k)")  # raises, in words
-    n, kept = len(np.atleast_1d(values)), np.arange(len(np.atleast_1d(values)))
+    n = len(np.atleast_1d(values))
+    placed = np.arange(n) if placed is None else placed
+    kept = placed
     if not keep_infinite:
-        kept = np.flatnonzero(np.isfinite(values).all(axis=1))
+        kept = placed[np.isfinite(values[placed]).all(axis=1)]
     points = checks.finite("scores", values[kept], ndim=(1, 2), shape="(n, k)")
     points = points.reshape(len(points), -1)  # (n,) is one component
     k = points.shape[1]
@@ -120,7 +128,8 @@ def _of_arrays(
         classes=classes(labels, n).taken(kept),
         rows=kept,
         ids=None if ids is None else tuple(str(ids[i]) for i in kept.tolist()),
-        left_out=n - len(kept),
+        left_out=len(placed) - len(kept),
+        without_past=n - len(placed),
     )
     return replace(view, caption=_caption(view), tables=_tables(view))
 
@@ -148,6 +157,8 @@ def _caption(view: Scores) -> str:
         text = f"{axes[1].capitalize()} against {axes[0]}: {rows}, each a point."
     if view.left_out:
         text += f" {counted(view.left_out, 'row')} too far out to be computed are not drawn."
+    if view.without_past:
+        text += f" {counted(view.without_past, 'row')} with too few before them are not drawn."
     return f"{text} {view.classes.remark}".rstrip()
 
 
@@ -203,21 +214,22 @@ def biplot(
         from mercer.diagnostics import importance
 
         fitted = Fitted.of(scores)
-        names = fitted.names(names, slopes)
-        rows = fitted.inner(fitted.rows(slopes))
+        names = fitted.inner_names(fitted.names(names, slopes))
+        rows = fitted.rows(slopes)
+        placed = fitted.placed(rows)
         ratio = fitted.shares if explained_variance_ratio is None else explained_variance_ratio
         with unnamed():
-            found = importance(fitted.projector, rows, names=names)
-        points, slopes = fitted.scores(fitted.rows(slopes)), found.slopes
+            found = importance(fitted.projector, fitted.inner(rows), names=names)
+        points, slopes = fitted.scores(rows), found.slopes
     else:
-        points, ratio = scores, explained_variance_ratio
-    points = checks.finite("scores", points, ndim=2, shape="(n, k)")
-    k = points.shape[1]
+        points, placed, ratio = scores, None, explained_variance_ratio
+    checks.finite("scores", points if placed is None else points[placed], ndim=2, shape="(n, k)")
+    k = np.shape(points)[1]
     pair = [checks.component(index, k) for index in checks.one_or_two(components, least=2)]
     tips = _mean_slopes(slopes, k)[:, pair]  # (d, 2)
     called = checks.named(names, len(tips))
     chosen = _longest(tips, require("top", top, Whole(1)))
-    view = _of_arrays(points, labels, pair, ratio)
+    view = _of_arrays(points, labels, pair, ratio, placed=placed)
     centre = view.points.mean(axis=0)
     tips = tips[chosen] * _scale(view.points - centre, tips[chosen])
     words = f"{view.caption} An arrow is the mean slope of both scores with respect to a variable."

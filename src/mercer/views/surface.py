@@ -102,6 +102,8 @@ def levels(
     chosen = [checks.component(index, scores.shape[1]) for index in chosen]
     values = scores.T[chosen].reshape(-1, resolution, resolution)
     titles = tuple(component_names(chosen, ratio))
+    first, second = sliced.names
+    held = f", {sliced.where}" if sliced.where else ""
     return Levels(
         axes=sliced.names,
         titles=titles,
@@ -114,15 +116,9 @@ def levels(
         points=sliced.points,
         classes=classes(labels, len(sliced.points)),
         several=several,
-        caption=_words(sliced),
+        caption=f"Each component over {first} (across) and {second} (up){held}; the line is zero.",
         tables=(_table(titles, values),),
     )
-
-
-def _words(sliced: Slice) -> str:
-    across, up = sliced.names
-    held = f", {sliced.where}" if sliced.where else ""
-    return f"Each component over {across} (across) and {up} (up){held}; the line is zero."
 
 
 def _table(titles: tuple[str, ...], values: Array) -> Listing:

@@ -71,21 +71,21 @@ def spectrum(eigenvalues: Any, *, total: float | None = None) -> Spectrum:
     >>> print(view.caption)
     2 components: the first holds 60.0 %, all together 90.0 % of the variance. 95 % is not reached.
     """
-    fit: Fit | None = None
+    fit, own = None, None  # the whole variance, as a model knows it
     if is_model(eigenvalues):
         fitted = Fitted.of(eigenvalues)
-        fit, values = fitted.fit, fitted.eigenvalues
-        whole = float(values.sum()) if fit is None else float(fit.total)
-        ratio = fitted.shares if fit is None else None
-        if ratio is not None and total is None:  # a model of another library that knows the whole
-            whole = float(values.sum() / max(ratio.sum(), ROUNDING))
-        known = fit is not None or ratio is not None
-        shares = np.maximum(values, 0.0) / whole if whole > 0 else np.zeros_like(values)
+        fit, values, ratio = fitted.fit, fitted.eigenvalues, fitted.shares
+        if fit is not None:
+            own = float(fit.total)
+        elif ratio is not None:
+            own = float(values.sum() / max(ratio.sum(), ROUNDING))
     else:
         values = checks.finite("eigenvalues", eigenvalues, ndim=1, shape="(k,)")
-        whole, known = float(values.sum()) if total is None else float(total), total is not None
+    given = own if total is None else float(total)
+    known, whole = given is not None, float(values.sum()) if given is None else given
+    if total is not None or not is_model(eigenvalues):
         _require_descending(values, whole)
-        shares = np.maximum(values, 0.0) / whole
+    shares = np.maximum(values, 0.0) / whole if whole > 0 else np.zeros_like(values)
     running = np.minimum(np.cumsum(shares), 1.0)
     reached = np.flatnonzero(running >= ENOUGH * (1 - ROUNDING))
     first = int(reached[0]) + 1 if len(reached) else None

@@ -16,7 +16,7 @@ from mercer.monitoring.alarms import FIRST_ALARMS, Gaps
 from mercer.monitoring.report import Monitoring
 from mercer.views.base import spaced
 from mercer.views.fitted import Fitted, unnamed
-from mercer.views.leaders import event_spans, told_spans
+from mercer.views.leaders import told_spans
 from mercer.views.process import MOST_LISTED
 
 MOST_EXPLAINED = 300  # alarms whose contributions are computed for a picture
@@ -31,7 +31,7 @@ def watched(
     that looks back, all of them.
     """
     detector = fitted.judge
-    if not detector._past.static:  # rows are judged by those before them, missing ones included
+    if fitted.looks_back:  # rows are judged by those before them, missing ones included
         every = np.asarray(rows[:])
         seen = replace(fitted.monitor(every, time=time, names=names), missing=gaps.missing)
         with unnamed():
@@ -43,9 +43,7 @@ def watched(
     alarms = np.flatnonzero(seen.table["alarm"])
     if len(alarms) == 0:
         return seen.among(gaps, time), ()
-    begun = [
-        alarms[alarms >= first][:FIRST_ALARMS] for first, _ in told_spans(seen, event_spans(seen))
-    ]
+    begun = [alarms[alarms >= first][:FIRST_ALARMS] for first, _ in told_spans(seen)]
     # The first ones are in a table, those at equal distances in a picture; events have the others.
     spread = alarms[spaced(len(alarms), MOST_EXPLAINED)]
     some: Any = np.unique(np.concatenate([alarms[:MOST_LISTED], spread, *begun]))
@@ -72,7 +70,7 @@ def _begun(fitted: Fitted, seen: Monitoring, take: Callable[[Indices], Array]) -
     alarm, columns = seen.table["alarm"], {name: seen.table[name] for name in seen.table.columns}
     first = [(run.first, run.last) for run in seen.runs[:1]]
     onsets = dict(seen.onsets)
-    for begin, end in (*first, *told_spans(seen, event_spans(seen))):
+    for begin, end in (*first, *told_spans(seen)):
         if begin not in onsets:
             own = np.zeros_like(alarm)  # as if there were no other: an event is one run
             own[begin : end + 1] = alarm[begin : end + 1]

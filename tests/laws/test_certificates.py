@@ -5,6 +5,7 @@ import pytest
 
 from conftest import frozen
 from markets.kernels import INDEFINITE, VALID
+from mercer import KernelPCA
 from mercer._core.errors import InputError, KernelError
 from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
@@ -75,6 +76,28 @@ def test_no_eigenvalue_lies_outside_of_its_bounds(name, dtype, record_property):
         assert fit.total >= true.sum() - fit.certificate.rounding - slack
     record_property("worst", np.max(worst, axis=0).tolist())
     assert np.max(worst) <= 1.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("approximation", [RPCholesky, Nystrom])
+def test_refining_never_loosens_a_bound(approximation, weighted, cloud, rng):
+    weights = rng.random(len(cloud)) + 0.1 if weighted else None
+    true = dense_eigenvalues(RBF(0.3), cloud, weights)[:4]
+    for rank in (6, 12, 30):
+        rough, refined = (
+            KernelPCA(
+                4, kernel=RBF(0.3), approximation=approximation(rank, refine=r), random_state=0
+            )
+            .fit(cloud, sample_weight=weights)
+            .fit_
+            for r in (0, 1)
+        )
+        slack = REFERENCE * rough.certificate.trace + refined.cut
+        assert np.all(refined.bounds[:, 0] >= rough.bounds[:, 0] - slack)
+        assert np.all(refined.bounds[:, 1] <= rough.bounds[:, 1] + slack)
+        assert np.all(refined.bounds[:, 0] - slack <= true)
+        assert np.all(true <= refined.bounds[:, 1] + slack)
+        assert np.all(refined.first(2).bounds[:, 1] <= rough.bounds[:2, 1] + slack)
 
 
 @pytest.mark.parametrize("approximation", [RPCholesky, Nystrom])

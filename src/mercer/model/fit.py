@@ -105,4 +105,8 @@ def fit_approximation(task: Task) -> Fit:
     k = min(asked, start.shape[1]) if isinstance(asked, int) else start.shape[1]
     with single_threaded_blas():
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, observer=observer)
-    return dual_fit(task, operator, pairs)
+    found = dual_fit(task, operator, pairs)
+    assert rough.certificate is not None
+    if rough.certificate.kind == "estimate":
+        return found
+    return replace(found, ceiling=rough.bounds[: len(found.eigenvalues), 1])

@@ -71,6 +71,7 @@ class Fit(Printed):
     mean: FeatureMean  # of the training rows, in feature space
     roots: Annotated[Array, "n"] | None = None  # √w, where the rows carry weights
     certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
+    ceiling: Annotated[Array, "k"] | None = None  # of refined pairs: what their factor proved before
 
     @property
     def keeps_points(self) -> bool:
@@ -87,16 +88,16 @@ class Fit(Printed):
 
     def first(self, k: int, asked: float | None = None) -> Fit:
         """The same fit with its first k components: nothing is computed again, and the evidence stays."""
-        own, pairs = self.projection, self.pairs.first(k)
+        whole, pairs = self.projection, self.pairs.first(k)
         # Copies: slices would keep the coefficients of all components alive.
-        coef, offset = np.ascontiguousarray(own.coef[:, :k]), own.offset[:k].copy()
-        projection = changed(own, coef=coef, offset=offset)
+        coef, offset = np.ascontiguousarray(whole.coef[:, :k]), whole.offset[:k].copy()
+        projection = changed(whole, coef=coef, offset=offset)
         if len(pairs.values) < len(self.pairs.values):
             vectors, products = (a.copy() for a in (pairs.vectors, pairs.products))
             pairs = changed(pairs, vectors=vectors, products=products)
-        return changed(
-            self, projection=projection, pairs=pairs, asked=k if asked is None else asked
-        )
+        ceiling = None if self.ceiling is None else self.ceiling[:k].copy()
+        own = {"projection": projection, "pairs": pairs, "ceiling": ceiling}
+        return changed(self, **own, asked=k if asked is None else asked)
 
     @property
     def eigenvalues(self) -> Array:
@@ -118,14 +119,17 @@ class Fit(Printed):
         """Where the true eigenvalues lie: the residuals say so, or the certificate.
 
         A residual says that *some* true eigenvalue is that near. Refined pairs, of which an eigenvalue
-        may be missing altogether, are bounded by the trace instead.
+        may be missing altogether, are bounded by the trace instead, and by what was proved before.
         """
         if self.certificate is not None:
             return self.certificate.bounds(self.eigenvalues)
         if self.pairs.status is Status.REFINED and self.low_end is None:
             # Ritz values lie below, and of a valid kernel's trace only so much is left for each.
             rest = max(self.total - float(self.eigenvalues.sum()), 0.0) + self.cut
-            return np.stack([self.eigenvalues - self.cut, self.eigenvalues + rest], axis=1)
+            high = self.eigenvalues + rest
+            if self.ceiling is not None:
+                high = np.minimum(high, np.maximum(self.ceiling, self.eigenvalues + self.cut))
+            return np.stack([self.eigenvalues - self.cut, high], axis=1)
         # The rounding of K's entries moves eigenvalues too, and no residual shows it.
         gap = self.residuals * self.eigenvalues[0] + self.cut
         return np.stack([np.maximum(self.eigenvalues - gap, 0.0), self.eigenvalues + gap], axis=1)

@@ -116,6 +116,7 @@ ESTIMATORS = (IncrementalKernelPCA, KernelPCA, KernelPCADetector, PCA)
 LATER = {
     Baselines: {"unit", "relations"},
     EigenPairs: {"rounding", "unseen"},
+    Fit: {"ceiling"},
     KnownEvents: {"courses", "rows"},
     Limits: {"note", "low", "high"},
     Plan: {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},

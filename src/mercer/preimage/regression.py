@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from mercer._core.types import Array, Indices
-from mercer.engine.native.bindings import Beside, LeftOut, Library, Reduction, address, aligned
+from mercer.engine.native.bindings import Beside, LeftOut, Library, address, aligned
+from mercer.engine.native.matrices import Reflections
 from mercer.engine.pairwise import squared_norms
 
 ALL = slice(None)
@@ -241,22 +242,8 @@ class Tridiagonal:
 
 def _compiled(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:
     """T, and Qᵀ into `turned`: a matrix that stays in a core's cache needs no panels."""
-    n, stride = turned.shape
-    a, room = aligned((n, stride), np.float64), aligned((3, stride), np.float64)
-    a[:, :n] = kappa
-    a[:, n:] = 0.0
-    diagonal, off = np.empty(n), np.empty(n - 1)
-    job = Reduction(
-        a=address(a),
-        n=n,
-        stride=stride,
-        diagonal=address(diagonal),
-        off=address(off),
-        q=address(turned),
-        room=address(room),
-    )
-    native.reduce(ctypes.byref(job))
-    return diagonal, off
+    form = Reflections(native, kappa, turned)
+    return form.diagonal.copy(), form.off[:-1].copy()  # without the room for the reflections
 
 
 def _by_lapack(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:  # noqa: ARG001

@@ -74,8 +74,9 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     require_variance(found.values, cut)
     _require_reachable(found.values, asked, total, low_rank, certificate)
     pairs = keep(pairs, asked, total=total, cut=cut)
-    mean = seen.moments.mean
+    mean, whiten = seen.moments.mean, low_rank.whiten
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
+    of_sections = mean if whiten is None else np.asarray(whiten @ mean)
     return Fit(
         Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,
@@ -86,14 +87,9 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
         low_end=_negative_part(kernel, low_rank),
         asked=asked,
         weight=seen.moments.weight,
-        mean=FeatureMean(_in_sections(low_rank, mean), float(mean @ mean)),
+        mean=FeatureMean(of_sections, float(mean @ mean)),
         certificate=certificate,
     )
-
-
-def _in_sections(low_rank: LowRank, mean: Array) -> Array:
-    """The mean of the features as coefficients of the sections."""
-    return mean if low_rank.whiten is None else np.asarray(low_rank.whiten @ mean)
 
 
 # ── one precision ───────────────────────────────────────────────────────────

@@ -74,7 +74,7 @@ class Cluster:
         One that has just been lost, and does not answer, is left out.
         """
         started = time.monotonic()
-        while not (found := self._reached()):
+        while not (found := self._answering()):
             if time.monotonic() - started > self.patience:
                 msg = (
                     f"No worker of the Dask cluster at {self.address} has answered within "
@@ -82,12 +82,6 @@ class Cluster:
                 )
                 raise ClusterError(msg)
         return found
-
-    def _reached(self) -> dict[str, WorkerFacts]:
-        try:
-            return self._answering()
-        except OSError as cause:  # the line is cut, and the client has not noticed yet
-            raise ClusterError(self.gone) from cause
 
     @property
     def gone(self) -> str:
@@ -99,10 +93,13 @@ class Cluster:
 
     def _answering(self) -> dict[str, WorkerFacts]:
         self.require_open()
-        there = self.addresses()
-        if fresh := [address for address in there if address not in self._known]:
-            self._require_versions(fresh)
-            self._ask(fresh)
+        try:
+            there = self.addresses()
+            if fresh := [address for address in there if address not in self._known]:
+                self._require_versions(fresh)
+                self._ask(fresh)
+        except OSError as cause:  # the line is cut, and the client has not noticed yet
+            raise ClusterError(self.gone) from cause
         return {
             address: self._known[address] for address in sorted(there) if address in self._known
         }

@@ -143,7 +143,6 @@ class Nystrom(Approximation):
         return drawing + small + pass_bytes(n, d, m, itemsize)
 
     def at_most(self, n: int) -> Nystrom:
-        """With at most n landmarks."""
         return replace(self, landmarks=min(self.landmarks, n)) if is_whole(self.landmarks) else self
 
     def width(self, n: int) -> int:

@@ -366,7 +366,6 @@ class RPCholesky(Approximation):
         return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)
 
     def at_most(self, n: int) -> RPCholesky:
-        """With a rank of at most n."""
         return replace(self, rank=min(self.rank, n)) if isinstance(self.rank, int) else self
 
     def width(self, n: int) -> int:

@@ -97,7 +97,6 @@ class _BlasHold(Hold):
         self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
 
     def begin(self) -> None:
-        """Limit it."""
         libraries = [(each, each.num_threads) for each in _blas_libraries()]
         self.usual = _within_cores([count for _, count in libraries])
         self._limited = [(each, count) for each, count in libraries if count != 1]
@@ -105,7 +104,6 @@ class _BlasHold(Hold):
             each.set_num_threads(1)
 
     def end(self) -> None:
-        """Take the limit off."""
         for each, count in self._limited:
             each.set_num_threads(count)
         self._limited, self.usual = [], None

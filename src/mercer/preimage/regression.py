@@ -141,7 +141,6 @@ class SpectrumRegression(Regression):
     own: Spectrum
 
     def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
-        """Σ_i w_i ‖a_i/G_ii‖² for each penalty."""
         own, (r, d) = self.own, self.inside.shape
         inverse = 1.0 / (own.values[:, None] + alphas)  # (r, p)
         shrunk = inverse[:, :, None] * self.inside[:, None, :]  # (r, p, d)
@@ -277,7 +276,6 @@ class TridiagonalRegression(Regression):
         return errors
 
     def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, n) -> (p, d)
-        """What the map learned without row i says at scores near its own."""
         own, (job, _) = self.own, self._job
         pivots, below = own.factor(alpha)
         q, looked = self._columns(own.left[some]), self._columns(seen)

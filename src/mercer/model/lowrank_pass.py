@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import tee
 from typing import Any, TypeVar
 
 import numpy as np
@@ -194,9 +193,9 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
     unit = unit_of(kernel, low_rank, dtype)
-    directions = tee(_judged(features, whiten, task.asked), len(precisions))
-    for precision, judged in zip(precisions, directions, strict=True):
-        for values, coef in judged:
+    directions = list(_judged(features, whiten, task.asked))
+    for precision in precisions:
+        for values, coef in directions:
             errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
             moves = rounding_moves(lengths, values, coef, errors)
             squared = square_moves(squares, coef, precision)

@@ -102,12 +102,12 @@ class Regression:
         """
         raise NotImplementedError
 
-    def coef(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (n, d)
-        """The coefficients a, of all rows or some."""
-        coef = self.own.left[some] @ self.own.divided(alpha, self.inside)
+    def coef(self, alpha: float) -> Array:  # (n, d)
+        """The coefficients a."""
+        coef = self.own.left @ self.own.divided(alpha, self.inside)
         if self.outside is not None:
-            coef += self.outside[some] / alpha
-        return np.asarray(self.own.roots[some] * coef)
+            coef += self.outside / alpha
+        return np.asarray(self.own.roots * coef)
 
     def left_out(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (p, d)
         """a_i/G_ii."""

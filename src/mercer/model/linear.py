@@ -171,6 +171,9 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
     cut = _rounding(moments, dtype)
     pairs, total = solve_small(task, StoredGram(moments.scatter), cut=cut)
+    rounding = cut(pairs.values)
+    # A solver that iterates is right to its residual only.
+    slack = float(np.max(pairs.residuals)) * float(pairs.values[0])
     n = int(x.shape[0]) if weights is None else int(np.count_nonzero(weights))
     return Fit(
         _projection(sections, pairs.vectors, moments.mean, pairs.values / moments.weight, dtype),
@@ -178,12 +181,12 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
         total,
         rank_bound=min(n - 1, sections.width),
         plan=task.plan,
-        cut=cut(pairs.values),
+        cut=rounding,
         low_end=None,
         asked=task.asked,
         weight=moments.weight,
         mean=FeatureMean(moments.mean, float(moments.mean @ moments.mean)),
-        certificate=_certificate(moments, pairs, cut(pairs.values)),
+        certificate=Certificate("below", _trace(moments), 0.0, rounding + slack),
     )
 
 
@@ -200,12 +203,6 @@ def _rounding(moments: Moments, dtype: np.dtype[Any]) -> Callable[[Array], float
     """
     eps, trace = float(np.finfo(dtype).eps), _trace(moments)
     return lambda values: 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
-
-
-def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certificate:
-    # A solver that iterates is right to its residual only.
-    slack = float(np.max(pairs.residuals)) * float(pairs.values[0])
-    return Certificate("below", _trace(moments), 0.0, rounding + slack)
 
 
 def stream_moments(

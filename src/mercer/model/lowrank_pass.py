@@ -31,6 +31,7 @@ from mercer.model.certificate import rounding_errors, rounding_moves, square_mov
 from mercer.model.result import Task
 from mercer.operators.centred import require_finite
 from mercer.operators.sections import KernelSections
+from mercer.planning.problem import spread_over
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -180,7 +181,7 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     if kernel.why_valid() is None:
         return None
     some = min(m, max(JUDGED_ROWS, m // JUDGED_SHARE))
-    rows = take_rows(task.x, np.linspace(0, n - 1, some).astype(np.intp)).astype(np.float64)
+    rows = take_rows(task.x, spread_over(n, some)).astype(np.float64)
     points = points_of(low_rank)
     lengths, trace = kernel.tile_diag(points.astype(np.float64)), kernel.tile_diag(rows).sum()
     sections = low_rank.sections(rows)  # (s, m)

@@ -41,15 +41,10 @@ def cpu_count() -> int:
     return _allowed()
 
 
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    # Looking through the loaded libraries takes milliseconds, so it is done once.
-    return ThreadpoolController()
-
-
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # looking through the loaded libraries takes milliseconds
 def _blas_libraries() -> list[Any]:
-    return [each for each in _controller().lib_controllers if each.user_api == "blas"]
+    libraries = ThreadpoolController().lib_controllers
+    return [each for each in libraries if each.user_api == "blas"]
 
 
 class Hold(ABC):

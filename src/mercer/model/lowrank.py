@@ -33,9 +33,7 @@ from mercer.model.lowrank_pass import (
     look,
     look_at_squares,
     loses_little,
-    points_of,
     square_dtype,
-    unit_of,
 )
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, Task, keep
@@ -118,7 +116,7 @@ class Found:
 
 def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowRank:
     """The same landmarks, and the directions among them that rounding hides in this precision only."""
-    points = points_of(low_rank)
+    points = low_rank.points
     unit = entry_error(kernel, points.astype(dtype))
     return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
 
@@ -182,8 +180,8 @@ def _proved(
 
 def _rounding(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> tuple[float, Array]:
     """Of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks."""
-    lengths = kernel.tile_diag(points_of(low_rank).astype(dtype)).astype(np.float64)
-    return unit_of(kernel, low_rank, dtype), lengths
+    lengths = kernel.tile_diag(low_rank.points.astype(dtype)).astype(np.float64)
+    return low_rank.unit_in(kernel, dtype), lengths
 
 
 def _found_with(
@@ -301,5 +299,5 @@ def _negative_part(kernel: Kernel, low_rank: LowRank) -> NegativePart | None:
     """Where validity is not known: what the landmarks show of it."""
     if kernel.why_valid() is not None or not low_rank.projects:
         return None
-    values = np.linalg.eigvalsh(core_matrix(kernel, points_of(low_rank)))
+    values = np.linalg.eigvalsh(core_matrix(kernel, low_rank.points))
     return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)

@@ -158,7 +158,14 @@ class Cluster:
         return there
 
     def _running(self) -> list[str]:
-        info = self.client.sync(self.client.scheduler.identity)
+        from distributed.comm import CommClosedError
+
+        if self.client.scheduler is None:  # the client has given it up
+            raise CommClosedError(self.gone)
+        try:
+            info = self.client.sync(self.client.scheduler.identity)
+        except OSError as cause:  # nobody answers at its address, for now or for good
+            raise CommClosedError(self.gone) from cause
         return [a for a, worker in info["workers"].items() if worker["status"] == "running"]
 
     def _nobody(self) -> str:

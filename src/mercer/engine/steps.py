@@ -224,10 +224,9 @@ class Waves:
 
     def _half_phases(self, x: Rows, *, out: Array) -> None:
         """½ωᵀ(x - c), a multiple of π left out where it is large."""
+        # Phases that float32 loses, and float64 does not.
         reach = _reach(x, self.centre) if x.dtype == np.float32 else 0.0
-        long = (
-            self.lengths * reach > FLOAT32_PHASE
-        )  # phases that float32 loses, and float64 does not
+        long = self.lengths * reach > FLOAT32_PHASE  # (M,)
         if not np.any(long):
             omega = self.frequencies.astype(x.dtype, copy=False)
             _half_products(x, self.centre, omega, out=out)

@@ -85,9 +85,8 @@ class Look:
     factor: LowRank
     dtype: np.dtype[Any]
     weights: Array | None  # (n,)
-    slack: (
-        float | None
-    )  # of k(x, x), where ‖f‖² may be larger; None: the kernel is known to be valid
+    # Of k(x, x), where ‖f‖² may be larger; None: the kernel is known to be valid.
+    slack: float | None
 
     def __call__(self, rows: Rows, place: slice) -> Seen:
         w = None if self.weights is None else self.weights[place]

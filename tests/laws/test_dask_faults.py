@@ -271,6 +271,26 @@ def test_a_line_that_is_cut_as_a_fit_begins_is_told(client, monkeypatch):
         there.workers()
 
 
+def no_answer():
+    raise TimeoutError
+
+
+@pytest.mark.parametrize("gone", [SimpleNamespace(identity=no_answer), None])
+def test_a_scheduler_that_does_not_answer_for_a_moment_is_asked_again(gone, client, monkeypatch):
+    """A large right side asks who is there: a line that is lost just then is one that was lost on the way."""
+    large, looked, tries = work.Work(cluster.Cluster(client), "large"), np.ones(work.WITH_TASKS), []
+
+    def build():
+        tries.append(gone)
+        with monkeypatch.context() as moment:
+            if len(tries) == 1:
+                moment.setattr(client, "scheduler", gone)
+            return large.submit("sum", np.sum, large.sent("v", looked))
+
+    assert large.value(build) == looked.sum()
+    assert len(tries) == 2
+
+
 def test_no_client_no_address_no_scheduler(monkeypatch):
     monkeypatch.setattr(connect, "CONNECT_SECONDS", 1)
     told = {

@@ -14,6 +14,7 @@ from mercer._core.observer import Observer
 from mercer._core.params import Constraints, Params, Whole
 from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
+from mercer.approximations.landmarks import entry_error
 from mercer.engine.resolve import AUTO
 from mercer.engine.steps import Whitened
 from mercer.kernels.base import Kernel
@@ -42,6 +43,18 @@ class LowRank:
     def rank(self) -> int:
         """r, the columns of F."""
         return self.sections.width if self.whiten is None else int(self.whiten.shape[1])
+
+    @property
+    def points(self) -> Rows:  # (m, d)
+        """Z."""
+        assert isinstance(self.sections, KernelSections)  # what is a projection has landmarks
+        return self.sections.points
+
+    def unit_in(self, kernel: Kernel, dtype: np.dtype[Any]) -> float:
+        """Rounding of a kernel value in a precision: what was found when it was chosen, or anew."""
+        if self.unit is not None and self.points.dtype == dtype:
+            return self.unit
+        return entry_error(kernel, self.points.astype(dtype))
 
     def features(self, x: Rows) -> Array:  # (b, d) -> (b, r)
         """The rows of F that belong to a block of rows x, in the dtype of x."""

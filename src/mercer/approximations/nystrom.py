@@ -117,10 +117,8 @@ class Nystrom(Approximation):
             raise refused(self.landmarks, must_be=wanted)
         points = as_rows(self.landmarks)
         if points.shape[0] < 1 or points.shape[1] != d:
-            wanted, got = (
-                f"points with the {d} columns of the rows",
-                f"an array of shape {points.shape}",
-            )
+            wanted = f"points with the {d} columns of the rows"
+            got = f"an array of shape {points.shape}"
             remedy = "Give at least one point, with the same features in the same order."
             raise refused(points.shape, must_be=wanted, got=got, remedy=remedy)
         values = points.data if sparse.issparse(points) else points
@@ -140,7 +138,6 @@ class Nystrom(Approximation):
         return drawing + small + pass_bytes(n, d, m, itemsize)
 
     def at_most(self, n: int) -> Nystrom:
-        """With at most n landmarks."""
         return replace(self, landmarks=min(self.landmarks, n)) if is_whole(self.landmarks) else self
 
     def width(self, n: int) -> int:

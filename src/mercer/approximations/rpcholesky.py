@@ -63,8 +63,7 @@ class PivotSearch:
         self.points: Rows = None  # (m, d), from the first round on
         self.whiten: Array = np.empty((0, 0))
         self.unit = float(np.finfo(x.dtype).eps)  # rounding of a kernel value
-        self._done = 0  # pivots that `left` knows of
-        self._energies: Array = np.empty(0)  # Σw f² of each column f of F
+        self._energies: Array = np.empty(0)  # Σw f² of each column f of F that `left` knows of
         if not np.any(self.diagonal > 0):
             msg = (
                 "The data have zero variance in feature space: k(x, x) = 0 for every row, so there is "
@@ -166,7 +165,7 @@ class PivotSearch:
     # ── a pass over the rows ────────────────────────────────────────────────
     def update(self, *, observer: Observer) -> None:
         """Take what the new pivots explain off every row."""
-        fresh = self.whiten[:, self._done :].astype(self.x.dtype)  # (m, a)
+        fresh = self.whiten[:, len(self._energies) :].astype(self.x.dtype)  # (m, a)
         seen = self.engine.fold(
             self.x,
             ExplainSections(self.kernel, self.points, fresh, self.weights, self.engine),
@@ -177,7 +176,6 @@ class PivotSearch:
         self.left -= np.concatenate(seen.rows)
         np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
         self._energies = np.concatenate([self._energies, seen.energies])
-        self._done = self.rank
 
     def cut_back(self, goal: float) -> bool:
         """Whether the share left out has come down to the goal; pivots beyond the first to do so are dropped.
@@ -364,7 +362,6 @@ class RPCholesky(Approximation):
         return 7 * FLOAT * n + FLOAT * 3 * m * (d + 2) + max(a_round, a_pass)
 
     def at_most(self, n: int) -> RPCholesky:
-        """With a rank of at most n."""
         return replace(self, rank=min(self.rank, n)) if isinstance(self.rank, int) else self
 
     def width(self, n: int) -> int:

@@ -19,7 +19,6 @@ from mercer.engine.passes import numbers_a_row
 
 Keys: TypeAlias = NDArray[np.uint64]
 
-
 BLOCK = 2**16  # numbers of a block of rows
 ALIKE_ROWS = 4096  # rows that are compared at a time
 

@@ -180,14 +180,14 @@ def _divisor(count: Array) -> Array:
 
 
 @dataclass(frozen=True, repr=False)
-class Sums:
-    """Sums over rows, an array each."""
+class Total:
+    """A sum over rows."""
 
-    of: tuple[Array, ...]
+    of: Array
 
-    def merged(self, other: Sums) -> Sums:
-        """Sums over both sets of rows."""
-        return Sums(tuple(a + b for a, b in zip(self.of, other.of, strict=True)))
+    def merged(self, other: Total) -> Total:
+        """The sum over both sets of rows."""
+        return Total(self.of + other.of)
 
 
 def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
@@ -199,16 +199,9 @@ def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n
     _, head = next(iter(row_blocks(x, 1)))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
-        return first + mean_difference(x, first, weights)
-
-
-def mean_difference(
-    x: Rows, first: Array, weights: Array | None = None
-) -> Array:  # (n, d), (d,), (n,) -> (d,)
-    """Σw(x - x₀)/Σw."""
-    whole = float(x.shape[0] if weights is None else weights.sum())
-    (total,) = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
-    return np.asarray(total / whole)
+        whole = float(x.shape[0] if weights is None else weights.sum())
+        total = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
+        return np.asarray(first + total / whole)
 
 
 LOOP = 512  # numbers
@@ -228,11 +221,11 @@ def less_row(x: Array, row: Array, out: Array | None = None) -> Array:  # (n, d)
     return out
 
 
-def _shifted_sum(first: Array, weights: Array | None, rows: Rows, place: slice) -> Sums:
+def _shifted_sum(first: Array, weights: Array | None, rows: Rows, place: slice) -> Total:
     if not sparse.issparse(rows):
         rows = less_row(rows, first)
     w = np.ones(rows.shape[0]) if weights is None else weights[place]
-    return Sums((np.asarray(rows.T @ w),))
+    return Total(np.asarray(rows.T @ w))
 
 
 def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 from numbers import Integral
+from operator import iadd
 from typing import Any, TypeVar
 
 import numpy as np
@@ -209,10 +210,7 @@ class NumpyEngine(Engine[HostRows]):
         x.forget(all_kept=kept.complete)
         if not parts:  # a part of fewer tiles than there are parts
             return np.zeros_like(v)
-        product = parts[0].astype(v.dtype, copy=False)
-        for part in parts[1:]:
-            product += part
-        return product
+        return reduce(iadd, parts[1:], parts[0].astype(v.dtype, copy=False))
 
     def gram(self, kernel: TileKernel, x: HostRows) -> Array:
         """k(X, X) as a new array, each tile written to both sides of the diagonal."""
@@ -302,15 +300,7 @@ def _against(
     rows: Rows, kernel: TileKernel, z: HostRows, v: Array, slices: Iterable[slice]
 ) -> Array:  # (b, d), (m, d), (m, k) -> (b, k)
     """k(rows, Z) @ V over slices of Z."""
-    total: Array | None = None
-    for j in slices:
-        part = kernel.tile(rows, z[j]) @ v[j]
-        if total is None:
-            total = part
-        else:
-            total += part
-    assert total is not None  # there are points
-    return total
+    return reduce(iadd, (kernel.tile(rows, z[j]) @ v[j] for j in slices))
 
 
 def runs_every_kernel(kernel: Any) -> str | None:

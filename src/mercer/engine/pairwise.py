@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -237,11 +238,7 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
 
 def manhattan_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)
     """Scale · Σ_d |x_id - y_jd|."""
-
-    def cityblock(x: Array, y: Array) -> Array:
-        return np.asarray(cdist(x, y, "cityblock"))
-
-    tile = _homogeneous(cityblock, dense(x), dense(y), scale)
+    tile = _homogeneous(partial(cdist, metric="cityblock"), dense(x), dense(y), scale)
     return tile.astype(x.dtype, copy=False)
 
 

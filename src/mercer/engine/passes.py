@@ -24,8 +24,6 @@ from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_
 from mercer.engine.tiles import LOCK_WIDTH
 
 Block = tuple[slice, Rows]
-
-
 Part = TypeVar("Part", bound=Mergeable)
 
 

@@ -14,7 +14,6 @@ from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._core.quick import changed
@@ -225,7 +224,9 @@ class Waves:
 
     def _half_phases(self, x: Rows, *, out: Array) -> None:
         """½ωᵀ(x - c), a multiple of π left out where it is large."""
-        long = self.too_long(_reach(x, self.centre)) if x.dtype == np.float32 else np.zeros(1, bool)
+        # Phases that float32 loses, and float64 does not.
+        reach = _reach(x, self.centre) if x.dtype == np.float32 else 0.0
+        long = self.lengths * reach > FLOAT32_PHASE  # (M,)
         if not np.any(long):
             omega = self.frequencies.astype(x.dtype, copy=False)
             _half_products(x, self.centre, omega, out=out)
@@ -235,10 +236,6 @@ class Waves:
         fine = np.empty((x.shape[0], np.count_nonzero(long)))
         _half_products(x.astype(np.float64), self.centre, self.frequencies[long], out=fine)
         out[:, long] = np.remainder(fine, np.pi, out=fine)
-
-    def too_long(self, reach: float) -> NDArray[np.bool_]:  # (M,)
-        """Frequencies whose phases float32 loses, and float64 does not, at rows up to so far from c."""
-        return np.asarray(self.lengths * reach > FLOAT32_PHASE)
 
     @cached_property
     def lengths(self) -> Array:  # (M,)

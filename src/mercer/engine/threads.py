@@ -41,15 +41,10 @@ def cpu_count() -> int:
     return _allowed()
 
 
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    # Looking through the loaded libraries takes milliseconds, so it is done once.
-    return ThreadpoolController()
-
-
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # looking through the loaded libraries takes milliseconds
 def _blas_libraries() -> list[Any]:
-    return [each for each in _controller().lib_controllers if each.user_api == "blas"]
+    libraries = ThreadpoolController().lib_controllers
+    return [each for each in libraries if each.user_api == "blas"]
 
 
 class Hold(ABC):
@@ -97,7 +92,6 @@ class _BlasHold(Hold):
         self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
 
     def begin(self) -> None:
-        """Limit it."""
         libraries = [(each, each.num_threads) for each in _blas_libraries()]
         self.usual = _within_cores([count for _, count in libraries])
         self._limited = [(each, count) for each, count in libraries if count != 1]
@@ -105,7 +99,6 @@ class _BlasHold(Hold):
             each.set_num_threads(1)
 
     def end(self) -> None:
-        """Take the limit off."""
         for each, count in self._limited:
             each.set_num_threads(count)
         self._limited, self.usual = [], None

@@ -10,9 +10,8 @@ from mercer._core.memory import format_bytes
 from mercer._core.wording import Message
 from mercer.data.rows import row_slices
 
-TileIndex = tuple[int, slice, slice]
-
 # The place of a tile among those of the upper triangle, its rows, its columns.
+TileIndex = tuple[int, slice, slice]
 
 # Which of the tiles of a matrix are meant: the h-th of H parts of about as many tiles each.
 Part = tuple[int, int]

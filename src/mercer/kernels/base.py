@@ -93,10 +93,7 @@ class Kernel:
 
     def tree(self) -> Expr:
         """The formula, or the kernel itself as its only leaf."""
-        return remembered(self, self._own_tree, "tree")
-
-    def _own_tree(self) -> Expr:
-        return self.formula() or Opaque(self)
+        return remembered(self, lambda: self.formula() or Opaque(self), "tree")
 
     def shape(self) -> Expr:
         """The tree, with 1 for every width that still waits for data; raises on impossible parameters."""

@@ -60,7 +60,9 @@ def _pulled(  # noqa: PLR0911
             return first + _pulled(right, x, y, w * values(left, x, y), leaf)
         case f.On(of):
             some = _pulled(of, *on_columns(expr, x, y), w, leaf)
-            return _spread(some, positions(expr.columns, x.shape[1]), x)
+            out = np.zeros(x.shape, dtype=some.dtype)  # a column that is picked twice counts twice
+            np.add.at(out.T, positions(expr.columns, x.shape[1]), some.T)
+            return out
         case f.Unit():
             return _unit_slope(expr, x, y, w)
         case f.Opaque(kernel):
@@ -141,13 +143,6 @@ def _weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d
     # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
     x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
     return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
-
-
-def _spread(slopes: Array, columns: list[int], x: Rows) -> Array:
-    """Slopes of the columns that were picked, in their places; a column picked twice counts twice."""
-    out = np.zeros(x.shape, dtype=slopes.dtype)
-    np.add.at(out.T, columns, slopes.T)
-    return out
 
 
 def _unit_slope(expr: f.Unit, x: Rows, y: Rows | None, w: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from operator import iadd
 
 import numpy as np
 from scipy import sparse
@@ -114,12 +115,12 @@ class CentredRows:
             return self.scatter
         if self._implicit:
             return dot(self.rows.T, self.rows.T) - self.weight * np.outer(self.mean, self.mean)
-        return reduce(_added, (dot(block.T, block.T) for _, block in self._slices()))
+        return reduce(iadd, (dot(block.T, block.T) for _, block in self._slices()))
 
     def gram(self) -> Array:  # (n, n)
         """Φ̃Φ̃ᵀ."""
         if not self._implicit:
-            return reduce(_added, (dot(block, block) for _, block in self._slices(axis=1)))
+            return reduce(iadd, (dot(block, block) for _, block in self._slices(axis=1)))
         product = dot(self.rows, self.rows)
         s, cross = self._roots, np.asarray(self.rows @ self.mean)
         product -= np.outer(cross, s)
@@ -143,7 +144,7 @@ class CentredRows:
         """Φ̃ᵀ u."""
         if self._implicit:
             return np.asarray(self.rows.T @ u) - np.outer(self.mean, self._roots @ u)
-        return reduce(_added, (block.T @ u[i] for i, block in self._slices()))
+        return reduce(iadd, (block.T @ u[i] for i, block in self._slices()))
 
     # ── rounding ────────────────────────────────────────────────────────────
     def cut(self, values: Array) -> float:
@@ -246,8 +247,3 @@ def _slice_length(n: int, m: int) -> int:
     """Rows of m numbers that are made float64 at a time: a third of them or fewer, unless they are few."""
     most = max(SMALL // 2, min(SLICE_BYTES, FLOAT * n * m // 6))
     return max(1, most // (FLOAT * max(m, 1)))
-
-
-def _added(left: Array, right: Array) -> Array:
-    left += right
-    return left

@@ -238,18 +238,11 @@ def estimated_certificate(
         norms = [_error_norm(kernel, x, low_rank, np.arange(n), w)]
     else:
         share = None if weights is None else weights / weight
+        # Without weights no row twice; with them a row may be worth several draws.
+        law: dict[str, Any] = {"replace": share is not None, "p": share}
+        draws = [rng.choice(n, SAMPLE_ROWS, **law) for _ in range(SAMPLES)]
         each = np.full(SAMPLE_ROWS, weight / SAMPLE_ROWS)
-        norms = [
-            _error_norm(
-                kernel,
-                x,
-                low_rank,
-                # Without weights no row twice; with them a row may be worth several draws.
-                rng.choice(n, SAMPLE_ROWS, replace=share is not None, p=share),
-                each,
-            )
-            for _ in range(SAMPLES)
-        ]
+        norms = [_error_norm(kernel, x, low_rank, some, each) for some in draws]
     return Certificate("estimate", trace, 2.0 * max(norms) - min(norms))
 
 

@@ -20,7 +20,8 @@ from mercer._core.errors import InputError
 from mercer._core.observer import Observer, State
 from mercer._core.types import Array, Rows
 from mercer._core.version import VERSION
-from mercer.data.rows import Digest, RowSource, row_blocks
+from mercer.data.rows import Digest, row_blocks
+from mercer.engine.passes import numbers_a_row
 
 FORMAT = 3
 ARRAY = "$array"  # stands in the state where an array was; its value is the array's name
@@ -288,15 +289,10 @@ def _ingredient(value: Any) -> Any:
 def digest(x: Rows) -> str:
     """SHA-256 of the rows, at about 1 GB/s: the same for an array, a memory map and a `RowSource`."""
     found = Digest()
-    for _, block in row_blocks(x, _height(x)):
+    row_bytes = numbers_a_row(x) * x.dtype.itemsize
+    for _, block in row_blocks(x, max(1, BLOCK_BYTES // max(1, row_bytes))):
         found.add(block)
     return found.hex(x.shape, x.dtype)
-
-
-def _height(x: Rows) -> int:
-    n, d = x.shape
-    entries = d if isinstance(x, (np.ndarray, RowSource)) else x.nnz / max(n, 1)
-    return max(1, int(BLOCK_BYTES // max(1, entries * x.dtype.itemsize)))
 
 
 def _differences(there: dict[str, Any], here: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     lowest = 0.0 if seen is None else seen.lowest
     top = float(pairs.values.max(initial=0.0))
     # The solver rounds relative to the largest of all eigenvalues, of either sign.
-    cut = rounding_cut(max(top, -lowest), rounding, (exact or operator).eps)
+    cut = rounding.cut(max(top, -lowest), (exact or operator).eps)
     spectrum = pairs.values if pairs.spectrum is None else pairs.spectrum
     least = max(cut, rounding.nothing)
     if not np.any(spectrum > least) and lowest < -10.0 * least:
@@ -113,22 +113,14 @@ def _in_units(weights: Array) -> float:
 def _times(fit: Fit, unit: float) -> Fit:
     """The fit to weights that are `unit` times as large."""
     assert fit.roots is not None  # there are weights
-    pairs = fit.pairs
-    spectrum = None if pairs.spectrum is None else pairs.spectrum * unit
-    pairs = replace(
-        pairs,
-        values=pairs.values * unit,
-        products=pairs.products * unit,
-        spectrum=spectrum,
-        unseen=None if pairs.unseen is None else pairs.unseen * unit,
-        rounding=None if pairs.rounding is None else pairs.rounding * unit,
-    )
+    sized = ("values", "products", "spectrum", "unseen", "rounding")
+    own = {name: part * unit for name in sized if (part := getattr(fit.pairs, name)) is not None}
     low = fit.low_end
     if low is not None:
         low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
     return replace(
         fit,
-        pairs=pairs,
+        pairs=replace(fit.pairs, **own),
         total=fit.total * unit,
         cut=fit.cut * unit,
         low_end=low,
@@ -221,9 +213,3 @@ def _all_negative(operator: Centred, kernel: Kernel, largest: float, lowest: flo
         f"No eigenvalue is positive beyond rounding: the largest is {largest:.3g} and the smallest "
         f"{lowest:.3g}; {why} {{mercer.check_kernel}} shows a witness."
     )
-
-
-def rounding_cut(top: float, rounding: MatrixRounding, eps: float) -> float:
-    """Eigenvalues below this are rounding: of the entries, each for itself, and of the solver (max |λ|)."""
-    alone = rounding.largest * np.sqrt(rounding.heaviest * rounding.weight)
-    return float(eps * (4.0 * alone + 30.0 * top))

@@ -17,7 +17,7 @@ from mercer.model.lowrank import fit_low_rank
 from mercer.model.result import Fit, Task
 from mercer.model.rounding import require_different
 from mercer.operators.sections import FeatureSections
-from mercer.planning.problem import probe_rows
+from mercer.planning.problem import probe_rows, spread_over
 from mercer.solvers.refine import ritz_pairs
 
 
@@ -50,7 +50,7 @@ def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
     """Half of the tiles stand for both halves, so a user's function has to be symmetric."""
     if kernel.is_precomputed:
         return
-    few = take_rows(x, np.unique(np.linspace(0, x.shape[0] - 1, 12).astype(np.intp)))
+    few = take_rows(x, spread_over(int(x.shape[0]), 12))
     tile = kernel.tile(few, few)
     gap = np.abs(tile - tile.T)
     if gap.max() > 1e3 * np.finfo(tile.dtype).eps * max(float(np.abs(tile).max()), 1e-300):

@@ -62,13 +62,9 @@ def fit_features(
         limit = float(np.finfo(dtype).max)
         require_finite(np.array([np.inf if rows.most > limit else rows.most]))
         pairs, axes, total = (_primal if task.plan.route == "primal" else _dual)(task, rows)
-        offset, spread = rows.mean @ axes, np.sqrt(pairs.values / rows.weight)
-        # Far from the origin x·v and the mean's share in it cancel.
-        reach = np.linalg.norm(rows.mean) * np.linalg.norm(axes, axis=0)
-        own = projection_dtype(dtype, reach, spread)
         moved = rows.moved(pairs.values, total, unit, shared=shared)
         return Fit(
-            Projection(sections, axes.astype(own, copy=False), offset.astype(own)),
+            _projection(sections, axes, rows.mean, pairs.values / rows.weight, dtype),
             handed_out(pairs, dtype, moved=moved),
             total,
             rank_bound=min(n - 1, m),
@@ -80,6 +76,16 @@ def fit_features(
             mean=FeatureMean(rows.mean, float(rows.mean @ rows.mean)),
             roots=rows.roots,
         )
+
+
+def _projection(
+    sections: Sections, axes: Array, mean: Array, variances: Array, dtype: np.dtype[Any]
+) -> Projection:
+    """Scores along axes of features, in a precision that holds them."""
+    # Far from the origin x·v and the mean's share in it cancel.
+    reach = np.linalg.norm(mean) * np.linalg.norm(axes, axis=0)
+    own = projection_dtype(dtype, reach, np.sqrt(variances))
+    return Projection(sections, axes.astype(own), (mean @ axes).astype(own))
 
 
 def _primal(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
@@ -165,29 +171,23 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
     cut = _rounding(moments, dtype)
     pairs, total = solve_small(task, StoredGram(moments.scatter), cut=cut)
+    rounding = cut(pairs.values)
+    # A solver that iterates is right to its residual only.
+    slack = float(np.max(pairs.residuals)) * float(pairs.values[0])
     n = int(x.shape[0]) if weights is None else int(np.count_nonzero(weights))
     return Fit(
-        _projection(sections, moments, pairs, dtype),
+        _projection(sections, pairs.vectors, moments.mean, pairs.values / moments.weight, dtype),
         pairs,
         total,
         rank_bound=min(n - 1, sections.width),
         plan=task.plan,
-        cut=cut(pairs.values),
+        cut=rounding,
         low_end=None,
         asked=task.asked,
         weight=moments.weight,
         mean=FeatureMean(moments.mean, float(moments.mean @ moments.mean)),
-        certificate=_certificate(moments, pairs, cut(pairs.values)),
+        certificate=Certificate("below", _trace(moments), 0.0, rounding + slack),
     )
-
-
-def _projection(
-    sections: Sections, moments: Moments, pairs: EigenPairs, dtype: np.dtype[Any]
-) -> Projection:
-    axes, mean = pairs.vectors, moments.mean
-    reach = np.linalg.norm(mean) * np.linalg.norm(axes, axis=0)
-    dtype = projection_dtype(dtype, reach, np.sqrt(pairs.values / moments.weight))
-    return Projection(sections, axes.astype(dtype), (mean @ axes).astype(dtype))
 
 
 def _trace(moments: Moments) -> float:
@@ -203,12 +203,6 @@ def _rounding(moments: Moments, dtype: np.dtype[Any]) -> Callable[[Array], float
     """
     eps, trace = float(np.finfo(dtype).eps), _trace(moments)
     return lambda values: 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
-
-
-def _certificate(moments: Moments, pairs: EigenPairs, rounding: float) -> Certificate:
-    # A solver that iterates is right to its residual only.
-    slack = float(np.max(pairs.residuals)) * float(pairs.values[0])
-    return Certificate("below", _trace(moments), 0.0, rounding + slack)
 
 
 def stream_moments(

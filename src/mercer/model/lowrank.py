@@ -33,9 +33,7 @@ from mercer.model.lowrank_pass import (
     look,
     look_at_squares,
     loses_little,
-    points_of,
     square_dtype,
-    unit_of,
 )
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, Task, keep
@@ -74,8 +72,9 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     require_variance(found.values, cut)
     _require_reachable(found.values, asked, total, low_rank, certificate)
     pairs = keep(pairs, asked, total=total, cut=cut)
-    mean = seen.moments.mean
+    mean, whiten = seen.moments.mean, low_rank.whiten
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
+    of_sections = mean if whiten is None else np.asarray(whiten @ mean)
     return Fit(
         Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,
@@ -86,14 +85,9 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
         low_end=_negative_part(kernel, low_rank),
         asked=asked,
         weight=seen.moments.weight,
-        mean=FeatureMean(_in_sections(low_rank, mean), float(mean @ mean)),
+        mean=FeatureMean(of_sections, float(mean @ mean)),
         certificate=certificate,
     )
-
-
-def _in_sections(low_rank: LowRank, mean: Array) -> Array:
-    """The mean of the features as coefficients of the sections."""
-    return mean if low_rank.whiten is None else np.asarray(low_rank.whiten @ mean)
 
 
 # ── one precision ───────────────────────────────────────────────────────────
@@ -122,7 +116,7 @@ class Found:
 
 def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowRank:
     """The same landmarks, and the directions among them that rounding hides in this precision only."""
-    points = points_of(low_rank)
+    points = low_rank.points
     unit = entry_error(kernel, points.astype(dtype))
     return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
 
@@ -186,8 +180,8 @@ def _proved(
 
 def _rounding(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> tuple[float, Array]:
     """Of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks."""
-    lengths = kernel.tile_diag(points_of(low_rank).astype(dtype)).astype(np.float64)
-    return unit_of(kernel, low_rank, dtype), lengths
+    lengths = kernel.tile_diag(low_rank.points.astype(dtype)).astype(np.float64)
+    return low_rank.unit_in(kernel, dtype), lengths
 
 
 def _found_with(
@@ -305,5 +299,5 @@ def _negative_part(kernel: Kernel, low_rank: LowRank) -> NegativePart | None:
     """Where validity is not known: what the landmarks show of it."""
     if kernel.why_valid() is not None or not low_rank.projects:
         return None
-    values = np.linalg.eigvalsh(core_matrix(kernel, points_of(low_rank)))
+    values = np.linalg.eigvalsh(core_matrix(kernel, low_rank.points))
     return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import tee
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from mercer._core.errors import KernelError
 from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
 from mercer.approximations import LowRank
-from mercer.approximations.landmarks import checked_lengths, entry_error
+from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import take_rows
 from mercer.engine.base import Mergeable, Step
 from mercer.engine.moments import Moments
@@ -31,7 +30,7 @@ from mercer.kernels.base import Kernel
 from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
 from mercer.model.result import Task
 from mercer.operators.centred import require_finite
-from mercer.operators.sections import KernelSections
+from mercer.planning.problem import spread_over
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -86,9 +85,8 @@ class Look:
     factor: LowRank
     dtype: np.dtype[Any]
     weights: Array | None  # (n,)
-    slack: (
-        float | None
-    )  # of k(x, x), where ‖f‖² may be larger; None: the kernel is known to be valid
+    # Of k(x, x), where ‖f‖² may be larger; None: the kernel is known to be valid.
+    slack: float | None
 
     def __call__(self, rows: Rows, place: slice) -> Seen:
         w = None if self.weights is None else self.weights[place]
@@ -108,8 +106,9 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     """One pass over the rows: their features in a precision."""
     kernel = task.kernel
     in_doubt = low_rank.projects and kernel.why_valid() is None
-    unit = unit_of(kernel, low_rank, points_of(low_rank).dtype) if in_doubt else 0.0
-    slack = float(np.sqrt(unit)) if in_doubt else None
+    slack = None
+    if in_doubt:
+        slack = float(np.sqrt(low_rank.unit_in(kernel, low_rank.points.dtype)))
     known = low_rank.known(dtype) if slack is None else None
     if known is None:
         look_at = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
@@ -136,7 +135,7 @@ def look_at_squares(
 ) -> Seen:
     """The same from sections, by products in `squared_in`."""
     kernel, engine = task.kernel, low_rank.sections.engine
-    points, lengths = points_of(low_rank), partial(checked_lengths, kernel)
+    points, lengths = low_rank.points, partial(checked_lengths, kernel)
     step = SquareSections(kernel, points, dtype, squared_in, task.weights, lengths, engine)
     squared = _folded(task, low_rank, step)
     require_finite(np.diagonal(squared.moments.scatter))
@@ -150,21 +149,6 @@ def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
         return sections.engine.fold(
             task.x, step, width=sections.width, parallel=sections.parallel, observer=task.observer
         )
-
-
-def points_of(low_rank: LowRank) -> Rows:
-    """Z."""
-    sections = low_rank.sections
-    assert isinstance(sections, KernelSections)  # what is a projection has landmarks
-    return sections.points
-
-
-def unit_of(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> float:
-    """Rounding of a kernel value in a precision: what was found when the factor was chosen, or anew."""
-    points = points_of(low_rank)
-    if low_rank.unit is not None and points.dtype == dtype:
-        return low_rank.unit
-    return entry_error(kernel, points.astype(dtype))
 
 
 # ── squares or features ─────────────────────────────────────────────────────
@@ -181,9 +165,9 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     if kernel.why_valid() is None:
         return None
     some = min(m, max(JUDGED_ROWS, m // JUDGED_SHARE))
-    rows = take_rows(task.x, np.linspace(0, n - 1, some).astype(np.intp)).astype(np.float64)
-    points = points_of(low_rank)
-    lengths, trace = kernel.tile_diag(points.astype(np.float64)), kernel.tile_diag(rows).sum()
+    rows = take_rows(task.x, spread_over(n, some)).astype(np.float64)
+    lengths = kernel.tile_diag(low_rank.points.astype(np.float64))
+    trace = kernel.tile_diag(rows).sum()
     sections = low_rank.sections(rows)  # (s, m)
     largest = float(np.abs(sections).max(initial=0.0))
     precisions = [p for p in dict.fromkeys((dtype, rows.dtype)) if can_be_squared(largest, p)]
@@ -193,10 +177,10 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
     squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
-    unit = unit_of(kernel, low_rank, dtype)
-    directions = tee(_judged(features, whiten, task.asked), len(precisions))
-    for precision, judged in zip(precisions, directions, strict=True):
-        for values, coef in judged:
+    unit = low_rank.unit_in(kernel, dtype)
+    directions = list(_judged(features, whiten, task.asked))
+    for precision in precisions:
+        for values, coef in directions:
             errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
             moves = rounding_moves(lengths, values, coef, errors)
             squared = square_moves(squares, coef, precision)

@@ -240,22 +240,20 @@ class Fit(Printed):
         return IndefiniteKernelWarning(msg, numbers=numbers)
 
     def _flat(self) -> MercerWarning:
+        remedy = (
+            "The kernel matrix may be nearly the identity: try a wider kernel (a smaller gamma), or "
+            "scale the columns."
+        )
+        if self.plan.route == "primal":
+            remedy = "No direction stands out, and the order of the components is arbitrary."
         msg = (
             f"All eigenvalues are alike: the largest is {self.eigenvalues[0]:.3g}, the average "
             f"{self.total / self.rank_bound:.3g}. Their order by variance is meaningless here. "
-            f"{self._flat_remedy()}"
+            f"{remedy}"
         )
         average = float(self.total / self.rank_bound)
         numbers = {"largest_eigenvalue": float(self.eigenvalues[0]), "average": average}
         return FlatSpectrumWarning(msg, numbers=numbers)
-
-    def _flat_remedy(self) -> str:
-        if self.plan.route == "primal":
-            return "No direction stands out, and the order of the components is arbitrary."
-        return (
-            "The kernel matrix may be nearly the identity: try a wider kernel (a smaller gamma), or "
-            "scale the columns."
-        )
 
     def __str__(self) -> str:
         k, share = len(self.eigenvalues), float(self.explained.sum())

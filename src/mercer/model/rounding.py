@@ -56,12 +56,20 @@ class MatrixRounding:
         heaviest = 1.0 if weights is None else float(weights.max())
         return cls(_unit(operator, kernel, x, largest), largest, operator.weight, heaviest)
 
+    @property
+    def _alone(self) -> float:
+        """a √(max w Σw)."""
+        return float(self.largest * np.sqrt(self.heaviest * self.weight))
+
     def moved(self, top: float) -> float:
         """How far the matrix is from the true one, whose largest eigenvalue is about `top`."""
-        alone = self.largest * np.sqrt(self.heaviest * self.weight)
         # Two roots: the product of two large numbers is out of range before its root is.
         shared = np.sqrt(self.largest * self.weight) * np.sqrt(max(top, 0.0))
-        return float(2.0 * self.unit * (alone + shared))
+        return float(2.0 * self.unit * (self._alone + shared))
+
+    def cut(self, top: float, eps: float) -> float:
+        """Eigenvalues below this are rounding: of entries, each for itself, and of the solver (max |λ|)."""
+        return eps * (4.0 * self._alone + 30.0 * top)
 
     @property
     def nothing(self) -> float:

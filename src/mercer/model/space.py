@@ -82,11 +82,11 @@ class FeatureSpace:
         """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
         return self.scores_and_errors(x, diag)[1]
 
-    def lengths(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
+    def lengths(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """‖φ(x) - μ‖², at least zero."""
         if self._explicit:
             return self.mapped(x, self._centred_lengths)
-        return np.maximum(self._lengths(x, self.mean_products(x), diag), 0.0)
+        return np.maximum(self._lengths(x, self.mean_products(x), None), 0.0)
 
     def mean_products(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """φ(x)·μ."""

@@ -37,7 +37,6 @@ class StoredGram(SymmetricOperator):
         self._diag: Array | None = None
 
     def matmat(self, v: Array) -> Array:
-        """K v, in the dtype of v."""
         rounded = np.ascontiguousarray(v, dtype=self.dtype)
         product: Array
         if self.n <= FEW_ROWS:
@@ -47,15 +46,12 @@ class StoredGram(SymmetricOperator):
         return product.astype(v.dtype, copy=False)
 
     def among(self, indices: Indices) -> StoredGram:
-        """K[indices][:, indices]."""
         return StoredGram(self.matrix[np.ix_(indices, indices)], self.n_threads, self.minus)
 
     def rows(self, indices: Indices, v: Array) -> Array:
-        """(K v)[indices]."""
         return self.matrix[indices] @ v.astype(self.dtype, copy=False)
 
     def diag(self) -> Array:
-        """The diagonal of K."""
         if self._diag is None:  # a fit asks for it four times
             self._diag = np.diagonal(self.matrix) + np.asarray(self.minus, dtype=self.dtype)
         return self._diag
@@ -65,7 +61,6 @@ class StoredGram(SymmetricOperator):
         return self.matrix[indices].T @ v.astype(self.dtype, copy=False)
 
     def block(self, indices: Indices) -> Array:
-        """K[indices][:, indices]."""
         return self.matrix.take(indices, axis=0).take(indices, axis=1)
 
     def dense(self) -> Array:
@@ -176,7 +171,6 @@ class Gram(SymmetricOperator):
         return self.kernel.tile(chosen, chosen) - self.minus
 
     def diag(self) -> Array:
-        """The diagonal of K."""
         kernel = self.kernel
         if self._diag is None and kernel.shift_invariant:  # that of one row is that of all
             first = self.x.take(np.zeros(1, dtype=np.intp))

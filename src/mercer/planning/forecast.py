@@ -90,8 +90,8 @@ def _tile_seconds(
         cache = max(CACHE_BYTES, engine.facts().cache_bytes)
         most = cached_width(np.dtype(dtype).itemsize, int(x.shape[1]), cache_bytes=cache)
     width = max(1, min(int(x.shape[0]) // 2, most))
-    some = np.unique(np.linspace(0, int(x.shape[0]) - 1, 2 * width).astype(np.intp))
-    few, v = take_rows(x, some), np.ones((len(some), columns), dtype=dtype)
+    few = take_rows(x, spread_over(int(x.shape[0]), 2 * width))
+    v = np.ones((int(few.shape[0]), columns), dtype=dtype)
     own: dict[str, Any] = {"kernel": kernel, "dtype": np.dtype(dtype), "width": width}
     kept, rows = engine.load(few, store=TileStore(keep_bytes=2**62), **own), engine.load(few, **own)
     engine.gram_times(kernel, kept, v)

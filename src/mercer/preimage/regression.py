@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from mercer._core.types import Array, Indices
-from mercer.engine.native.bindings import Beside, LeftOut, Library, Reduction, address, aligned
+from mercer.engine.native.bindings import Beside, LeftOut, Library, address, aligned
+from mercer.engine.native.matrices import Reflections
 from mercer.engine.pairwise import squared_norms
 
 ALL = slice(None)
@@ -101,12 +102,12 @@ class Regression:
         """
         raise NotImplementedError
 
-    def coef(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (n, d)
-        """The coefficients a, of all rows or some."""
-        coef = self.own.left[some] @ self.own.divided(alpha, self.inside)
+    def coef(self, alpha: float) -> Array:  # (n, d)
+        """The coefficients a."""
+        coef = self.own.left @ self.own.divided(alpha, self.inside)
         if self.outside is not None:
-            coef += self.outside[some] / alpha
-        return np.asarray(self.own.roots[some] * coef)
+            coef += self.outside / alpha
+        return np.asarray(self.own.roots * coef)
 
     def left_out(self, alpha: float, some: Indices | slice = ALL) -> Array:  # (p, d)
         """a_i/G_ii."""
@@ -140,7 +141,6 @@ class SpectrumRegression(Regression):
     own: Spectrum
 
     def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
-        """Σ_i w_i ‖a_i/G_ii‖² for each penalty."""
         own, (r, d) = self.own, self.inside.shape
         inverse = 1.0 / (own.values[:, None] + alphas)  # (r, p)
         shrunk = inverse[:, :, None] * self.inside[:, None, :]  # (r, p, d)
@@ -241,22 +241,8 @@ class Tridiagonal:
 
 def _compiled(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:
     """T, and Qᵀ into `turned`: a matrix that stays in a core's cache needs no panels."""
-    n, stride = turned.shape
-    a, room = aligned((n, stride), np.float64), aligned((3, stride), np.float64)
-    a[:, :n] = kappa
-    a[:, n:] = 0.0
-    diagonal, off = np.empty(n), np.empty(n - 1)
-    job = Reduction(
-        a=address(a),
-        n=n,
-        stride=stride,
-        diagonal=address(diagonal),
-        off=address(off),
-        q=address(turned),
-        room=address(room),
-    )
-    native.reduce(ctypes.byref(job))
-    return diagonal, off
+    form = Reflections(native, kappa, turned)
+    return form.diagonal.copy(), form.off[:-1].copy()  # without the room for the reflections
 
 
 def _by_lapack(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:  # noqa: ARG001
@@ -290,7 +276,6 @@ class TridiagonalRegression(Regression):
         return errors
 
     def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, n) -> (p, d)
-        """What the map learned without row i says at scores near its own."""
         own, (job, _) = self.own, self._job
         pivots, below = own.factor(alpha)
         q, looked = self._columns(own.left[some]), self._columns(seen)

@@ -185,6 +185,6 @@ class Solver(Params, ABC):
 
         They are made by `EigenPairs.largest`, which sorts them and fixes their signs.
         ``operator.rough`` may do most of the work; the answer is always proved against ``operator``.
-        ``start`` holds vectors near the ones sought. ``watch`` is told of each product, and may hold the
-        state in which an earlier run was cut off.
+        ``start`` holds vectors near the ones sought. ``observer`` is told of each product, and may hold
+        the state in which an earlier run was cut off.
         """

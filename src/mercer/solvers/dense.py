@@ -103,15 +103,9 @@ class Lapack(Solver):
     ) -> EigenPairs:
         """The last k of these pairs, with their products."""
         spectrum = values if len(values) == operator.n else None
-        top = vectors[:, ::-1][:, :k].astype(np.float64, copy=False)
-        pairs = EigenPairs.largest(
-            values[::-1][:k].astype(np.float64, copy=False),
-            top,
-            operator.matmat(top),
-            k,
-            n_products=1,
-            spectrum=spectrum,
-        )
+        top, u = (a[..., ::-1][..., :k].astype(np.float64, copy=False) for a in (values, vectors))
+        facts = {"n_products": 1, "spectrum": spectrum}
+        pairs = EigenPairs.largest(top, u, operator.matmat(u), k, **facts)
         worst = float(pairs.residuals.max(initial=0.0))
         observer.step(1, 1, "products", worst)
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.

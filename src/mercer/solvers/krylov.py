@@ -166,9 +166,8 @@ class KrylovSearch:
         # others are corrections of it, and a few rows show whether their rounding matters.
         self.filled = work is not operator and operator.fills_rough
         tol = solver.tol if work is operator else max(solver.tol, ROUGH_TOL, HALF_TOL * work.eps)
-        tol = (
-            max(0.5 * solver.tol, ROUGH_TOL) if self.filled else tol
-        )  # the rest is room for rounding
+        if self.filled:
+            tol = max(0.5 * solver.tol, ROUGH_TOL)  # the rest is room for rounding
         # Narrow blocks make cheap products, and settle when half as many columns again as k are there.
         thrifty = self.block < min(k + LEAST_MORE, MAX_BLOCK)
         first, expected = 1 + -(-3 * k // (2 * self.block)), solver.products(k, operator.n)

@@ -196,7 +196,9 @@ def ritz_pairs(
     """
     width, start = start.shape[1], operator.placed(start)
     basis = KrylovBasis(start, passes * width)
-    basis.append(_unit_columns(start), rng=rng)
+    # Columns of length one: directions count, and scores of small variance are short.
+    lengths = np.linalg.norm(start, axis=0)
+    basis.append(start / np.where(lengths > 0, lengths, 1.0), rng=rng)
     basis.multiply(operator)
     while not observer.step(basis.n_products, passes, "products", None):
         if basis.n_products >= passes:
@@ -211,12 +213,6 @@ def ritz_pairs(
     vectors, products = times(basis.q, coordinates), basis.images(coordinates)
     facts = {"n_products": basis.n_products, "status": Status.REFINED}
     return EigenPairs.largest(values, vectors, products, k, **facts).here()
-
-
-def _unit_columns(block: Array) -> Array:
-    """Columns of length one: directions count, and scores of small variance are short."""
-    lengths = np.linalg.norm(block, axis=0)
-    return block / np.where(lengths > 0, lengths, 1.0)
 
 
 # ── spot checks: what rough products have added to Ritz pairs, from a few rows drawn at random ──

@@ -74,7 +74,7 @@ class Cluster:
         One that has just been lost, and does not answer, is left out.
         """
         started = time.monotonic()
-        while not (found := self._reached()):
+        while not (found := self._answering()):
             if time.monotonic() - started > self.patience:
                 msg = (
                     f"No worker of the Dask cluster at {self.address} has answered within "
@@ -82,12 +82,6 @@ class Cluster:
                 )
                 raise ClusterError(msg)
         return found
-
-    def _reached(self) -> dict[str, WorkerFacts]:
-        try:
-            return self._answering()
-        except OSError as cause:  # the line is cut, and the client has not noticed yet
-            raise ClusterError(self.gone) from cause
 
     @property
     def gone(self) -> str:
@@ -99,10 +93,13 @@ class Cluster:
 
     def _answering(self) -> dict[str, WorkerFacts]:
         self.require_open()
-        there = self.addresses()
-        if fresh := [address for address in there if address not in self._known]:
-            self._require_versions(fresh)
-            self._ask(fresh)
+        try:
+            there = self.addresses()
+            if fresh := [address for address in there if address not in self._known]:
+                self._require_versions(fresh)
+                self._ask(fresh)
+        except OSError as cause:  # the line is cut, and the client has not noticed yet
+            raise ClusterError(self.gone) from cause
         return {
             address: self._known[address] for address in sorted(there) if address in self._known
         }
@@ -161,7 +158,14 @@ class Cluster:
         return there
 
     def _running(self) -> list[str]:
-        info = self.client.sync(self.client.scheduler.identity)
+        from distributed.comm import CommClosedError
+
+        if self.client.scheduler is None:  # the client has given it up
+            raise CommClosedError(self.gone)
+        try:
+            info = self.client.sync(self.client.scheduler.identity)
+        except OSError as cause:  # nobody answers at its address, for now or for good
+            raise CommClosedError(self.gone) from cause
         return [a for a, worker in info["workers"].items() if worker["status"] == "running"]
 
     def _nobody(self) -> str:

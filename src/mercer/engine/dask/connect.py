@@ -71,9 +71,8 @@ def _require_address(address: str) -> None:
     scheme, _, host = address.rpartition("://")
     known = scheme in ("", "tcp", "tls", "ws", "wss", "ucx", "inproc")
     has_port = scheme == "inproc" or host.rstrip("/").rpartition(":")[2].isdigit()
-    if not (
-        known and has_port
-    ):  # Dask would wait for it, and complain once more when the process ends
+    # Dask would wait for it, and complain once more when the process ends.
+    if not (known and has_port):
         must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
         refuse("engine", f"dask:{address}", must_be)
     if scheme in ("tls", "wss") and not _has_certificates():

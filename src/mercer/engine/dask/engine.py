@@ -221,15 +221,8 @@ class DaskEngine(Engine[ClusterRows]):
 
     def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
         narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
-        product: Array = self._by_hand(
-            kernel,
-            x,
-            narrow,
-            hands.Hand.times,
-            v.dtype,
-            rough,
-            joined=partial(Work.tree, merge=add),
-        )
+        work, joined = (hands.Hand.times, v.dtype, rough), partial(Work.tree, merge=add)
+        product: Array = self._by_hand(kernel, x, narrow, *work, joined=joined)
         return product
 
     def _of_halves(

@@ -223,7 +223,6 @@ class NativeEngine(NumpyEngine):
     def gram_times(
         self, kernel: TileKernel, x: HostRows, v: Array, *, rough: bool = False
     ) -> Array:
-        """k(X, X) @ V, each tile used for both sides of the diagonal."""
         if isinstance(x, NativeRows) and x.host is None:
             product = Symmetric(x, x.part).times(v, self._threads(kernel), rough=rough)
             # NumPy's tiles are others: where there are parts, all of them have to be NumPy's.
@@ -233,7 +232,6 @@ class NativeEngine(NumpyEngine):
         return super().gram_times(kernel, _on_host(x), v, rough=rough)
 
     def gram(self, kernel: TileKernel, x: HostRows) -> Array:
-        """k(X, X) as a new array."""
         if isinstance(x, NativeRows) and x.host is None:
             matrix = Symmetric(x).matrix(self._threads(kernel))
             if _is_finite(matrix):

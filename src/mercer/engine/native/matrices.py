@@ -97,9 +97,11 @@ class Reflections:
     ----------
     matrix : (n, n) float64
         Symmetric, with entries whose squares are in range; not changed.
+    turned : (n, stride) float64, optional
+        For Qᵀ itself, in rows of whole vectors.
     """
 
-    def __init__(self, native: Library, matrix: Array) -> None:
+    def __init__(self, native: Library, matrix: Array, turned: Array | None = None) -> None:
         n, width = len(matrix), native.vector_bytes // 8
         self.n, self._native, self._stride = n, native, -(-n // width) * width
         # The matrix, its rows where a vector may start; three rows of room, and T.
@@ -115,6 +117,7 @@ class Reflections:
             room=start + n * row,
             diagonal=start + (n + 3) * row,
             off=start + (n + 4) * row,
+            q=None if turned is None else address(turned),
         )
         native.reduce(ctypes.byref(self._job))
 

@@ -6,20 +6,14 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.engine import formula as f
 from mercer.engine.native import bindings as lib
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-
-from mercer._core.types import Array
-
 Columns = tuple[int, ...] | None  # positions; all, where none are said
-
 
 MOST_TILES = 4  # of the stack: each is as large as the tile that is made
 HALVES = 7  # Matérn kernels of ν = 1/2, 3/2, …, beyond which their sums cancel

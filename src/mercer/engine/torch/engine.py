@@ -247,7 +247,6 @@ class TorchEngine(Engine[TorchRows]):
         return like(product, v)
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
-        """k(X, X) as a new array."""
         if not x.on_host:
             found = self._within_memory(x, lambda: matrix(x))
             if np.isfinite(found).all():
@@ -256,7 +255,6 @@ class TorchEngine(Engine[TorchRows]):
         return self.here.gram(kernel, self._here(kernel, x))
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
-        """k(X, Z) of a block of rows on the host, as a new array."""
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if not (rows.on_host or points.on_host):
             found = self.tried(

@@ -289,7 +289,6 @@ class _IeeeProducts(Hold):
             owner.fp32_precision = "ieee"
 
     def end(self) -> None:
-        """Put that back."""
         while self._before:
             self._before.pop()()
 

@@ -35,8 +35,6 @@ from mercer.engine.torch.place import LEAST, Place
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.squares import DeviceMoments, Trace, explained, squared, together
 
-Tried = Callable[[Callable[[], Any]], Any]  # the result, or None where there is too little memory
-
 if TYPE_CHECKING:
     from torch import Tensor
 

@@ -94,19 +94,15 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
 
     # ── thin products: `mercer.engine.thin` leaves them to their left side ──
     def inner(self, other: Any) -> Array:  # (n, v), (n, w) -> (v, w)
-        """AᵀB on the host."""
         return self._here(self.tensor.T @ self._there(other))
 
     def times(self, small: Array) -> DeviceVectors:  # (n, v), (v, w) -> (n, w)
-        """A c."""
         return self._own(self.tensor @ self._there(small))
 
     def subtract(self, a: DeviceVectors, small: Array) -> None:  # (n, w), (n, v), (v, w)
-        """Less a c, in place."""
         self.tensor.addmm_(a.tensor, self._there(small), alpha=-1.0)
 
     def largest_rows(self, count: int) -> Indices:  # (n, k) -> (count, k)
-        """Where the largest numbers of each column are, on the host."""
         return np.asarray(self.tensor.topk(count, dim=0).indices.cpu().numpy())
 
     # ── NumPy's protocols ───────────────────────────────────────────────────

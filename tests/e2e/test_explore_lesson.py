@@ -1,5 +1,8 @@
 """What one can learn from the page alone: why PCA fails, what a width does, what an exact fit takes."""
 
+import json
+from urllib.parse import quote
+
 import numpy as np
 import pytest
 
@@ -269,3 +272,20 @@ def test_the_slider_of_a_walk_speaks_of_scores(visit):
     slider = panel.get_by_role("slider")
     slider.press("End")
     assert slider.get_attribute("aria-valuetext") == panel.locator("output").inner_text()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"view": {"tab": 99}},
+        {"view": {"tab": "x"}},
+        {"view": {"plane": None, "components": "x", "level": {}, "walk": "x"}},
+        {"recipe": {"kernel": 5}},
+    ],
+)
+def test_a_damaged_link_opens_what_is_left_of_it(visit, part):
+    link = {"table": {"built-in": "circles"}, **part}
+    seen = visit("#" + quote(json.dumps(link)))
+    assert seen.settled()
+    expect(seen.page.locator(".notice")).to_be_hidden()
+    expect(seen.page.locator(".panel .message:visible")).to_have_count(0)

@@ -164,7 +164,9 @@ def _level_panel(
     else:
         if plane.columns[0] == plane.columns[1]:
             msg = "Level sets are drawn over two different columns"
-            msg += ", and these rows have one." if own.d == 1 else ". Choose another one for an axis."
+            msg += (
+                ", and these rows have one." if own.d == 1 else ". Choose another one for an axis."
+            )
             raise InputError(msg)
         knobs |= {"variables": plane.columns, "fixed": options.get("fixed", "median")}
         view = views.levels(shown.model, rows, preparation=shown.sheet.preparation, **knobs)

@@ -220,6 +220,6 @@ def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) 
     return (
         f"A straight line on {_named(components)} gets {shares[0]} of "
         f"the labels right with A and {shares[1]} with B; always naming the "
-        f"largest class gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that was "
-        "fitted without it; the components were fitted to all rows, without labels)."
+        f"largest class gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that "
+        "was fitted without it; the components were fitted to all rows, without labels)."
     )

@@ -1,5 +1,8 @@
 """What one can learn from the page alone: why PCA fails, what a width does, what an exact fit takes."""
 
+import json
+from urllib.parse import quote
+
 import numpy as np
 import pytest
 
@@ -43,7 +46,7 @@ def test_circles_say_why_pca_fails_and_show_it(visit):
     seen = visit()
     lesson = seen.page.locator(".lesson")
     expect(lesson).to_contain_text("of this kernel gets 100 % of the labels right")
-    expect(lesson).to_contain_text("no better than always saying the commonest (50 %)")
+    expect(lesson).to_contain_text("no better than always naming the largest class (50 %)")
     expect(lesson).to_contain_text("PCA only turns these rows")
     lesson.get_by_role("button", name="Show PCA beside it").click()
     expect(seen.panel("Scores, kernel B").locator("figcaption")).to_be_visible()
@@ -54,7 +57,7 @@ def test_circles_say_why_pca_fails_and_show_it(visit):
 def test_the_width_says_when_it_is_too_wide_and_when_too_narrow(visit):
     seen = visit()
     said = seen.page.locator(".closeness li")
-    expect(said).to_contain_text("far ones strangers")
+    expect(said).to_contain_text("Only near rows are alike")
     for gamma, words in (("0.0005", "too wide to bend"), ("5000", "too narrow: nearly every row")):
         seen.kernel().fill(f"rbf(gamma={gamma})")
         expect(said).to_contain_text(words)
@@ -171,3 +174,118 @@ def test_the_formula_says_whether_its_columns_are_scaled(visit):
     playwright.expect(formula).to_contain_text("of scaled columns")
     seen.page.get_by_role("combobox", name="Scaling").select_option("none")
     playwright.expect(formula).not_to_contain_text("of scaled columns")
+
+
+def without_422(seen):
+    """A browser reports every request that was refused, though the page answers it in words."""
+    seen.trouble[:] = [text for text in seen.trouble if "422" not in text]
+
+
+def test_a_text_that_can_not_be_used_is_not_called_no_kernel(visit):
+    seen = visit()
+    notice = seen.page.locator(".notice")
+    seen.kernel().fill("rbf(gamma=0)")  # 1 for all rows: that is a kernel
+    expect(notice).to_contain_text("“rbf(gamma=0)” can’t be used")
+    expect(notice).not_to_contain_text("is not a kernel")
+
+
+def test_the_way_back_leads_to_a_kernel_that_was_fitted(visit):
+    seen = visit()
+    notice = seen.page.locator(".notice")
+    seen.kernel().fill("chi2(gamma=1)")
+    expect(notice).to_contain_text("could not be fitted")
+    seen.kernel().fill("chi2(")
+    expect(notice).to_contain_text("can’t be used")
+    expect(notice.get_by_role("button")).to_have_text("Back to rbf(gamma=2)")
+    without_422(seen)
+
+
+def test_a_function_that_these_rows_refute_is_called_so_beside_its_field(visit):
+    seen = visit()
+    says = seen.page.locator(".sidebar .says")
+    for text, words in (
+        ("sigmoid(gamma=1, coef0=1)", "Not a kernel on these rows"),
+        ("rbf(gamma=2)", "A kernel: "),
+        ("sigmoid(gamma=1, coef0=-1)", "Not a kernel on these rows"),
+    ):
+        seen.kernel().fill(text)
+        expect(says).to_contain_text(words)
+    caption = seen.panel("Level sets").locator("figcaption")
+    expect(caption).to_contain_text("Component 1 as a function of x and y")  # and no share
+
+
+def test_a_refused_file_is_not_said_to_be_read(visit):
+    seen = visit()
+    seen.drop("empty.csv", "")
+    expect(seen.page.locator(".said")).to_have_text("empty.csv was not opened.")
+    expect(seen.page.locator(".notice")).to_contain_text("is empty")
+    without_422(seen)
+
+
+def test_rows_that_are_all_equal_offer_no_model_of_other_rows(visit):
+    seen = visit()
+    seen.drop("equal.csv", "a,b\n" + "3,4\n" * 9)
+    notice = seen.page.locator(".notice")
+    expect(notice).to_contain_text("All 9 rows are equal")
+    expect(notice.get_by_role("button")).to_have_count(0)
+    without_422(seen)
+
+
+def test_numbers_beyond_float32_are_refused_in_words(visit):
+    seen = visit()
+    seen.drop("huge.csv", "a,b\n" + "".join(f"{i}e300,{i}\n" for i in range(9)))
+    expect(seen.panel("Data")).to_contain_text("too large to be drawn")
+    without_422(seen)
+
+
+def test_one_column_and_one_component_are_spoken_of_as_one(visit):
+    seen = visit()
+    seen.drop("two.csv", "a\n1\n2\n")
+    expect(seen.page.locator(".sidebar .fit")).to_contain_text("1 component holds 100.0 %")
+    expect(seen.panel("Level sets")).to_contain_text("these rows have one")
+    without_422(seen)
+
+
+def test_what_was_guessed_of_a_file_is_said_apart(visit):
+    seen = visit()
+    seen.drop("named.csv", "a,b,name\n" + "".join(f"{i},{i * i % 7},n{i}\n" for i in range(9)))
+    said = "named.csv: 9 rows; column 'name' names the rows."
+    expect(seen.page.locator(".said")).to_have_text(said)
+
+
+def test_the_second_kernel_stands_while_the_first_is_being_typed(visit):
+    seen = visit()
+    seen.page.locator(".lesson").get_by_role("button").click()
+    second = seen.panel("Scores, kernel B")
+    expect(second.locator("figcaption")).to_contain_text("Component 2")
+    seen.kernel().fill("rbf(gamma=")
+    expect(seen.page.locator(".notice")).to_be_visible()
+    expect(second.locator(".tag")).to_have_text("")
+    expect(seen.panel("Scores").locator(".tag")).to_have_text("still rbf(gamma=2)")
+    expect(seen.page.locator(".versus")).to_have_count(0)
+
+
+def test_the_slider_of_a_walk_speaks_of_scores(visit):
+    seen = visit()
+    panel = seen.panel("Walk")
+    expect(panel).to_contain_text("A ring in Data and Level sets marks it.")
+    slider = panel.get_by_role("slider")
+    slider.press("End")
+    assert slider.get_attribute("aria-valuetext") == panel.locator("output").inner_text()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"view": {"tab": 99}},
+        {"view": {"tab": "x"}},
+        {"view": {"plane": None, "components": "x", "level": {}, "walk": "x"}},
+        {"recipe": {"kernel": 5}},
+    ],
+)
+def test_a_damaged_link_opens_what_is_left_of_it(visit, part):
+    link = {"table": {"built-in": "circles"}, **part}
+    seen = visit("#" + quote(json.dumps(link)))
+    assert seen.settled()
+    expect(seen.page.locator(".notice")).to_be_hidden()
+    expect(seen.page.locator(".panel .message:visible")).to_have_count(0)

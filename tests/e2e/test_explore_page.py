@@ -347,6 +347,12 @@ def test_a_detector_that_is_dropped_is_one_on_the_page(visit, tmp_path):
     playwright.expect(seen.page.get_by_role("combobox", name="Model")).to_have_value("detector")
     colours = seen.page.get_by_role("combobox", name="Colour by").locator("option")
     assert "alarm" in colours.all_inner_texts()
+    # The cursor begins at the first row that is judged, and a row without a place has no ring.
+    behind = seen.panel("Over time").locator(".blame")
+    playwright.expect(behind).to_contain_text("the statistic of p001:")
+    seen.panel("Over time").locator(".plot").first.press("ArrowLeft")
+    playwright.expect(behind).to_contain_text("Row 0 was not judged")
+    seen.trouble[:] = [text for text in seen.trouble if "422" not in text]
 
 
 def test_a_detector_and_its_rows_are_dropped_together(visit, tmp_path):

@@ -45,7 +45,7 @@ def test_the_alignment_is_that_of_the_centred_matrices(rng):
             "warning",
             ("too narrow", "A larger length_scale"),
         ),
-        (RBF(1.0), "gamma", "note", ("Near rows are alike and far ones strangers",)),
+        (RBF(1.0), "gamma", "note", ("Only near rows are alike",)),
     ],
     ids=["wide", "narrow", "sigma", "matern", "between"],
 )
@@ -72,7 +72,7 @@ def test_circles_need_components_that_bend(tmp_path):
     found = told(write_builtin("circles", tmp_path), "rbf(gamma=2)")
     assert found["right"][0] == 1.0
     assert "gets 100 % of the labels right" in found["words"]
-    assert "no better than always saying the commonest (50 %)" in found["words"]
+    assert "no better than always naming the largest class (50 %)" in found["words"]
     assert "PCA only turns these rows" in found["words"]
 
 

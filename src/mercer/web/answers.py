@@ -183,12 +183,9 @@ def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
     if job.reason is SupersededError:
         job.check()
     panel = panels(shown, wanted, quality, job)
-    stopped = (
-        job.cancelled.is_set()
-    )  # what it has found by then is worth showing, and nothing is built on it
-    panel.header.update(
-        generation=job.generation, slot=job.slot, table=body["table"], stopped=stopped
-    )
+    panel.header.update(generation=job.generation, slot=job.slot, table=body["table"])
+    # What a stopped fit has found is worth showing, and nothing is built on it.
+    panel.header["stopped"] = job.cancelled.is_set()
     return packet(panel)
 
 
@@ -254,11 +251,11 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
-    a, given, other = _shown(session, body, job), body.get("components"), body.get("other")
-    pca = {"kind": "pca", "scale": Recipe.read(body.get("recipe", {})).scale}
-    b = _shown(session, {**body, "recipe": pca if other is None else other}, job)
-    ways = separating.separated if other is not None else separating.beside_pca
-    return json_reply(ways(a, b, given))
+    a, other, say = _shown(session, body, job), body.get("other"), separating.separated
+    if other is None:
+        other, say = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
+    b = _shown(session, {**body, "recipe": other}, job)
+    return json_reply(say(a, b, body.get("components")))
 
 
 def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:

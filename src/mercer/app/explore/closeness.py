@@ -1,4 +1,4 @@
-"""What a width makes of these rows: all alike, each by itself, or near ones alike and far ones strangers.
+"""What a width makes of these rows: all alike, each by itself, or only near ones alike.
 
 Two numbers say it. The values of a kernel, scaled so that a row has 1 with itself, add up to how many
 neighbours a row has. The alignment of the centred kernel matrix with that of the linear kernel,
@@ -62,9 +62,9 @@ def closeness(kernel: Any, some: Array, others: Array, n: int, knob: str) -> dic
     elif alignment >= BENDING:
         said = f"The first components are still much like those of PCA: {agrees}. {narrowed}"
     else:
-        said = f"Near rows are alike and far ones strangers, so components bend with the rows: {agrees} only."
+        said = f"Only near rows are alike, so components bend with the rows: {agrees} only."
     many = count(round(neighbours)) if neighbours >= 10 else number(max(neighbours, 0.0), 2)
-    begun = f"A row has {many} neighbours among {count(n - 1)} others, if a twin counts 1 and a stranger 0."
+    begun = f"A row has {many} neighbours among {count(n - 1)} others: an equal row counts 1, a far one 0."
     return {
         "words": [begun, said],
         "level": "warning" if said.startswith("That is too") else "note",

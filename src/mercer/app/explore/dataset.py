@@ -65,9 +65,8 @@ class Dataset:
     impute: Any = None
     one_hot: bool = False
     guessed: tuple[str, ...] = ()
-    readings: bool = (
-        False  # "Bad" and "No Data" stand for missing numbers, as `mercer monitor` reads them
-    )
+    # "Bad" and "No Data" stand for missing numbers, as `mercer monitor` reads them.
+    readings: bool = False
 
     def __post_init__(self) -> None:
         self._sheets: dict[str, Sheet] = {}

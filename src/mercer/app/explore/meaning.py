@@ -79,7 +79,8 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
         "centre": centre.tolist(),
         "axes": seen.axes,
         "caption": f"The row that belongs to each score: {title} moves from its {ENDS[0]:g}st to its "
-        f"{ENDS[1]:g}th percentile, all other scores stay those of {where}.",
+        f"{ENDS[1]:g}th percentile, all other scores stay those of {where}. "
+        "A ring in Data and Level sets marks it.",
         "tables": [_walked(path, names)],
     }
     arrays = {

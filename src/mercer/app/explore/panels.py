@@ -22,6 +22,7 @@ from mercer.app.explore.planes import (
 from mercer.app.outcome import Run, as_dict, plain
 from mercer.views.base import spaced, span
 from mercer.views.rebuilt import MOST_ROWS
+from mercer.views.scatter import component_names
 from mercer.views.wording import counted, number
 
 if TYPE_CHECKING:
@@ -162,17 +163,20 @@ def _level_panel(
         view = views.levels(through, plane.points(some), names=plane.axes, **knobs)
     else:
         if plane.columns[0] == plane.columns[1]:
-            msg = "Level sets are drawn over two different columns. Choose another one for an axis."
+            msg = "Level sets are drawn over two different columns"
+            msg += (
+                ", and these rows have one." if own.d == 1 else ". Choose another one for an axis."
+            )
             raise InputError(msg)
         knobs |= {"variables": plane.columns, "fixed": options.get("fixed", "median")}
         view = views.levels(shown.model, rows, preparation=shown.sheet.preparation, **knobs)
     centre = np.array([view.across.mean(), view.up.mean()])
+    title = component_names([component], shown.shares)[0].capitalize()
     header = {
         **listed(view),
         "axes": list(view.axes),
-        "caption": f"{view.titles[0].capitalize()} as a function of {' and '.join(view.axes)}: points of one "
+        "caption": f"{title} as a function of {' and '.join(view.axes)}: points of one "
         "shade have about the same score, which is 0 on the line.",
-        "titles": list(view.titles),
         "where": view.where.capitalize(),
         "reach": max(float(view.reach[0]), _reach(shown, component)),
         "extent": [[float(a[0]), float(a[-1])] for a in (view.across, view.up)],

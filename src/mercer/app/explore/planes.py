@@ -204,6 +204,9 @@ def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) ->
     """Points less their centre, which float32 holds to the last digit; or the cells that they fall into."""
     across, up = (span(column, 0.04) for column in points[:, :2].T)
     centre = np.array([0.5 * sum(across), 0.5 * sum(up)])
+    if max(np.ptp(across), np.ptp(up)) > np.finfo(np.float32).max:
+        msg = "The numbers of these columns are too large to be drawn. Give them in another unit."
+        raise InputError(msg)
     header: dict[str, Any] = {"centre": centre.tolist(), "extent": [list(across), list(up)]}
     if choice.how != "density":
         arrays: dict[str, Any] = {"points": points[:, :2] - centre}

@@ -70,7 +70,7 @@ def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
         share > commonest and p <= SURE
         for share, p in zip(found["right"], found["chance"], strict=True)
     ]
-    guess = f", no better than always saying the commonest ({100 * commonest:.0f} %)"
+    guess = f", no better than always naming the largest class ({100 * commonest:.0f} %)"
     own, of_pca = (
         f"{100 * share:.0f} %{words}{'' if better else guess}"
         for share, better, words in zip(
@@ -219,7 +219,7 @@ def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) 
     rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows, seed 0"
     return (
         f"A straight line on {_named(components)} gets {shares[0]} of "
-        f"the labels right with A and {shares[1]} with B; always saying the "
-        f"commonest gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that was "
-        "fitted without it; the components were fitted to all rows, without labels)."
+        f"the labels right with A and {shares[1]} with B; always naming the "
+        f"largest class gets {shares[2]}. {verdict} (logistic regression, {rows}, each judged by a line that "
+        "was fitted without it; the components were fitted to all rows, without labels)."
     )

@@ -33,7 +33,7 @@ async function opened(session, { builtin, table, file, watch = false, ...link })
   session.say(described(table));
 }
 
-const described = (table) => [`${table.title || table.name}: ${count(table.n)} rows.`, ...(table.notes ?? [])].join(" ");
+const described = (table) => [`${table.title || table.name}: ${count(table.n)} rows`, ...(table.notes ?? [])].join("; ") + ".";
 
 const isModel = ({ name }) => name.toLowerCase().endsWith(".mercer");
 
@@ -48,9 +48,12 @@ const fits = (table, { features }) => !lacking(table, features).length || (featu
 
 /** A file that was chosen or dropped: a model is shown; rows go to the model that is shown, where it is a saved one or a detector and takes them. */
 async function received(session, file, watch) {
-  session.say(`Reading ${file.name}.`);
   if (watch && isModel(file)) return session.notify(`${file.name} is a model. Open the file of the rows that are to be judged.`, { level: "warning" });
-  const { model, table } = await session.ask.upload(file);
+  session.say(`Reading ${file.name}.`);
+  const { model, table } = await session.ask.upload(file).catch((error) => {
+    session.say(`${file.name} was not opened.`);
+    throw error;
+  });
   await refreshed(session, table);
   const now = session.state, shown = session.info.models.find((each) => each.id === now.recipe?.model);
   const alone = table && ["Fit to these rows instead", () => session.show(table)];

@@ -59,13 +59,13 @@ const pointedAt = (text, at) => (at ? h("code", { class: "pointed" }, text.slice
 const PAUSE = 400; // ms: a text that is still being typed is not called wrong
 const REST = 150; // ms after the last move of a slider
 
-/** kernelField(session, {label, value, change, wrong}): `change(text)` gets every text that is a kernel, `wrong` those that stay none. */
-export function kernelField(session, { label, value, change, wrong }) {
+/** kernelField(session, {label, value, change, wrong, slot}): `change(text)` gets every text that is a kernel, `wrong` those that stay none. */
+export function kernelField(session, { label, value, change, wrong, slot = "a" }) {
   const id = fresh("kernel");
   const input = h("input", { type: "text", id, class: "expression", spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-describedby": `${id}-says` });
   const shown = h("div", { class: "formula" }), sliders = h("div", { class: "widths" }), says = h("div", { id: `${id}-says`, class: "says", "aria-live": "polite" });
   const root = h("div", { class: "kernel-field" }, h("label", { for: id }, label));
-  let widths = [], patience = 0, sliding = 0;
+  let widths = [], patience = 0, sliding = 0, proof = null;
 
   const lane = newest(async ({ text, apply }, signal) => {
     const { table, recipe } = session.state;
@@ -74,10 +74,19 @@ export function kernelField(session, { label, value, change, wrong }) {
     if (found.wrong) return refuse(text, found.wrong);
     fine();
     write(found.formula);
-    fill(says, found.is_kernel ? h("span", { class: "proof" }, `A kernel: ${found.is_kernel.replace(/^proved: ?/, "")}`) : h("span", {}, "Nothing proves that this is a kernel: see “Is it a kernel?”"));
+    proof = found.is_kernel?.replace(/^proved: ?/, "") ?? "";
+    judge();
     place(found.widths);
     if (apply) change(text);
   }, { failed: (error) => isStale(error) || refuse(input.value, error) });
+
+  /** Whether it is a kernel, as far as its text and the fit tell. */
+  function judge() {
+    const fit = session.state[slot === "a" ? "fit" : "otherFit"];
+    const refuted = fit?.key === session.wanted(slot) && fit.header.panels.spectrum.shares === false;
+    const words = proof ? `A kernel: ${proof}` : `${refuted ? "Not a kernel on these rows" : "Nothing proves that this is a kernel"}: see “Is it a kernel?”`;
+    if (says.textContent !== words) fill(says, h("span", { class: proof ? "proof" : refuted ? "wrong" : "" }, words));
+  }
 
   /** The formula, and whose columns its distances are of. */
   function write(text) {
@@ -122,6 +131,7 @@ export function kernelField(session, { label, value, change, wrong }) {
   };
   input.addEventListener("input", () => lane.push({ text: input.value, apply: true }));
   session.store.on(["fit"], ({ fit }) => sliding && fit?.header.fit.formula && write(fit.header.fit.formula));
+  session.store.on(["fit", "otherFit"], () => proof !== null && !root.classList.contains("refused") && judge());
   const list = completion(input, () => session.info.kernels, take);
   session.store.on(["recipe", "table", "other", "rest"], () => {
     const { table, recipe } = session.state;

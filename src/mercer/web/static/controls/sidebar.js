@@ -137,7 +137,7 @@ function evidenceGroup(session) {
     }
     const { fit: info, findings = [], timings = {} } = fit.header;
     const kept = info.variance_kept ?? null;
-    facts.textContent = `${info.components} components${kept === null ? "" : ` hold ${percent(kept)} of the variance`}. ${short(info.kernel)}.`;
+    facts.textContent = `${info.components} component${info.components === 1 ? "" : "s"}${kept === null ? "" : ` hold${info.components === 1 ? "s" : ""} ${percent(kept)} of the variance`}. ${short(info.kernel)}.`;
     fill(found, (info.symptoms ?? []).map((each) => finding(session, each)), findings.filter((each) => each.level !== "info").map((each) => finding(session, each)),
       info.approximate && !store.state.recipe.approximation && !store.state.recipe.model ? exactOffer(session) : null, fit.header.stopped ? h("li", { class: "note" }, button("Fit again", () => session.push("rest"), { kind: "tiny" })) : null);
     fill(evidence, (info.evidence ?? []).map((text) => h("li", {}, text)), timings.fit === undefined ? null : h("li", {}, `The fit took ${Math.round(timings.fit)} ms.`));

@@ -11,7 +11,8 @@ export function tabs(session, entries, open) {
   const heads = entries.map(([name], i) => h("button", { type: "button", role: "tab", id: `${stem}-${i}`, "aria-controls": `${stem}-${i}-panel`, on: { click: () => choose(i), keydown: (event) => key(event, i) } }, name));
   const bodies = panels.map((panel, i) => h("div", { role: "tabpanel", id: `${stem}-${i}-panel`, "aria-labelledby": `${stem}-${i}` }, panel.root));
 
-  function choose(at) {
+  function choose(wanted) {
+    const at = wanted in panels ? wanted : 0; // a link can ask for anything
     shown = at;
     panels.forEach((panel, i) => {
       const was = panel.visible;
@@ -44,7 +45,7 @@ export function tabs(session, entries, open) {
   session.store.on(["view"], ({ view }) => {
     if (!view || (view.tab ?? shown) === shown) return;
     choose(view.tab);
-    heads[view.tab].scrollIntoView({ block: "start" });
+    heads[shown].scrollIntoView({ block: "start" });
   });
   choose(0);
   return h("div", { class: "inspector" }, h("div", { role: "tablist", "aria-label": "Questions about the fit" }, heads), bodies);

@@ -48,8 +48,9 @@ export function notices(session) {
   const kernel = (recipe) => recipe?.kernel ?? (recipe?.kind === "pca" ? "PCA" : "the model before");
   function told({ invalid, fitProblem, fit, recipe, notice }) {
     const back = (to) => [`Back to ${kernel(to)}`, () => (store.set({ invalid: null }), session.restore(to))];
-    if (invalid) return { level: "warning", words: `${invalid.text ? `“${invalid.text}” is not a kernel` : "The kernel is missing"}: ${invalid.message}${fit ? ` What is drawn below still belongs to ${kernel(recipe)}.` : ""}`, action: back(recipe) };
-    if (fitProblem && fitProblem.code !== "stopped") return { level: "warning", words: `${recipe.kernel ?? "This model"} could not be fitted: ${fitProblem.message}`, action: session.good && session.good !== recipe ? back(session.good) : null };
+    const failed = fitProblem && fitProblem.code !== "stopped", last = failed ? session.good : recipe;
+    if (invalid) return { level: "warning", words: `${invalid.text ? `“${invalid.text}” can’t be used` : "The kernel is missing"}: ${invalid.message}${fit ? ` What is drawn below still belongs to ${kernel(recipe)}.` : ""}`, action: last && back(last) };
+    if (failed) return { level: "warning", words: `${recipe.kernel ?? "This model"} could not be fitted: ${fitProblem.message}`, action: last && last !== recipe ? back(last) : null };
     return notice;
   }
   store.on(["invalid", "fitProblem", "fit", "notice"], (state) => {
@@ -123,7 +124,7 @@ function saves(session) {
     if (!file?.blob) return void session.say("Nothing was saved.");
     download(file.name, file.blob);
     if (what === "model") session.notify(`Saved ${file.name}. In Python: mercer.load("${file.name}")`);
-    session.say(`Saved ${file.name}${session.state.invalid ? `, of ${recipe.kernel ?? "the earlier kernel"}: the text in the field is not a kernel` : ""}.`);
+    session.say(`Saved ${file.name}${session.state.invalid ? `, of ${recipe.kernel ?? "the earlier kernel"}: the text in the field can’t be used` : ""}.`);
   };
   return menu("Save", [button("Model (.mercer)", save("model")), button("Scores (CSV)", save("scores", { format: "csv" })), button("Scores (NPY)", save("scores", { format: "npy" })),
     button("Report (HTML)", save("report")), button("Picture of the scores (PNG)", save("picture", { picture: "scores", format: "png" })), button("Picture of the scores (SVG)", save("picture", { picture: "scores", format: "svg" }))]);

@@ -56,7 +56,7 @@ export function widthSlider(width, change, hold) {
   return { root, set, same: (other) => other.name === width.name && other.of === width.of && other.low === width.low };
 }
 
-const symbol = (name) => ({ gamma: "γ", sigma: "σ", length_scale: "ℓ", alpha: "α", coef0: "c₀", nu: "ν" })[name] ?? name[0];
+const symbol = (name) => ({ gamma: "γ", sigma: "σ", length_scale: "ℓ", alpha: "α", coef0: "θ", nu: "ν", degree: "p" })[name] ?? name[0];
 
 /** What either end of a slider does to a kernel. */
 const OF_DISTANCES = new Set(["rbf", "gaussian", "laplacian", "cauchy", "chi2"]);

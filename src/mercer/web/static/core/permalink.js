@@ -10,12 +10,18 @@ export function toHash({ table, recipe, view, other }) {
   return `#${encodeURIComponent(JSON.stringify({ table: from, recipe: model ? recipe : rest, view, other: other || undefined }))}`;
 }
 
+/** What the page itself reads of a link, of the kind that it writes; the server judges the rest. */
+const VIEW = { components: Array.isArray, level: Number.isInteger, walk: Number.isInteger, tab: Number.isInteger, plane: (value) => value !== null && typeof value === "object" };
+const RECIPE = { kernel: (value) => typeof value === "string" };
+const kept = (given, kinds) => given && Object.fromEntries(Object.entries(given).filter(([key, value]) => kinds[key]?.(value) ?? true));
+
 /** What the address asks for, or null where it asks for nothing that can be read. */
 export function fromHash(hash) {
   if (!hash || hash.length < 2) return null;
   try {
     const found = JSON.parse(decodeURIComponent(hash.slice(1)));
-    return found && typeof found === "object" && found.table ? found : null;
+    if (!found?.table) return null;
+    return { ...found, view: kept(found.view, VIEW), recipe: kept(found.recipe, RECIPE) };
   } catch {
     return null;
   }

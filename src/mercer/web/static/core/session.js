@@ -54,7 +54,7 @@ export class Session {
   /** Show a table, by its own suggestion or as a link says. */
   show(table, { recipe = null, view = null, other = null } = {}) {
     this.asked = this.exact = "";
-    this.typed = null;
+    this.typed = this.good = null; // no model of other rows is a way back
     clearTimeout(this.resting);
     for (const lane of Object.values(this.lanes)) lane.cancel(); // fits to other rows
     const given = recipe ?? table.suggested, own = given.model ? given : { kind: "kpca", ...given }, first = firstView(table);
@@ -73,7 +73,7 @@ export class Session {
 
   /** The text of a slot's kernel field that is not a kernel, and why; null where it is one. */
   wrong(slot = "a") {
-    return slot === "a" ? this.state.invalid : this.state.invalid ?? this.state.otherInvalid;
+    return slot === "a" ? this.state.invalid : this.state.otherInvalid;
   }
 
   /** A fit that failed leaves nothing behind that could be taken for its result. */

@@ -138,10 +138,10 @@ export class Cloud {
   }
 
   mark() {
-    const seen = this.cursor >= 0 && this.cursor < this.m && this.plot.box;
+    const [x, y] = this.cursor >= 0 && this.cursor < this.m && this.plot.box ? this.at(this.cursor) : [NaN, NaN];
+    const seen = Number.isFinite(x + y); // a row with a gap, or without enough rows before it, has no place
     this.ring.toggleAttribute("hidden", !seen);
     if (!seen) return void this.plot.note(null);
-    const [x, y] = this.at(this.cursor);
     this.ring.setAttribute("cx", x);
     this.ring.setAttribute("cy", y);
     const lines = this.touched && this.acts.describe?.(this.rowOf(this.cursor));

@@ -2,7 +2,7 @@
 
 import { extent } from "./scale.js";
 
-const CLASSES = 7; // colours, and as many shapes: dot, square, triangle, diamond, plus, cross, ring
+export const CLASSES = 7; // colours, and as many shapes: dot, square, triangle, diamond, plus, cross, ring
 /** Classes beyond the seventh have the same colours again with other shapes: no two of 49 look the same. */
 export const shapeOf = (code) => (code + 2 * Math.floor(code / CLASSES)) % CLASSES;
 const RAMP = 16; // where the colours of numbers begin in the palette of 256

@@ -1,7 +1,7 @@
 // Icons as strokes of one pixel and a half on a grid of sixteen.
 
 import { s } from "../core/dom.js";
-import { shapeOf } from "./colour.js";
+import { CLASSES, shapeOf } from "./colour.js";
 
 const PATHS = {
   table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M6.5 6.5v6",
@@ -23,5 +23,5 @@ export function markOf(code) {
   const shapes = ["M8 8m-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0", "M3.5 3.5h9v9h-9z", "M8 2.6 13 11.4H3z", "M8 2.2 13.8 8 8 13.8 2.2 8z",
     "M6.4 3h3.2v3.4H13v3.2H9.6V13H6.4V9.6H3V6.4h3.4z", "M4.5 2.9 8 6.4l3.5-3.5 1.6 1.6L9.6 8l3.5 3.5-1.6 1.6L8 9.6l-3.5 3.5-1.6-1.6L6.4 8 2.9 4.5z",
     "M8 3a5 5 0 1 0 0 10a5 5 0 1 0 0-10zm0 2.6a2.4 2.4 0 1 1 0 4.8a2.4 2.4 0 1 1 0-4.8z"];
-  return s("svg", { class: `mark k${code % 7}`, viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, s("path", { d: shapes[shapeOf(code)] }));
+  return s("svg", { class: `mark k${code % CLASSES}`, viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, s("path", { d: shapes[shapeOf(code)] }));
 }

@@ -32,6 +32,7 @@ export function choosePanel(session) {
 
   function reset({ table, recipe }) {
     asked++;
+    stop.hidden = true;
     const labelled = table.label && !table.classes.shaded;
     judge.set([["", "the rows alone"], ...(labelled ? [["label", `how well scores predict ${table.label}`]] : [])], "");
     fill(result, h("p", { class: "note" }, BEFORE));

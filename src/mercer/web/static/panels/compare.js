@@ -19,13 +19,16 @@ function figures(a, b) {
       line("components for 95 %", reached), line("components kept", (fit) => String(fit.header.fit.components))));
 }
 
+/** Whether one of the two can't be used. */
+const wrong = (session) => session.wrong("a") ?? session.wrong("b");
+
 /** What the kernels are compared by: labels that a line tells, where there are any. */
 function leading(session, frame) {
   const words = h("p", { class: "lede", "aria-live": "polite" });
   let asked = "";
   async function refresh() {
     const { rest, otherFit, table, view, other, recipe, otherProblem, fitProblem } = session.state;
-    if (!other || otherProblem || fitProblem || session.wrong("b")) return void ([asked, words.textContent] = ["", ""]);
+    if (!other || otherProblem || fitProblem || wrong(session)) return void ([asked, words.textContent] = ["", ""]);
     if (!frame.visible || !rest || !otherFit || otherFit.header.quality === "drag") return;
     const body = { table: table.id, recipe, other: rival(recipe, other), components: view.components };
     const mine = JSON.stringify(body);
@@ -40,7 +43,7 @@ function leading(session, frame) {
 
 export function comparePanel(session) {
   const { store } = session;
-  const field = kernelField(session, { label: "Kernel B", value: () => store.state.other ?? "", change: (text) => store.set({ other: text, otherProblem: null }), wrong: (otherInvalid) => store.set({ otherInvalid }) });
+  const field = kernelField(session, { label: "Kernel B", value: () => store.state.other ?? "", change: (text) => store.set({ other: text, otherProblem: null }), wrong: (otherInvalid) => store.set({ otherInvalid }), slot: "b" });
   const scores = scoresPanel(session, { slot: "b", title: "Scores, kernel B", linked: false });
   const levels = levelsPanel(session, { slot: "b", title: "Level sets, kernel B" });
   const both = h("div", { class: "both" });
@@ -57,7 +60,7 @@ export function comparePanel(session) {
     if (!fit) return frame.say(fitProblem?.message ?? "Waiting for a fit.");
     frame.ready({ key: fit.key, caption: other ? "The panels above are kernel A; those here are kernel B on the same rows, scaled the same way. Shares of the variance compare components of one kernel, not two kernels. The sign of a component is arbitrary." : "" });
     grid.hidden = !other;
-    fill(both, other && otherFit && !otherProblem && !session.wrong("b") ? figures(fit, otherFit) : null, other ? button("End the comparison", () => store.set({ other: null, otherFit: null, otherProblem: null, otherInvalid: null }), { kind: "quiet" }) : null);
+    fill(both, other && otherFit && !otherProblem && !wrong(session) ? figures(fit, otherFit) : null, other ? button("End the comparison", () => store.set({ other: null, otherFit: null, otherProblem: null, otherInvalid: null }), { kind: "quiet" }) : null);
   });
   store.on(["rest", "otherFit", "other", "view", "otherProblem", "fitProblem", "invalid", "otherInvalid"], lead.refresh);
   return Object.assign(frame, { onShow: lead.refresh });

@@ -61,7 +61,7 @@ export function mercerPanel(session) {
 
   function refresh() {
     const { table: rows, recipe, rest, invalid, fitProblem } = store.state;
-    const instead = !rows || !recipe ? "Waiting for a table." : invalid ? `${invalid.text || "Nothing"} can’t be read as a kernel, so there is nothing to judge. ${invalid.message}`
+    const instead = !rows || !recipe ? "Waiting for a table." : invalid ? `${invalid.text || "Nothing"} can’t be used as a kernel, so there is nothing to judge. ${invalid.message}`
       : recipe.kind === "pca" ? "PCA uses the linear kernel, the inner product of the rows. It is a kernel."
         : recipe.model ? "This is a saved model. Change its kernel to ask about another one." : null;
     if (instead) {

@@ -45,8 +45,9 @@ export function spectrumPanel(session) {
     const right = plot.box.left + plot.box.width;
     const own = bars(plot, drawn, store.state.view.level, pick);
     if (!drawn.running) return fill(group, own);
+    const place = drawn.running[0] < 0.8 * drawn.enough ? { x: plot.box.left + 6, y: goal - 5 } : { x: right - 6, y: goal + 13, "text-anchor": "end" }; // the sum is not there
     fill(group, own, s("line", { class: "goal", x1: plot.box.left, x2: right, y1: goal, y2: goal }),
-      s("text", { class: "goal-text", ...(drawn.running[0] < 0.8 * drawn.enough ? { x: plot.box.left + 6 } : { x: right - 6, "text-anchor": "end" }), y: goal - 5 }, percent(drawn.enough, 0)));
+      s("text", { class: "goal-text", ...place }, percent(drawn.enough, 0)));
   });
   const ticks = (k) => {
     const every = Math.ceil(k / 12);

@@ -173,7 +173,7 @@ export function timelinePanel(session, open) {
     summary.textContent = spoken(header.caption);
     fill(runs, runList(header.runs, point));
     row = null;
-    point(header.runs[0]?.first ?? 0);
+    point(header.runs[0]?.first ?? Math.max(0, arrays.judged.findIndex(Boolean)));
   }
 
   function refresh() {

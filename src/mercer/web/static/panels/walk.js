@@ -62,7 +62,7 @@ export function walkPanel(session) {
   function draw() {
     if (!walk) return;
     const { header, arrays } = walk, { path, t } = arrays, d = path.shape[1], step = Number(range.value);
-    where.textContent = `score ${number(t[step])}`;
+    range.setAttribute("aria-valuetext", where.textContent = `score ${number(t[step])}`);
     const row = path.subarray(step * d, (step + 1) * d), start = path.subarray(walk.start * d, (walk.start + 1) * d);
     if (header.image_shape) {
       paintImage(images[0].canvas, row, header.image_shape, header.low, header.high);

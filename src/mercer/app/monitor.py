@@ -74,6 +74,8 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         require_detector(found)
         shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
         sheet = read_sheet(run, self.data, found, gaps=True)
+        if sheet.ids is None and found.preparation is not None and found.preparation.id is not None:
+            run.note(rows_are_counted(found.preparation.id))
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
             if shadow is not None:
@@ -101,6 +103,14 @@ def named_by_time(run: Run, time: str | None) -> None:
             name=run.reading.id,
         )
     run.reading = replace(run.reading, id=time, id_option="--time")
+
+
+def rows_are_counted(trained: str) -> str:
+    """What it means that rows lack the column that named those of the fit."""
+    return (
+        f"there is no column {trained!r}, which named the training rows: rows are counted from 0. If another "
+        "column has their times, name it with --time"
+    )
 
 
 # ── what a detector saw in the rows, whatever their number ──────────────────

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -68,3 +70,39 @@ def test_a_file_that_is_waited_for_is_named_and_then_read(plant, lines, tmp_path
         assert process.wait() == 0
     assert said.strip() == f"there is no file {str(wanted)!r} yet: it is waited for"
     assert table[1].startswith(lines[1].split(",")[0])
+
+
+# ── times in a format that is given ─────────────────────────────────────────
+AMERICAN = "%m/%d/%Y %H:%M"  # 01/05/2026 may be in May: it is not guessed
+
+
+@pytest.fixture
+def two_ways(lines, tmp_path):
+    """A run with a gap of an hour, its times as in ISO 8601, and in America."""
+    rows = [line.partition(",") for line in [*lines[1:41], *lines[101:161]]]
+    times = [datetime.fromisoformat(time) for time, _, _ in rows]
+    paths = tmp_path / "iso.csv", tmp_path / "american.csv"
+    for path, written in zip(paths, (datetime.isoformat, american), strict=True):
+        body = (f"{written(time)},{cells}" for time, (_, _, cells) in zip(times, rows, strict=True))
+        path.write_text(lines[0] + "".join(body))
+    return paths
+
+
+def american(time):
+    return time.strftime(AMERICAN)
+
+
+def without_times(text):
+    return [line.partition(",")[2] for line in text.splitlines()]
+
+
+def test_a_gap_is_found_in_times_of_a_given_format(plant, two_ways, tmp_path):
+    lagged, (iso, other) = tmp_path / "lags.mercer", two_ways
+    how = ("--id", "time", "--model", "detector", "--lags", "2", "--components", "4")
+    good("fit", plant / "normal.csv", *how, "-o", lagged)
+    wanted = run("monitor", lagged, iso).stdout
+    found = run("monitor", lagged, other, "--time", "time", "--time-format", AMERICAN).stdout
+    judged = [row["judged"] for row in csv.DictReader(wanted.splitlines())]
+    assert judged.count("0") == 4  # two at the beginning, two after the gap
+    assert without_times(found) == without_times(wanted)
+    assert found.splitlines()[1].startswith("01/05/2026 06:00,")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import DataError
-from mercer._core.table import plain
+from mercer._core.table import Table, plain
 from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
@@ -159,10 +159,10 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     reports, found = [], []
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        time = None if sheet.ids is None else ids
-        told = detector.monitor(np.asarray(sheet.rows[:]), time=time, names=names, top=top)
-        return _seen(told, sheet, top)
-    warn_backwards(sheet.ids, n)
+        told = detector.monitor(np.asarray(sheet.rows[:]), time=clock(sheet), names=names, top=top)
+        columns = {name: told.table[name] for name in told.table.columns}
+        return _seen(replace(told, table=Table(columns | {"time": ids})), sheet, top)
+    warn_backwards(clock(sheet), n)
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
         gaps = Gaps.of(rows)
@@ -183,6 +183,11 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return replace(_seen(told, sheet, top), drift=_drift(detector, sheet, told))
+
+
+def clock(sheet: Sheet) -> Any:
+    """When each row was taken, read in the format that was given; the names of the rows otherwise."""
+    return sheet.ids if sheet.time_format is None else sheet.times
 
 
 def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:

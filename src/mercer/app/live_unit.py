@@ -14,9 +14,11 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
+from mercer.app.monitor import rows_are_counted
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
 from mercer.app.shadow import shadow_facts
+from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.lines import Lines
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.events import Event
@@ -26,7 +28,7 @@ from mercer.monitoring.shadow import Agreement
 from mercer.monitoring.tracker import Tracker
 from mercer.monitoring.verdict import Verdict
 from mercer.preprocessing.influx import RowReader
-from mercer.preprocessing.lines import Arrived
+from mercer.preprocessing.lines import Arrived, split
 from mercer.preprocessing.preparation import Preparation
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ class Unit:
     shelved: list[list[Any]] = field(default_factory=list)  # variables and rows that were asked for
     # What a change of detectors ends and raises in the log of events, and in that of the shadow.
     changed: tuple[News, News] = ((), ())
+    named: str | None = None  # the column that the lines may lack without a word of the reader
 
     @classmethod
     def of(
@@ -105,6 +108,8 @@ class Unit:
     ) -> Unit:
         """A unit that goes on where it was, if the state knows it. The second model is the shadow."""
         source = "the standard input" if path == "-" else f"file {path!r}"
+        if request.follow and path != "-" and not Path(path).exists():
+            run.note(f"there is no file {path!r} yet: it is waited for", "waiting", path=path)
         made = []
         for found in models:
             preparation = _preparation(found)
@@ -115,8 +120,10 @@ class Unit:
             )
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
+        named = None if run.reading.id is not None else _preparation(models[0]).id
         if path not in before.get("units", {}):
-            return cls(name, Lines(path, follow=request.follow), reader, stream, shade=shade)
+            lines = Lines(path, follow=request.follow)
+            return cls(name, lines, reader, stream, shade=shade, named=named)
         with whole(request.state):
             own = before["units"][path]
             changed = _restore(stream, shade, own)
@@ -133,6 +140,7 @@ class Unit:
                 known=(stream.rows, stream.counts["alarms"]),
                 shelved=own.get("shelved", []),
                 changed=changed,
+                named=named,
             )
 
     def shelve(self, rows: int, variable: str) -> None:
@@ -175,12 +183,23 @@ class Unit:
     def _judged(self, arrived: Arrived) -> list[Row]:
         if not len(arrived.rows):
             return []
+        if self.named is not None:
+            if all(time is None for time in arrived.times) and self._lacks(self.named):
+                self.reader.notes.append(rows_are_counted(self.named))
+            self.named = None  # once is enough
         verdicts = self.stream.push_many(arrived.rows, arrived.times)
         self.bad_lines += sum(map(bool, arrived.bad))
         self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
         none: list[Any] = [None] * len(verdicts)
         shades = none if self.shade is None else self.shade.read(self, verdicts, arrived)
         return [*map(Row, verdicts, arrived.bad, arrived.labels or none, shades)]
+
+    def _lacks(self, column: str) -> bool:
+        """Whether the names of a CSV are without a column; points of line protocol have their own times."""
+        head = self.reader.head
+        if head is None or head.startswith('{"influx"'):
+            return False
+        return not any(column in map(str.strip, split(head, mark)) for mark in DELIMITERS)
 
     def state(self) -> dict[str, Any]:
         """What JSON can hold of it."""

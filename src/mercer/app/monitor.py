@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import DataError
-from mercer._core.table import plain
+from mercer._core.table import Table, plain
 from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
@@ -74,6 +74,8 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         require_detector(found)
         shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
         sheet = read_sheet(run, self.data, found, gaps=True)
+        if sheet.ids is None and found.preparation is not None and found.preparation.id is not None:
+            run.note(rows_are_counted(found.preparation.id))
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
             if shadow is not None:
@@ -101,6 +103,14 @@ def named_by_time(run: Run, time: str | None) -> None:
             name=run.reading.id,
         )
     run.reading = replace(run.reading, id=time, id_option="--time")
+
+
+def rows_are_counted(trained: str) -> str:
+    """What it means that rows lack the column that named those of the fit."""
+    return (
+        f"there is no column {trained!r}, which named the training rows: rows are counted from 0. If another "
+        "column has their times, name it with --time"
+    )
 
 
 # ── what a detector saw in the rows, whatever their number ──────────────────
@@ -147,10 +157,11 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     n, names = len(sheet), list(sheet.names)
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        time = None if sheet.ids is None else np.asarray(sheet.ids)
-        told = detector.monitor(np.asarray(sheet.rows[:]), time=time, names=names, top=top)
-        return _seen(told, sheet, top)
-    warn_backwards(sheet.ids, n)
+        told = detector.monitor(np.asarray(sheet.rows[:]), time=clock(sheet), names=names, top=top)
+        columns = {name: told.table[name] for name in told.table.columns}
+        columns["time"] = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
+        return _seen(replace(told, table=Table(columns)), sheet, top)
+    warn_backwards(clock(sheet), n)
     reports, found = [], []
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
@@ -173,6 +184,11 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return replace(_seen(told, sheet, top), drift=_drift(detector, sheet, told))
+
+
+def clock(sheet: Sheet) -> Any:
+    """When each row was taken, read in the format that was given; the names of the rows otherwise."""
+    return sheet.ids if sheet.time_format is None else sheet.times
 
 
 def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:

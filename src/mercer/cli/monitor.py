@@ -132,6 +132,9 @@ def summary(seen: Seen, detector: Any) -> list[str]:
         whose = "rows like the training rows" if rate < 1 else "all rows"
         about = f"{rate * n:.0f}" if rate * n >= 1 else f"{rate * n:.1g}"
         lines.append(f"Of {n} {whose} about {about} would be alarms by chance ({100 * rate:g} %).")
+    known = detector.known_events_.names
+    if seen.count and known:
+        lines.append(f"To compare events with the known ones ({', '.join(known)}), add --rule 3/5.")
     if seen.drift is not None and seen.drift.drifted:
         lines.append(f"{seen.drift} {seen.drift.remedy}")
     return lines

@@ -300,6 +300,7 @@ def test_metrics_of_a_port(plant, monkeypatch):
         (("none.csv", "--follow", "--json"), 2, "--json needs all rows at once"),
         (("faulty.csv", "--rule", "6/5"), 2, "n at most m"),
         (("faulty.csv", "--metrics", ":no"), 2, "a port such as :9108"),
+        (("faulty.csv", "--metrics", "9108"), 2, "a port such as :9108"),
         (("faulty.csv", "--state", "faulty.csv"), 2, "is the file that is read"),
         (("faulty.csv", "--state", "d.mercer"), 2, "is the file that is read"),
         (("faulty.csv", "--events", "one", "--state", "one"), 2, "two of these are one file"),

@@ -106,3 +106,12 @@ def test_a_gap_is_found_in_times_of_a_given_format(plant, two_ways, tmp_path):
     assert judged.count("0") == 4  # two at the beginning, two after the gap
     assert without_times(found) == without_times(wanted)
     assert found.splitlines()[1].startswith("01/05/2026 06:00,")
+
+
+def test_a_fit_knows_its_gaps_by_times_of_a_given_format(plant, two_ways, tmp_path):
+    how = ("--id", "time", "--model", "detector", "--lags", "2", "--components", "4")
+    of_iso, of_other = (tmp_path / f"{name}.mercer" for name in ("iso", "american"))
+    good("fit", two_ways[0], *how, "-o", of_iso)
+    good("fit", two_ways[1], *how, "--time-format", AMERICAN, "-o", of_other)
+    judged = [run("monitor", model, plant / "faulty.csv").stdout for model in (of_iso, of_other)]
+    assert judged[0] == judged[1]

@@ -147,7 +147,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
         model = asked.of(sheet.names).estimator(n, scale=self.standardises)
         with run.timed("fit"):
             # Times say where a detector that looks back finds a gap.
-            when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.ids}
+            when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.clock}
             model.fit(rows_for(asked, sheet), sample_weight=weights, **when)
         if asked.has_free_preimages:
             run.note(

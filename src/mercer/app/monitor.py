@@ -157,11 +157,11 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     n, names = len(sheet), list(sheet.names)
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        told = detector.monitor(np.asarray(sheet.rows[:]), time=clock(sheet), names=names, top=top)
+        told = detector.monitor(np.asarray(sheet.rows[:]), time=sheet.clock, names=names, top=top)
         columns = {name: told.table[name] for name in told.table.columns}
         columns["time"] = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
         return _seen(replace(told, table=Table(columns)), sheet, top)
-    warn_backwards(clock(sheet), n)
+    warn_backwards(sheet.clock, n)
     reports, found = [], []
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)
@@ -184,11 +184,6 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     if top and len(reports) > 1:  # runs go on from block to block
         told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
     return replace(_seen(told, sheet, top), drift=_drift(detector, sheet, told))
-
-
-def clock(sheet: Sheet) -> Any:
-    """When each row was taken, read in the format that was given; the names of the rows otherwise."""
-    return sheet.ids if sheet.time_format is None else sheet.times
 
 
 def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.app.monitor import clock
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import (
     OfModel,
@@ -69,7 +68,7 @@ class RetrainRequest(OfModel, Request[Retrained]):
             why = "is the model that is taught. Name another: the old one is there to go back to."
             refuse(f"{{output:{{path}}}} {why}", path=self.output)
         sheet = read_sheet(run, self.data, found, gaps=True)
-        rows, old, time = np.asarray(sheet.rows), found.model, clock(sheet)
+        rows, old, time = np.asarray(sheet.rows), found.model, sheet.clock
         with run.timed("fit"):
             if self.event is not None:
                 new = old.learn_event(self.event, rows, time)

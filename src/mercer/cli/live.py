@@ -45,7 +45,8 @@ def _metrics(value: Any) -> str | None:
     text = str(value)
     if text.startswith(":"):
         return text if text[1:].isdigit() and int(text[1:]) < 2**16 else None
-    return text or None
+    # 9108 is a port without its colon, hardly a file.
+    return None if text.isdigit() else text or None
 
 
 RULE = Read(

@@ -71,7 +71,7 @@ class Fit(Printed):
     mean: FeatureMean  # of the training rows, in feature space
     roots: Annotated[Array, "n"] | None = None  # √w, where the rows carry weights
     certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
-    ceiling: Annotated[Array, "k"] | None = None  # of refined pairs: what their factor proved before
+    ceiling: Annotated[Array, "k"] | None = None  # of refined pairs: what a factor proved before
 
     @property
     def keeps_points(self) -> bool:

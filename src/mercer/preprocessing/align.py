@@ -191,6 +191,11 @@ class Sheet:
         """(n,) the ids of the rows as datetime64, where they are times; None otherwise."""
         return None if self.ids is None else as_times(self.ids, self.time_format)
 
+    @property
+    def clock(self) -> Any:
+        """What says when each row was taken: ids as they stand, or read in the format that was given."""
+        return self.ids if self.time_format is None else self.times
+
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 

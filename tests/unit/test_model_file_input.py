@@ -265,6 +265,7 @@ LATER = {
     "Baselines.unit",
     "EigenPairs.rounding",
     "EigenPairs.unseen",
+    "Fit.ceiling",
     "Limits.high",
     "Limits.low",
     "Limits.note",

@@ -197,6 +197,16 @@ def state(**changes):
     return {"$generator": {"$dict": {"bit_generator": changes["bits"], "state": inner}}}
 
 
+def ceiling(values):
+    """Bounds of eigenvalues that no fit has proved."""
+
+    def change(objects, _, arrays):
+        arrays["ceiling"] = np.asarray(values)
+        at(objects, "Fit")["fields"]["ceiling"] = {"$array": "ceiling"}
+
+    return change
+
+
 COEF = {"$array": "KernelPCA.fit_.projection.coef"}
 CSR = {"data": COEF, "indices": COEF, "indptr": COEF}
 FORGERIES = {
@@ -209,6 +219,8 @@ FORGERIES = {
         at(objects, "Projection")["fields"]["offset"]["$array"], np.zeros(9)
     ),
     "infinite coefficient": infinite,
+    "a bound too many": ceiling(np.full(9, 50.0)),
+    "a bound that is not a number": ceiling([np.nan, 50.0]),
     "impossible kernel": put("RBF", "gamma", -1.0),
     "kernel that waits for data": put("RBF", "gamma", "median"),
     "kernel of another type": put("KernelSections", "kernel", COEF),

@@ -160,6 +160,10 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
             v.roots is None or v.is_low_rank or len(v.roots) == len(v.pairs.vectors)
         ),
         "a fit has no rows": lambda v: v.weight > 0,
+        "a fit has not one finite bound for each component": lambda v: (
+            v.ceiling is None
+            or (len(v.ceiling) == v.projection.n_components and _finite(v.ceiling))
+        ),
     },
     "Gauge": {
         "a gauge has other variances than components": lambda v: (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.types import Array, Indices, Rows
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
@@ -20,6 +20,7 @@ from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
+from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.lags import STATIC, Dynamics
 from mercer.monitoring.report import Monitoring
 from mercer.operators.sections import KernelSections
@@ -169,7 +170,7 @@ class Fitted(Anatomy):
         """Rows at some positions, or all of them, as the projector takes them."""
         if not self.looks_back:
             return self.inner(rows[:] if places is None else rows[places])
-        block, whole = self._past.rows(dense(rows[:]))
+        block, whole = self._with_past(rows[:])
         if places is not None:
             block = block[np.isin(np.flatnonzero(whole), places)]
         return block if self._scale is None else self._scale(block)
@@ -187,20 +188,27 @@ class Fitted(Anatomy):
         detector = self.detector
         return None if detector is None else Scale(detector.center_, detector.spread_)
 
+    def _with_past(self, block: Any) -> tuple[Array, Flags]:  # (b, d) -> (m, d(l + 1)), (b,)
+        """Rows with those before them, and which of the rows they end with; refused where there is none."""
+        every = dense(block)
+        found, whole = self.judge._with_past(every)
+        Gaps.of(every).require_some(self.names())
+        return found, whole
+
     def inner(self, block: Any) -> Any:
         """Rows as the projector takes them: a detector scales its own, with their past where it has one."""
-        block = self._past.rows(dense(block))[0] if self.looks_back else block
+        block = self._with_past(block)[0] if self.looks_back else block
         return block if self._scale is None else self._scale(block)
 
     def _in_place(self, block: Any, found: Any) -> Array:
         """What was found of rows; NaN where a row has too few before it."""
         if not self.looks_back:
             return np.asarray(found)
-        return spread_out(np.asarray(found), self._past.rows(dense(block))[1], np.nan)
+        return spread_out(np.asarray(found), self._with_past(block)[1], np.nan)
 
     def placed(self, block: Any) -> Indices | None:
         """Positions of the rows that have scores: not of those with too few before them. None: all have."""
-        return np.flatnonzero(self._past.rows(dense(block))[1]) if self.looks_back else None
+        return np.flatnonzero(self._with_past(block)[1]) if self.looks_back else None
 
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""

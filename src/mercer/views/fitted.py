@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -188,10 +188,13 @@ class Fitted(Anatomy):
         detector = self.detector
         return None if detector is None else Scale(detector.center_, detector.spread_)
 
-    def _with_past(self, block: Any) -> tuple[Array, Flags]:  # (b, d) -> (m, d(l + 1)), (b,)
-        """Rows with those before them, and which of the rows they end with; refused where there is none."""
+    def _with_past(self, block: Any, time: Any = None) -> tuple[Array, Flags]:
+        """Rows with those before them, (m, d(l + 1)), and which of the rows they end with, (b,).
+
+        Refused where none can be judged.
+        """
         every = dense(block)
-        found, whole = self.judge._with_past(every)
+        found, whole = self.judge._with_past(every, time)
         Gaps.of(every).require_some(self.names())
         return found, whole
 
@@ -200,25 +203,25 @@ class Fitted(Anatomy):
         block = self._with_past(block)[0] if self.looks_back else block
         return block if self._scale is None else self._scale(block)
 
-    def _in_place(self, block: Any, found: Any) -> Array:
-        """What was found of rows; NaN where a row has too few before it."""
-        if not self.looks_back:
-            return np.asarray(found)
-        return spread_out(np.asarray(found), self._with_past(block)[1], np.nan)
-
     def placed(self, block: Any) -> Indices | None:
         """Positions of the rows that have scores: not of those with too few before them. None: all have."""
         return np.flatnonzero(self._with_past(block)[1]) if self.looks_back else None
 
+    def each(self, ask: Callable[[Any], Any], block: Any, time: Any = None) -> Array:  # (b, …)
+        """What `ask` says of rows as the projector takes them; NaN where a row has too few before it.
+
+        Times say where there is a gap, after which a detector that looks back begins anew.
+        """
+        whole = None
+        if self.looks_back:
+            block, whole = self._with_past(block, time)
+        with unnamed():
+            found = np.asarray(ask(block if self._scale is None else self._scale(block)))
+        return found if whole is None else spread_out(found, whole, np.nan)
+
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
-        with unnamed():
-            return self._in_place(block, self.projector.transform(self.inner(block)))
-
-    def distances(self, block: Rows) -> Array:  # (b, d) -> (b,)
-        """Squared distances from the components, in feature space."""
-        with unnamed():
-            return self._in_place(block, self.projector.reconstruction_error(self.inner(block)))
+        return self.each(self.projector.transform, block)
 
     def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows in the units of the file."""

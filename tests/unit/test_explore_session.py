@@ -10,6 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from mercer import KernelPCA
 from mercer._core.errors import InputError, StoppedError
 from mercer.app.explore import BUILTINS, Recipe, fitted, panels, write_builtin
 from mercer.app.explore.dataset import opened
@@ -18,9 +19,16 @@ from mercer.app.explore.fitting import drawn
 from mercer.app.explore.planes import Choice
 from mercer.app.outcome import Observer
 from mercer.kernels.text import parse_kernel
-from mercer.web.answers import job_of
+from mercer.web.answers import job_of, place_for, received
 from mercer.web.packets import unpacked
-from mercer.web.session import MOST_FITS, MOST_TABLES, NotFoundError, Session, safe_name
+from mercer.web.session import (
+    MOST_FITS,
+    MOST_TABLES,
+    FullError,
+    NotFoundError,
+    Session,
+    safe_name,
+)
 
 
 @pytest.fixture
@@ -95,7 +103,7 @@ def test_drags_leave_nothing_behind(session):
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert session.n_fits == MOST_FITS
+    assert len(session._fits) == MOST_FITS
     assert after - before < 100_000  # sixty fits of 400 rows would hold forty times as much
 
 
@@ -107,6 +115,17 @@ def test_tables_are_bounded_and_the_first_page_keeps_its_own(session, tmp_path):
     assert session.start["table"] in session.tables
     with pytest.raises(NotFoundError, match="not open"):
         session.table(keys[0])
+
+
+def test_nothing_stays_of_a_model_for_whose_rows_there_is_no_room(session, tmp_path, monkeypatch):
+    KernelPCA(2).fit(np.random.default_rng(0).standard_normal((300, 9))).save(tmp_path / "m.mercer")
+    monkeypatch.setattr("mercer.web.session.MOST_BYTES", 20_000)  # the rows have 21.6 kB
+    path = place_for(session, "m.mercer")
+    path.write_bytes((tmp_path / "m.mercer").read_bytes())
+    with pytest.raises(FullError, match="together"):
+        received(session, path, "m.mercer")
+    assert not session.models
+    assert not [*session.folder.iterdir()]
 
 
 def test_a_fit_that_several_questions_need_is_made_once(session, monkeypatch):
@@ -133,7 +152,7 @@ def test_a_stopped_fit_is_not_kept(session, tmp_path):
     job.cancelled.set()
     with suppress(StoppedError):
         session.shown(key, Recipe(kernel="rbf(gamma=1)", components=40), "exact", job)
-    assert session.n_fits == 0
+    assert len(session._fits) == 0
 
 
 class Steps(Observer):

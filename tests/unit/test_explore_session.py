@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from mercer import KernelPCA
+from mercer import KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, StoppedError
 from mercer.app.explore import BUILTINS, Recipe, fitted, panels, write_builtin
 from mercer.app.explore.dataset import opened
@@ -126,6 +126,30 @@ def test_nothing_stays_of_a_model_for_whose_rows_there_is_no_room(session, tmp_p
         received(session, path, "m.mercer")
     assert not session.models
     assert not [*session.folder.iterdir()]
+
+
+@pytest.mark.parametrize(("lags", "n"), [(0, 90), (1, 90), (1, 2500)])
+def test_labels_are_told_from_rows_that_have_scores(session, tmp_path, lags, n):
+    rows = np.random.default_rng(0).standard_normal((n, 3))
+    detector = KernelPCADetector(lags=lags).fit(rows)
+    detector.save(tmp_path / "d.mercer")
+    rows[5:95:9, 0] = np.nan
+    whole = ~np.isnan(rows).any(axis=1)
+    if lags:
+        whole[1:] &= whole[:-1].copy()
+        whole[0] = False
+    some = drawn(n, 2000)
+    used = np.sum(whole if some is None else whole[some])
+    cells = [["" if np.isnan(x) else f"{x:.17g}" for x in row] for row in rows]
+    lines = [f"{','.join(row)},{'ab'[i % 2]}" for i, row in enumerate(cells)]
+    (tmp_path / "x.csv").write_text("\n".join(["x0,x1,x2,kind", *lines]))
+    key = session.open_file(tmp_path / "x.csv", "x.csv")
+    model = session.open_model_file(tmp_path / "d.mercer", "d.mercer")
+    reply = ask(session, "separate", table=key, recipe={"model": model}, components=[0, 1])
+    told = json.loads(reply.body)
+    m = told["right"][0] * used
+    assert m == pytest.approx(round(m))  # a whole number of the rows that have scores
+    assert told["words"]
 
 
 def test_a_fit_that_several_questions_need_is_made_once(session, monkeypatch):

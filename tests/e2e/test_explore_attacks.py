@@ -11,7 +11,7 @@ import pytest
 
 import mercer
 from mercer.app.explore import Dataset
-from mercer.web import patience, session
+from mercer.web import server, session
 
 SECONDS = 30
 JSON = "application/json"
@@ -64,7 +64,7 @@ def test_a_head_without_end_is_refused(page, client):
 
 
 def test_half_a_request_does_not_keep_its_place(monkeypatch):
-    monkeypatch.setattr(patience, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
     with mercer.explore("moons", browser=False) as page, visiting(page) as client:
         for begun in (b"", b"POST /api/state HTTP/1.1\r\nHo", b"GET / HTTP/1.1\r\n\r\nGET /"):
             with socket.create_connection(("127.0.0.1", page.guard.port), timeout=SECONDS) as line:

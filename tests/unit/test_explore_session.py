@@ -10,6 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from mercer import KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, StoppedError
 from mercer.app.explore import BUILTINS, Recipe, fitted, panels, write_builtin
 from mercer.app.explore.dataset import opened
@@ -18,9 +19,16 @@ from mercer.app.explore.fitting import drawn
 from mercer.app.explore.planes import Choice
 from mercer.app.outcome import Observer
 from mercer.kernels.text import parse_kernel
-from mercer.web.answers import job_of
+from mercer.web.answers import job_of, place_for, received
 from mercer.web.packets import unpacked
-from mercer.web.session import MOST_FITS, MOST_TABLES, NotFoundError, Session, safe_name
+from mercer.web.session import (
+    MOST_FITS,
+    MOST_TABLES,
+    FullError,
+    NotFoundError,
+    Session,
+    safe_name,
+)
 
 
 @pytest.fixture
@@ -95,7 +103,7 @@ def test_drags_leave_nothing_behind(session):
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert session.n_fits == MOST_FITS
+    assert len(session._fits) == MOST_FITS
     assert after - before < 100_000  # sixty fits of 400 rows would hold forty times as much
 
 
@@ -107,6 +115,41 @@ def test_tables_are_bounded_and_the_first_page_keeps_its_own(session, tmp_path):
     assert session.start["table"] in session.tables
     with pytest.raises(NotFoundError, match="not open"):
         session.table(keys[0])
+
+
+def test_nothing_stays_of_a_model_for_whose_rows_there_is_no_room(session, tmp_path, monkeypatch):
+    KernelPCA(2).fit(np.random.default_rng(0).standard_normal((300, 9))).save(tmp_path / "m.mercer")
+    monkeypatch.setattr("mercer.web.session.MOST_BYTES", 20_000)  # the rows have 21.6 kB
+    path = place_for(session, "m.mercer")
+    path.write_bytes((tmp_path / "m.mercer").read_bytes())
+    with pytest.raises(FullError, match="together"):
+        received(session, path, "m.mercer")
+    assert not session.models
+    assert not [*session.folder.iterdir()]
+
+
+@pytest.mark.parametrize(("lags", "n"), [(0, 90), (1, 90), (1, 2500)])
+def test_labels_are_told_from_rows_that_have_scores(session, tmp_path, lags, n):
+    rows = np.random.default_rng(0).standard_normal((n, 3))
+    detector = KernelPCADetector(lags=lags).fit(rows)
+    detector.save(tmp_path / "d.mercer")
+    rows[5:95:9, 0] = np.nan
+    whole = ~np.isnan(rows).any(axis=1)
+    if lags:
+        whole[1:] &= whole[:-1].copy()
+        whole[0] = False
+    some = drawn(n, 2000)
+    used = np.sum(whole if some is None else whole[some])
+    cells = [["" if np.isnan(x) else f"{x:.17g}" for x in row] for row in rows]
+    lines = [f"{','.join(row)},{'ab'[i % 2]}" for i, row in enumerate(cells)]
+    (tmp_path / "x.csv").write_text("\n".join(["x0,x1,x2,kind", *lines]))
+    key = session.open_file(tmp_path / "x.csv", "x.csv")
+    model = session.open_model_file(tmp_path / "d.mercer", "d.mercer")
+    reply = ask(session, "separate", table=key, recipe={"model": model}, components=[0, 1])
+    told = json.loads(reply.body)
+    m = told["right"][0] * used
+    assert m == pytest.approx(round(m))  # a whole number of the rows that have scores
+    assert told["words"]
 
 
 def test_a_fit_that_several_questions_need_is_made_once(session, monkeypatch):
@@ -133,7 +176,7 @@ def test_a_stopped_fit_is_not_kept(session, tmp_path):
     job.cancelled.set()
     with suppress(StoppedError):
         session.shown(key, Recipe(kernel="rbf(gamma=1)", components=40), "exact", job)
-    assert session.n_fits == 0
+    assert len(session._fits) == 0
 
 
 class Steps(Observer):

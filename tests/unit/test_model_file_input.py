@@ -3,6 +3,7 @@
 import errno
 import json
 import random
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import reduce
@@ -17,6 +18,7 @@ import mercer
 from mercer import KernelPCA, KernelPCADetector
 from mercer._core import container
 from mercer._core.errors import InputError, ModelFileError
+from mercer._core.findings import silenced
 from mercer.approximations import RPCholesky
 from mercer.data.sources import as_source
 from mercer.kernels import RBF, Custom, GaussianProcess, Polynomial
@@ -316,6 +318,38 @@ def test_a_field_that_is_missing_is_refused(name, tmp_path, rng):
                 continue
             lost.add(f"{entry['type']}.{field}")
     assert {one for one in lost if not one.endswith("_bounds")} <= LATER
+
+
+# A column less, no rows, and numbers that are no sizes.
+SPOILS = {
+    "narrower": lambda a: np.ascontiguousarray(a[:, :-1] if a.ndim > 1 else a),
+    "empty": lambda a: a[:0],
+    "NaN": lambda a: np.full_like(a, np.nan),
+    "infinite": lambda a: np.full_like(a, np.inf),
+    "huge": lambda a: np.full_like(a, 1e300),
+}
+
+
+@pytest.mark.parametrize("how", SPOILS)
+def test_a_detector_of_other_arrays_is_refused_or_judges(how, tmp_path, rng):
+    path, rows = tmp_path / "m.mercer", rng.standard_normal((60, 3))
+    new = rows[:20] + np.outer(np.arange(20) > 9, [0.0, 12.0, 0.0])
+    detector = KernelPCADetector(lags=1).fit(rows)
+    detector.learn_event("leak", new)
+    detector.save(path)
+    contents = read(path)
+    for name, array in contents.arrays.items():
+        if ".model_." not in name:
+            container.write(path, contents.header, contents.arrays | {name: SPOILS[how](array)})
+            with suppress(ModelFileError), silenced(), np.errstate(all="ignore"):
+                model = load(path)
+                assert len(str(model.monitor(new))) + len(str(model.limits_)) > 0
+                assert len(model.p_values(new)) == len(new)
+                assert all(str(event) for event in model.events(new))
+    container.write(path, contents.header, contents.arrays)
+    forged(path, put("Limits", "index", 0.0))
+    with pytest.raises(ModelFileError, match="no limit"):
+        load(path)
 
 
 @pytest.mark.parametrize(

@@ -394,6 +394,7 @@ BAD = {
     "text scores": (lambda: plots.scores([["a", "b"]]), "real numbers"),
     "complex scores": (lambda: plots.scores(Z + 1j), "complex128"),
     "ragged scores": (lambda: plots.scores([[1.0, 2.0], [3.0]]), "rectangular"),
+    "one number": (lambda: plots.scores(3.0), r"got shape \(\)"),
     "no scores": (lambda: plots.scores(np.empty((0, 2))), r"got shape \(0, 2\)"),
     "labels too few": (lambda: plots.scores(Z, RINGS[:-1]), r"\(60,\).*got shape \(59,\)"),
     "NaN label": (lambda: plots.scores(Z, NAN[:, 1]), "1 are NaN"),

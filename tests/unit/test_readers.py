@@ -233,7 +233,15 @@ NOT_NUMBERS = {
         "k,x\nu,1\nBad,2\n",
         "column 'k' has words .*If 'Bad' stands for a missing reading, .* If not, open the file with",
     ),
-    "thousands": ('a,x\n1,"1,000"\n', "line 2, column 'x': '1,000' .* thousands .* Write 1000"),
+    "thousands": (
+        'a,x\n1,"1,000"\n2,"2,500.5"\n',
+        "line 2, column 'x': '1,000' .* thousands .* Write 1000\\.",
+    ),
+    "thousands or decimals": (
+        "a;x\n1;1,000\n2;2,125\n",
+        "'1,000' .* thousands .* Write 1000, or use `decimal=','`",
+    ),
+    "decimals, as a zero says": ('a,x\n1,"1,000"\n2,"0,125"\n', "'1,000' .* decimal comma"),
     "a decimal comma": ('a,x\n1,"0,5"\n', "'0,5' .* decimal comma. Use `decimal=','`"),
     "spaces": ("a b\n1 2\n3 4\n", "'a b' is the only column.*spaces. Use `delimiter='space'`"),
     "two spaces": ("a  b\n1  2\n", "is the only column.*Put one comma, or one space"),
@@ -310,6 +318,11 @@ def test_thousands_are_not_taken_for_decimals(tmp_path):
     table = open_table(written(tmp_path, "a;b\n1,234;2\n5,678;3\n"))
     assert [column.kind for column in table.columns] == ["category", "number"]
     assert "'1,234' in line 2" in table.columns[0].example
+
+
+def test_decimals_below_one_are_not_taken_for_thousands(tmp_path):
+    table = open_table(written(tmp_path, "a;b\n1,234;2\n0,678;3\n"))
+    assert read(table).tolist() == [[1.234, 2], [0.678, 3]]
 
 
 def test_a_header_is_told_from_a_row_that_is_like_the_others(tmp_path):

@@ -104,3 +104,25 @@ def test_rows_without_a_past_are_told_as_such_and_others_have_their_own(gap):
     np.testing.assert_allclose(
         about.measured.scores[about.placed], np.array(alone)[:, :10], rtol=1e-9, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("past", [{"lags": 1}, {"smoothing": 0.3}], ids=str)
+def test_scores_of_a_page_begin_anew_after_a_gap_in_time(past):
+    minutes = np.datetime64("2026-01-05") + np.arange(300).astype("timedelta64[m]")
+    detector = KernelPCADetector(**past).fit(NORMAL, time=minutes)
+    later = np.where(np.arange(60) < 30, minutes[:60], minutes[:60] + np.timedelta64(1, "D"))
+    whole = subject(detector, FAULTY, ids=later).measured
+    for half in (slice(30), slice(30, 60)):
+        alone = subject(detector, FAULTY[half], ids=later[half]).measured
+        np.testing.assert_allclose(whole.scores[half], alone.scores, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(whole.errors[half], alone.errors, rtol=1e-9, atol=1e-12)
+
+
+def test_a_row_beyond_all_numbers_takes_only_those_with_it_out_of_a_page():
+    detector = KernelPCADetector(3, kernel="poly", lags=2).fit(NORMAL)
+    rows = FAULTY.copy()
+    rows[50, 0] = 1e150
+    about = subject(detector, rows)
+    gone = np.isnan(about.measured.scores).any(axis=1)
+    np.testing.assert_array_equal(np.flatnonzero(gone), [0, 1, 50, 51, 52])
+    assert "3 rows too far out to be computed are not drawn" in told(build(detector, rows))

@@ -378,6 +378,25 @@ def test_rows_without_a_past_are_left_out_of_pictures_of_scores_and_counted():
     assert found.names[0] == "c"
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_scores_that_are_not_finite_are_left_out_and_counted(shape):
+    values = np.array([1.0, np.inf, 2.0]).reshape(shape)
+    view = views.scores(values, components=(0,), keep_infinite=False)
+    assert (view.rows.tolist(), view.left_out) == ([0, 2], 1)
+
+
+SHORT = {"too few rows": NORMAL[:2], "no complete row": np.full((9, 4), np.nan)}
+
+
+@pytest.mark.parametrize("rows", SHORT.values(), ids=SHORT)
+@pytest.mark.parametrize("name", ["scores", "biplot", "contributions", "monitoring"])
+def test_rows_of_which_none_can_be_judged_are_refused_in_words(name, rows):
+    lagged = KernelPCADetector(lags=2).fit(NORMAL)
+    ask = {"contributions": lambda *about: views.contributions(about[0], X=about[1])}
+    with pytest.raises(InputError, match=r"at least 3 rows|None of 9 rows|NaN"):
+        ask.get(name, getattr(views, name))(lagged, rows)
+
+
 def test_the_legend_of_a_report_counts_the_points_that_are_drawn():
     lagged = KernelPCADetector(lags=2).fit(NORMAL)
     page = build(lagged, np.nan_to_num(RUN))

@@ -2,8 +2,11 @@
 
 import copy
 import pickle
+import shlex
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mercer import KernelPCA
 from mercer._core.errors import ParameterError, RankWarning, Remedy
@@ -48,6 +51,20 @@ def test_one_sentence_in_the_words_of_python_and_of_the_shell(template, python, 
     message = Message(template)
     assert message == python
     assert message.written(command("fit")) == shell
+
+
+# What stands in a cell of a file; an option of several takes blanks off their ends.
+CELLS = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=6)
+CELLS = CELLS.map(str.strip).filter(bool)
+
+
+@given(st.lists(CELLS, min_size=1, max_size=3, unique=True))
+def test_a_shell_reads_the_option_that_a_sentence_advises(words):
+    value = words[0] if len(words) == 1 else tuple(words)
+    told = written(f"Use `na_values={value!r}`.", command("fit"))
+    _, option, text = shlex.split(told.removesuffix("."))
+    (param,) = (p for p in main.get_command(None, "fit").params if option in p.opts)
+    assert param.type.convert(text, param, None) == tuple(words)
 
 
 def test_parts_are_not_templates():

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     Mention = Callable[[str, str | None], str | None]
 
-QUOTED = re.compile(r"`([A-Za-z_][\w.]*)(?:=([^`]*))?`")
+# A name, and perhaps its value, in which texts in quotes may hold a backquote.
+QUOTED = re.compile(
+    r"""`([A-Za-z_][\w.]*)(?:=((?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^`'"])*))?`"""
+)
 
 
 class Message(str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import errno
 import io
 import json
@@ -180,6 +181,9 @@ PHRASES = {
 }
 
 
+# What means something to a shell outside of quotes, and in double quotes too.
+SPECIAL, ALWAYS_SPECIAL = re.compile(r"""[\s"'\\$`!#&;|<>()*?\[\]{}~]"""), re.compile(r'["\\$`!]')
+
 # What other commands advise to fit with.
 FIT = {"approximation", "impute", "preimage"}
 
@@ -202,23 +206,38 @@ def flags(params: Mapping[str, click.Parameter]) -> Callable[[str, str | None], 
             flag = param.metavar or name.upper()
         elif param is not None and "-o" in param.opts:
             flag = "-o"
+        if value is None or value == "True":
+            return flag
         if value == "False":
             return flag.replace("--", "--no-", 1)
         if value == "None":
             return f"{flag} all" if known == "components" else f"no {flag}"
-        return flag if value in (None, "True") else f"{flag} {_given(str(value))}"
+        listed = getattr(getattr(param, "type", None), "takes_lists", False)
+        return f"{flag} {_given(value, listed=listed)}"
 
     return mention
 
 
-def _given(value: str) -> str:
-    """A value as the shell takes it: RPCholesky(rank=5) is "rpcholesky(rank=5)"."""
-    text = value.strip("'\"")
-    if sides := re.fullmatch(r"\((\d+), (\d+)\)", text):
+def _given(value: str, *, listed: bool) -> str:
+    """A value of Python as the shell takes it: RPCholesky(rank=5) is "rpcholesky(rank=5)"."""
+    if sides := re.fullmatch(r"\((\d+), (\d+)\)", value):
         return f"{sides[1]}x{sides[2]}"
-    if text.startswith("("):  # names
-        return shlex.quote(",".join(ast.literal_eval(text)))
-    called = re.fullmatch(r"(\w+)(\(.*\))", text)
-    if called:
-        return f'"{called[1].lower()}{called[2]}"'
-    return f'"{text}"' if " " in text else text
+    try:
+        read = ast.literal_eval(value)
+    except (ValueError, SyntaxError):  # an expression, or a text without quotes
+        called = re.fullmatch(r"(\w+)(\(.*\))", value)
+        return _in_quotes(value if called is None else f"{called[1].lower()}{called[2]}")
+    if not isinstance(read, (str, tuple)):
+        return value
+    if listed or isinstance(read, tuple):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([read] if isinstance(read, str) else read)
+        read = line.getvalue()
+    return _in_quotes(read)
+
+
+def _in_quotes(text: str) -> str:
+    """A text as one word of a shell."""
+    if text and not SPECIAL.search(text):
+        return text
+    return shlex.quote(text) if ALWAYS_SPECIAL.search(text) else f'"{text}"'

@@ -13,7 +13,7 @@ from mercer.data.historian import NO_READING
 from mercer.data.times import as_times
 
 KEPT = 20  # different words of a column, by which it is judged
-THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?")  # 0,125 is not one
 DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]*),[0-9]+")
 EXCEL = re.compile(r"#(?:DIV/0!|N/A|NAME\?|NULL!|NUM!|REF!|VALUE!|SPILL!|CALC!)")
 # A day or a clock, whichever of its numbers is the month: 01/02/2024 and 10:30.
@@ -71,8 +71,10 @@ class Words:
         """Numbers that are written in another way, and what a spreadsheet writes for those it has not."""
         said = f"{place}: {self.first}"
         if all(map(THOUSANDS.fullmatch, self.some)):
-            plain = self.some[0].replace(",", "")
-            return f"{said} looks like a number with a thousands separator", f"Write {plain}."
+            remedy = f"Write {self.some[0].replace(',', '')}."
+            if all(map(DECIMAL_COMMA.fullmatch, self.some)):
+                remedy = f"{remedy[:-1]}, or use `decimal=','` if it is a decimal comma."
+            return f"{said} looks like a number with a thousands separator", remedy
         if all(map(DECIMAL_COMMA.fullmatch, self.some)):
             return f"{said} looks like a number with a decimal comma", "Use `decimal=','`."
         if all(map(EXCEL.fullmatch, self.some)):

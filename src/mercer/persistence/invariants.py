@@ -19,12 +19,14 @@ from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.estimators.anatomy import Anatomy, is_fitted
 from mercer.kernels.base import Kernel
 from mercer.kernels.map_base import MAX_COLUMNS
+from mercer.monitoring.course import ENDS
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack, of_dot_product
 from mercer.preimage.ridge import RidgeBack
 
 MOST_DEGREE = 1000
+LARGEST_INDEX = 1e150  # of rows held out: moments are made of squares
 BLOCK = 2**20  # numbers that are looked at together
 
 
@@ -168,6 +170,24 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "Gauge": {
         "a gauge has other variances than components": lambda v: (
             len(v.variances) == v.space.projection.n_components
+        ),
+    },
+    "Limits": {"the index of a detector has no limit": lambda v: v.index > 0.0},
+    "Calibration": {
+        "a calibration has no rows in ascending order": lambda v: (
+            len(v.index) > 0 and v.index[0] >= 0.0 and bool(np.all(np.diff(v.index) >= 0.0))
+        ),
+        "a calibration has too large an index": lambda v: bool(v.index[-1] < LARGEST_INDEX),
+        "a calibration has weights that no rows have": lambda v: (
+            v.weights is None or (v.weights.min() >= 0.0 and 0.0 < v.weights.sum() < np.inf)
+        ),
+    },
+    "KnownEvents": {
+        "the course of an event has other stretches": lambda v: (
+            v.courses is None or v.courses.shape[1] == len(ENDS)
+        ),
+        "an event has a number of rows that none has": lambda v: (
+            v.rows is None or bool(np.all((v.rows >= 0.0) & (v.rows < np.inf)))
         ),
     },
     "Dictionary": {

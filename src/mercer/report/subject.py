@@ -74,9 +74,9 @@ class Subject:
 
     # ── what the rows say ───────────────────────────────────────────────────
     def _scored(self, rows: Rows) -> Array:
-        """Scores; NaN for rows so far out that the kernel overflows, which `transform` refuses."""
+        """Scores of rows as the projector takes them; NaN for those so far out that the kernel overflows."""
         try:
-            return self.fitted.scores(rows)
+            return np.asarray(self.fitted.projector.transform(rows))
         except InputError:
             if rows.shape[0] == 1:
                 return np.full((1, self.fitted.k), np.nan)
@@ -99,14 +99,13 @@ class Subject:
                 here = ColumnMoments.of(raw, None, raw[0] if seen is None else seen.shift)
                 seen = here if seen is None else seen.merged(here)
                 low, high = np.minimum(low, raw.min(axis=0)), np.maximum(high, raw.max(axis=0))
-                # A row is seen with those before it: what lies between is in its place.
-                own, at = (
-                    (self.every, self.gaps.judged) if fitted.looks_back else (block, slice(None))
-                )
-                found = self._scored(own)[at]
+                own, at, when = block, np.full(int(block.shape[0]), fill_value=True), None
+                if fitted.looks_back:  # with those before a row, and what lies between in its place
+                    own, at, when = self.every, self.gaps.judged, self.called
+                found = fitted.each(self._scored, own, when)[at]
                 scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
                 if errors is not None:
-                    errors[i] = fitted.distances(own)[at]
+                    errors[i] = fitted.each(fitted.projector.reconstruction_error, own, when)[at]
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
         return Measured(columns, scores, errors, lengths)

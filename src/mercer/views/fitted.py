@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.types import Array, Indices, Rows
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
@@ -20,6 +20,7 @@ from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
+from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.lags import STATIC, Dynamics
 from mercer.monitoring.report import Monitoring
 from mercer.operators.sections import KernelSections
@@ -169,7 +170,7 @@ class Fitted(Anatomy):
         """Rows at some positions, or all of them, as the projector takes them."""
         if not self.looks_back:
             return self.inner(rows[:] if places is None else rows[places])
-        block, whole = self._past.rows(dense(rows[:]))
+        block, whole = self._with_past(rows[:])
         if places is not None:
             block = block[np.isin(np.flatnonzero(whole), places)]
         return block if self._scale is None else self._scale(block)
@@ -187,30 +188,40 @@ class Fitted(Anatomy):
         detector = self.detector
         return None if detector is None else Scale(detector.center_, detector.spread_)
 
+    def _with_past(self, block: Any, time: Any = None) -> tuple[Array, Flags]:
+        """Rows with those before them, (m, d(l + 1)), and which of the rows they end with, (b,).
+
+        Refused where none can be judged.
+        """
+        every = dense(block)
+        found, whole = self.judge._with_past(every, time)
+        Gaps.of(every).require_some(self.names())
+        return found, whole
+
     def inner(self, block: Any) -> Any:
         """Rows as the projector takes them: a detector scales its own, with their past where it has one."""
-        block = self._past.rows(dense(block))[0] if self.looks_back else block
+        block = self._with_past(block)[0] if self.looks_back else block
         return block if self._scale is None else self._scale(block)
-
-    def _in_place(self, block: Any, found: Any) -> Array:
-        """What was found of rows; NaN where a row has too few before it."""
-        if not self.looks_back:
-            return np.asarray(found)
-        return spread_out(np.asarray(found), self._past.rows(dense(block))[1], np.nan)
 
     def placed(self, block: Any) -> Indices | None:
         """Positions of the rows that have scores: not of those with too few before them. None: all have."""
-        return np.flatnonzero(self._past.rows(dense(block))[1]) if self.looks_back else None
+        return np.flatnonzero(self._with_past(block)[1]) if self.looks_back else None
+
+    def each(self, ask: Callable[[Any], Any], block: Any, time: Any = None) -> Array:  # (b, …)
+        """What `ask` says of rows as the projector takes them; NaN where a row has too few before it.
+
+        Times say where there is a gap, after which a detector that looks back begins anew.
+        """
+        whole = None
+        if self.looks_back:
+            block, whole = self._with_past(block, time)
+        with unnamed():
+            found = np.asarray(ask(block if self._scale is None else self._scale(block)))
+        return found if whole is None else spread_out(found, whole, np.nan)
 
     def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
         """Scores of some rows."""
-        with unnamed():
-            return self._in_place(block, self.projector.transform(self.inner(block)))
-
-    def distances(self, block: Rows) -> Array:  # (b, d) -> (b,)
-        """Squared distances from the components, in feature space."""
-        with unnamed():
-            return self._in_place(block, self.projector.reconstruction_error(self.inner(block)))
+        return self.each(self.projector.transform, block)
 
     def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows in the units of the file."""

@@ -110,13 +110,13 @@ def _of_arrays(
 ) -> Scores:
     try:
         values = np.asarray(values)
-    except ValueError:
+        n = len(values)
+    except (TypeError, ValueError):  # of a single number, and of rows of unequal length
         checks.finite("scores", values, ndim=(1, 2), shape="(n, k)")  # raises, in words
-    n = len(np.atleast_1d(values))
     placed = np.arange(n) if placed is None else placed
     kept = placed
     if not keep_infinite:
-        kept = placed[np.isfinite(values[placed]).all(axis=1)]
+        kept = placed[np.isfinite(values[placed].reshape(len(placed), -1)).all(axis=1)]
     points = checks.finite("scores", values[kept], ndim=(1, 2), shape="(n, k)")
     points = points.reshape(len(points), -1)  # (n,) is one component
     k = points.shape[1]

@@ -124,8 +124,7 @@ class Explorer:
     def __post_init__(self) -> None:
         uvicorn = need("uvicorn", extra="explore")
         need("starlette", extra="explore")
-        from mercer.web.patience import Impatient
-        from mercer.web.server import application
+        from mercer.web.server import Impatient, application
 
         config = uvicorn.Config(
             application(self.session, self.guard, self._shut_down),

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mercer._core.errors import MercerError, ParameterError, StoppedError
 from mercer._core.memory import format_bytes
@@ -38,6 +39,7 @@ UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>merce
 <p>The terminal in which <code>mercer explore</code> runs has printed an address that ends in a token. Open
 that one: it keeps other programs and pages away from your data.</p></html>"""
 LOG = logging.getLogger("mercer.explore")
+HEAD_SECONDS = 10.0  # for a request to arrive up to its body
 
 
 class TooLargeError(MercerError):
@@ -46,6 +48,25 @@ class TooLargeError(MercerError):
 
 class MediaTypeError(MercerError):
     """A body of another kind than is taken."""
+
+
+class Impatient(H11Protocol):
+    """HTTP/1.1 whose requests must begin in time; their bodies are for the guard and the routes to judge.
+
+    Half a request each would take every place of the server: a connection that asks nothing is closed.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look(before=transport)  # what no request is
+
+    def _look(self, before: Any) -> None:
+        """Close where nothing has been asked since the last look, and nothing is being answered."""
+        now = self.cycle
+        if now is before and (now is None or now.response_complete):
+            self.transport.close()
+        else:
+            self.loop.call_later(HEAD_SECONDS, self._look, now)
 
 
 class Door:

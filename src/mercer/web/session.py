@@ -196,11 +196,16 @@ class Session:
             if file is not None:
                 self._model_files[key] = file
             while len(self.models) > MOST_MODELS:
-                oldest, _ = self.models.popitem(last=False)
-                self.own_tables.pop(oldest, None)
-                if oldest in self._model_files:
-                    self.discard(self._model_files.pop(oldest))
+                self.drop_model(next(iter(self.models)))
         return key
+
+    def drop_model(self, key: str) -> None:
+        """Let a model go, with its file."""
+        with self._lock:
+            del self.models[key]
+            self.own_tables.pop(key, None)
+            if key in self._model_files:
+                self.discard(self._model_files.pop(key))
 
     def keep_rows(self, key: str) -> str | None:
         """A table of the rows that a model keeps; None where it keeps none, or only landmarks."""
@@ -211,8 +216,13 @@ class Session:
             return None
         number, folder = self.place()
         path = folder / "rows.npz"
-        self.hold(path, int(np.asarray(rows).nbytes))
-        np.savez(path, rows=rows, names=np.array(own.names(), dtype=np.str_))
+        try:
+            self.hold(path, int(np.asarray(rows).nbytes))
+            np.savez(path, rows=rows, names=np.array(own.names(), dtype=np.str_))
+        except BaseException:  # no room: nothing of it stays, the model neither
+            self.discard(path)
+            self.drop_model(key)
+            raise
         data = Dataset(path, name=f"rows of {found.path.name}", image_shape=own.image_shape)
         table = self.add(data, number)
         self.own_tables[key] = table
@@ -280,11 +290,6 @@ class Session:
                 while len(self._fits) > MOST_FITS:
                     self._fits.popitem(last=False)
         return made
-
-    @property
-    def n_fits(self) -> int:
-        """How many fits are held."""
-        return len(self._fits)
 
 
 def is_readable(name: str) -> bool:

@@ -22,7 +22,7 @@ from mercer.app.explore.planes import all_scores
 from mercer.views.wording import count
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array
+    from mercer._core.types import Array, Indices
     from mercer.app.explore.dataset import Dataset
     from mercer.app.explore.fitting import Shown
 
@@ -139,11 +139,15 @@ def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     if isinstance(which, str):
         return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
     some = drawn(len(which), MOST_ROWS)
-    which = which if some is None else which[some]
-    if np.bincount(which).min() < 2:
+    scores = [_scores(shown, some) for shown in (a, b)]
+    n_classes, which = which.max() + 1, which if some is None else which[some]
+    # Rows with gaps, and the first ones of a detector that looks back, have none.
+    there = np.isfinite(np.hstack(scores)).all(axis=1)
+    which = which[there]
+    if np.bincount(which, minlength=n_classes).min() < 2:
         words = f"Some class has fewer than two rows to hold out. {UNLABELLED}"
         return {"words": words, "right": None, "better": None}
-    hits = [_right(shown, components, some, which) for shown in (a, b)]
+    hits = [_right(own[there], components, which) for own in scores]
     right = [float(hit.mean()) for hit in hits]
     alone = [int((hits[i] & ~hits[1 - i]).sum()) for i in (0, 1)]
     p = float(binomtest(alone[0], sum(alone)).pvalue) if sum(alone) else 1.0
@@ -170,16 +174,21 @@ def _classes(data: Dataset) -> Any:  # (n,) numbers of classes, or why there are
     return which if len(names) > 1 else "All rows have the same label."
 
 
-def _right(shown: Shown, components: list[int], some: Any, which: Array) -> Any:  # (m,) bool
-    """Whether each row's class is told, by a line that was fitted to other rows."""
+def _scores(shown: Shown, some: Indices | None) -> Array:  # (m, k)
+    """Scores of some rows; a row of a detector that looks back is seen with those before it."""
     own, rows = shown.inside, shown.sheet.rows
+    with quietly("drag", len(shown.sheet)):
+        if some is None:
+            return all_scores(own, rows)
+        return all_scores(own, rows)[some] if own.looks_back else all_scores(own, rows[some])
+
+
+def _right(scores: Array, components: list[int], which: Array) -> Any:  # (m,) bool
+    """Whether each row's class is told, by a line that was fitted to other rows."""
+    used = sorted({j for j in components if 0 <= j < scores.shape[1]}) or [0]
+    folds = StratifiedKFold(min(FOLDS, int(np.bincount(which).min())), shuffle=True, random_state=0)
+    line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     with quietly("drag", len(which)):
-        scores = all_scores(own, rows if some is None else rows[some])
-        used = sorted({j for j in components if 0 <= j < own.k}) or [0]
-        folds = StratifiedKFold(
-            min(FOLDS, int(np.bincount(which).min())), shuffle=True, random_state=0
-        )
-        line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         told = cross_val_predict(line, scores[:, used], which, cv=folds)
     return np.asarray(told == which)
 
@@ -216,7 +225,8 @@ def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) 
         if better is None
         else f"On these components {'AB'[better]} separates the classes better"
     )
-    rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows, seed 0"
+    rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows"
+    rows += ", seed 0" if data.n > MOST_ROWS else ""
     return (
         f"A straight line on {_named(components)} gets {shares[0]} of "
         f"the labels right with A and {shares[1]} with B; always naming the "

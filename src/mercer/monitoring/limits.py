@@ -205,12 +205,24 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
     n, weights = held.count, held.weights
     how = "held-out rows"
     if _are_few(n, rate):
+        _require_finite(held)
         how = (
             f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
             "rate, and a slow process may make several times as many false alarms"
         )
 
     return _limits(held, partial(held_limit, rate=rate, weights=weights), rate, rounding, how)
+
+
+def _require_finite(held: Statistics) -> None:
+    """Raise where a row held out has no moments that Box's limit could be made of."""
+    lost = int(np.sum(~np.isfinite(held.t2) | ~np.isfinite(held.q)))
+    if lost:
+        msg = (
+            f"T² and Q must be finite for limits of {held.count:g} rows; {lost} lie so far from the others "
+            "that they overflow. Remove those rows, or set `wild='aside'`."
+        )
+        raise InputError(Message(msg))
 
 
 def held_limit(values: Array, rate: float, weights: Array | None = None) -> float:
@@ -278,12 +290,14 @@ def box_tail(values: Array, at: Array, weights: Array | None = None) -> Array:
 def _box(values: Array, weights: Array | None) -> tuple[float, float, float]:
     """g and h of g·χ²_h; of values that are all the same, h = 0 and the limit."""
     n = len(values) if weights is None else float(weights.sum())
-    mean = float(np.average(values, weights=weights))
+    largest = float(np.max(values))
+    shares = values / largest if largest > 0.0 else values  # squares of the largest float overflow
+    mean = float(np.average(shares, weights=weights))
     degrees = n - 1.0 if n > 1.0 else n
-    variance = float(np.average((values - mean) ** 2, weights=weights)) * n / degrees
+    variance = float(np.average((shares - mean) ** 2, weights=weights)) * n / degrees
     if variance <= (SAME * mean) ** 2 or mean <= 0.0:
-        return 0.0, 0.0, float(np.max(values)) * n / degrees * (1.0 + SAME)
-    return variance / (2.0 * mean), 2.0 * mean**2 / variance, 0.0
+        return 0.0, 0.0, largest * (n / degrees * (1.0 + SAME))
+    return largest * (variance / (2.0 * mean)), 2.0 * mean**2 / variance, 0.0
 
 
 def order_limit(values: Array, rate: float, weights: Array | None = None) -> float:

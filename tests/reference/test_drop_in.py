@@ -249,6 +249,23 @@ def test_sparse_and_dense_rows_mix(kernel, rng):
         np.testing.assert_allclose(KernelPCA(**params).fit(old).transform(new), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "params", [{}, {"n_components": 60}, {"n_components": 60, "remove_zero_eig": True}]
+)
+def test_evidence_is_of_the_eigenvalues_that_scikit_learn_keeps(params, weighted, dtype, rng):
+    centres = 5.0 * rng.standard_normal((4, 2))
+    x = (centres[np.arange(60) % 4] + 0.05 * rng.standard_normal((60, 2))).astype(dtype)
+    weights = rng.uniform(0.5, 2.0, 60) if weighted else None
+    ours = KernelPCA(kernel="rbf", gamma=0.3, **params).fit(x, sample_weight=weights)
+    there = ours.eigenvalues_[ours.eigenvalues_ > 0]
+    np.testing.assert_allclose(ours.fit_.eigenvalues, there, rtol=1e-6, atol=1e-6 * there[0])
+    assert len(ours.residuals_) == len(there)
+    scores = ours.transform(x)[:, : len(there)]
+    np.testing.assert_allclose(ours.fit_.projection(x), scores, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "params", [{}, {"n_components": 2}, {"n_components": 2, "remove_zero_eig": True}]
 )

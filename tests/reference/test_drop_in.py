@@ -274,6 +274,7 @@ def test_constant_rows_have_scikit_learns_shapes(params):
     theirs, ours = (kind(**params).fit(x) for kind in (Reference, KernelPCA))
     np.testing.assert_array_equal(ours.eigenvalues_, theirs.eigenvalues_)
     assert ours.eigenvectors_.shape == theirs.eigenvectors_.shape
+    np.testing.assert_array_equal(ours.transform(x[:4] + 1.0), theirs.transform(x[:4] + 1.0))
     gram = ours.eigenvectors_.T @ ours.eigenvectors_
     np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)
 

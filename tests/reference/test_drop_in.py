@@ -357,6 +357,20 @@ def test_a_row_of_weight_two_is_a_row_twice(kernel, solver, rng):
         )
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("unit", [1e-300, 1e-100, 1e40, 1e200])
+def test_scores_do_not_depend_on_the_unit_of_the_weights(unit, dtype, rng):
+    x, weights = rng.standard_normal((40, 4)).astype(dtype), rng.uniform(0.5, 2.0, 40)
+    one, other = (
+        KernelPCA(3, kernel="rbf").fit(x, sample_weight=w) for w in (weights, unit * weights)
+    )
+    rtol = 1e4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(other.eigenvalues_ / unit, one.eigenvalues_, rtol=rtol)
+    np.testing.assert_allclose(other.transform(x), one.transform(x), atol=rtol)
+    assert other.transform(x).dtype == dtype
+    assert len(other.residuals_) == 3
+
+
 def test_weights_travel_through_a_pipeline_and_by_routing(rng):
     x, weights = rng.standard_normal((30, 3)), np.arange(30) % 3
     alone = KernelPCA(2, kernel="rbf").fit(x, sample_weight=weights)

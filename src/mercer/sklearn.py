@@ -275,9 +275,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         # The eigenvectors carry √w; copies of a row have the entry without it.
         if weights is not None:
             there = (weights > 0)[:, None]
-            vectors = np.divide(
-                vectors, np.sqrt(weights)[:, None], where=there, out=np.zeros_like(vectors)
-            )
+            own = np.zeros(vectors.shape)  # in float64
+            vectors = np.divide(vectors, np.sqrt(weights)[:, None], where=there, out=own)
         dtype = x.dtype
         # Of weights far from one float32 may not hold them.
         values = _check_psd_eigenvalues(in_precision(values, dtype), enable_warnings=False)

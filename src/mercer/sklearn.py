@@ -42,6 +42,7 @@ from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Fit, Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
 from mercer.model.result import Task
+from mercer.model.rounding import in_precision
 from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
 from mercer.planning.plan import plan
@@ -274,17 +275,17 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         # The eigenvectors carry √w; copies of a row have the entry without it.
         if weights is not None:
             there = (weights > 0)[:, None]
-            vectors = np.divide(
-                vectors, np.sqrt(weights)[:, None], where=there, out=np.zeros_like(vectors)
-            )
+            own = np.zeros(vectors.shape)  # in float64
+            vectors = np.divide(vectors, np.sqrt(weights)[:, None], where=there, out=own)
         dtype = x.dtype
-        values = _check_psd_eigenvalues(values.astype(dtype), enable_warnings=False)
-        vectors, _ = svd_flip(u=vectors.astype(dtype), v=None)
+        # Of weights far from one float32 may not hold them.
+        values = _check_psd_eigenvalues(in_precision(values, dtype), enable_warnings=False)
+        vectors, _ = svd_flip(u=in_precision(vectors, dtype), v=None)
         if self._drops_zeros():
             vectors, values = vectors[:, values > 0], values[values > 0]
         self.eigenvalues_, self.eigenvectors_ = values, vectors
-        scale = np.sqrt(values, where=values > 0, out=np.full(len(values), np.inf, dtype=dtype))
-        coef = centred(vectors / scale, weights)  # zero for the null space
+        scale = np.sqrt(values, where=values > 0, out=np.full_like(values, np.inf))
+        coef = centred(vectors / scale, weights).astype(dtype)  # zero for the null space
         offset = (means.astype(np.float64) @ coef.astype(np.float64)).astype(dtype)
         sections = (
             GivenSections(len(vectors)) if kernel.is_precomputed else KernelSections(kernel, x)

@@ -100,6 +100,24 @@ def test_refining_never_loosens_a_bound(approximation, weighted, cloud, rng):
         assert np.all(refined.first(2).bounds[:, 1] <= rough.bounds[:2, 1] + slack)
 
 
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_of_a_refined_fit_allow_for_the_rounding_of_distances(weighted, engine, rng):
+    # Beside the width squares of x are large: a distance that is made of them loses digits.
+    x, gamma = rng.standard_normal((80, 1)), 2e4
+    weights = rng.random(80) + 0.1 if weighted else None
+    share = np.full(80, 1 / 80) if weights is None else weights / weights.sum()
+    k = np.exp(-gamma * (x - x.T) ** 2)  # of differences, in which nothing cancels
+    k = k - k @ share - (k @ share)[:, None] + share @ k @ share
+    roots = np.sqrt(80 * share if weights is None else weights)
+    true = np.linalg.eigvalsh(k * roots * roots[:, None])[::-1][:6]
+    for method in (RPCholesky(80, refine=1), Nystrom(80, refine=2), Nystrom(20, refine=1)):
+        fit = KernelPCA(6, kernel=RBF(gamma), approximation=method, engine=engine, random_state=0)
+        low, high = fit.fit(x, sample_weight=weights).fit_.bounds.T
+        assert np.all(low <= true + REFERENCE * true[0])
+        assert np.all(true <= high + REFERENCE * true[0])
+
+
 @pytest.mark.parametrize("approximation", [RPCholesky, Nystrom])
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 @pytest.mark.parametrize("name", ["rbf", "matern-3/2", "poly2", "sum"])

@@ -89,6 +89,14 @@ def test_times_is_the_dense_product(engine, kernel, x, rng):
         assert np.all(np.abs(found - kernel(z, x) @ v) <= room(kernel, x, v))
 
 
+@pytest.mark.parametrize("n", [30, 300])
+def test_a_product_with_no_columns_has_none(engine, n, rng):
+    kernel, x = RBF(0.2), rng.standard_normal((n, 3))
+    rows, points = (engine.load(part, kernel, FLOAT64) for part in (x[:7], x))
+    assert engine.times(kernel, rows, points, np.empty((n, 0))).shape == (7, 0)
+    assert engine.gram_times(kernel, points, np.empty((n, 0))).shape == (n, 0)
+
+
 @pytest.mark.parametrize("n", [2100, 4200])
 def test_times_of_many_rows_and_many_points(engine, rng, n):
     """More than are multiplied at a time, on either side."""

@@ -387,6 +387,19 @@ def test_each_parameter_reaches_its_part(data):
     assert repr(clone(model)) == repr(model)
 
 
+@pytest.mark.parametrize("kind", [mercer.KernelPCA, mercer.PCA, mercer.IncrementalKernelPCA])
+def test_a_question_about_rows_asks_once_whether_there_is_a_fit(kind, monkeypatch, data):
+    model, asked = kind(2).fit(data[0]), []
+    known = mercer.estimators.base.check_is_fitted
+    monkeypatch.setattr(
+        mercer.estimators.base, "check_is_fitted", lambda own: asked.append(1) or known(own)
+    )
+    for question in (model.transform, model.reconstruction_error):
+        asked.clear()
+        question(data[1])
+        assert len(asked) == 1  # each time the tags of the class are made anew
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_come_out_as_asked(library, rng):
     frames = pytest.importorskip(library)

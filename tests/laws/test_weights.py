@@ -331,9 +331,10 @@ def test_weights_and_rows_are_left_as_they_were(shape, form):
         (np.ones((40, 1)), (40, 1)),
         (np.full(40, -1.0), -1.0),
         (np.full(40, np.inf), np.inf),
+        (np.full(40, 1e307), np.inf),
         (np.eye(40)[3], 1),
     ],
-    ids=["short", "2-d", "negative", "infinite", "one-row"],
+    ids=["short", "2-d", "negative", "infinite", "infinite-sum", "one-row"],
 )
 @pytest.mark.parametrize("model", [mercer.PCA(2), mercer.KernelPCA(2)], ids=["pca", "kernel"])
 def test_weights_that_are_none_are_refused(model, weights, value):

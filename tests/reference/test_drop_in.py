@@ -249,6 +249,23 @@ def test_sparse_and_dense_rows_mix(kernel, rng):
         np.testing.assert_allclose(KernelPCA(**params).fit(old).transform(new), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "params", [{}, {"n_components": 60}, {"n_components": 60, "remove_zero_eig": True}]
+)
+def test_evidence_is_of_the_eigenvalues_that_scikit_learn_keeps(params, weighted, dtype, rng):
+    centres = 5.0 * rng.standard_normal((4, 2))
+    x = (centres[np.arange(60) % 4] + 0.05 * rng.standard_normal((60, 2))).astype(dtype)
+    weights = rng.uniform(0.5, 2.0, 60) if weighted else None
+    ours = KernelPCA(kernel="rbf", gamma=0.3, **params).fit(x, sample_weight=weights)
+    there = ours.eigenvalues_[ours.eigenvalues_ > 0]
+    np.testing.assert_allclose(ours.fit_.eigenvalues, there, rtol=1e-6, atol=1e-6 * there[0])
+    assert len(ours.residuals_) == len(there)
+    scores = ours.transform(x)[:, : len(there)]
+    np.testing.assert_allclose(ours.fit_.projection(x), scores, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "params", [{}, {"n_components": 2}, {"n_components": 2, "remove_zero_eig": True}]
 )
@@ -257,6 +274,7 @@ def test_constant_rows_have_scikit_learns_shapes(params):
     theirs, ours = (kind(**params).fit(x) for kind in (Reference, KernelPCA))
     np.testing.assert_array_equal(ours.eigenvalues_, theirs.eigenvalues_)
     assert ours.eigenvectors_.shape == theirs.eigenvectors_.shape
+    np.testing.assert_array_equal(ours.transform(x[:4] + 1.0), theirs.transform(x[:4] + 1.0))
     gram = ours.eigenvectors_.T @ ours.eigenvectors_
     np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)
 
@@ -337,6 +355,23 @@ def test_a_row_of_weight_two_is_a_row_twice(kernel, solver, rng):
         np.testing.assert_allclose(
             ours.inverse_transform(some), theirs.inverse_transform(some), atol=1e-6
         )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("kernel", "unit"),
+    [*product(["rbf"], [1e-300, 1e-100, 1e40, 1e200]), *product(["linear"], [1e-300, 1e-100])],
+)
+def test_scores_do_not_depend_on_the_unit_of_the_weights(kernel, unit, dtype, rng):
+    x, weights = rng.standard_normal((40, 4)).astype(dtype), rng.uniform(0.5, 2.0, 40)
+    one, other = (
+        KernelPCA(3, kernel=kernel).fit(x, sample_weight=w) for w in (weights, unit * weights)
+    )
+    rtol = 1e4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(other.eigenvalues_ / unit, one.eigenvalues_, rtol=rtol)
+    np.testing.assert_allclose(other.transform(x), one.transform(x), atol=rtol)
+    assert other.transform(x).dtype == dtype
+    assert len(other.residuals_) == 3
 
 
 def test_weights_travel_through_a_pipeline_and_by_routing(rng):

@@ -89,6 +89,10 @@ CALLS = {
         lambda: n_components(X, Chi2(), method="cross-validation"),
         "kernel of histograms",
     ),
+    "not finite": (
+        lambda: n_components((1e-40 * X).astype(np.float32)),
+        "not finite on these rows",
+    ),
     "one point": (lambda: n_components(np.ones((9, 2)), method="gap"), "rows are equal"),
     "symptoms of a matrix": (lambda: symptoms("precomputed", X), "Pass the kernel itself"),
 }

@@ -19,7 +19,7 @@ from mercer.diagnostics import selection_door as door
 from mercer.diagnostics.selection_agreement import within_one_error
 from mercer.diagnostics.selection_report import figures, without_repeats
 from mercer.diagnostics.selection_trial import Court, Outcome, tried
-from mercer.diagnostics.symptoms import centred_spectrum, sample_rows
+from mercer.diagnostics.symptoms import centred_spectrum, kernel_matrix, sample_rows
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator, check_kernel_rows
 from mercer.estimators.kernel_pca import KernelPCA
@@ -234,7 +234,7 @@ def _against_chance(
     """
 
     def spectrum(x: Array) -> Array:
-        return centred_spectrum(kernel(x).astype(np.float64, copy=False))
+        return centred_spectrum(kernel_matrix(kernel, x))
 
     values = spectrum(rows)
     chance = [spectrum(rng.permuted(rows, axis=0)) for _ in range(repeats)]

@@ -113,13 +113,19 @@ def sample_rows(
 
 def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:
     """The symptoms of a resolved kernel on checked rows, few enough for their kernel matrix."""
+    K = kernel_matrix(kernel, rows)
+    found = [_alone(K, kernel), _alike(K, kernel), _flat(K, kernel)]
+    return [symptom for symptom in found if symptom is not None]
+
+
+def kernel_matrix(kernel: Kernel, rows: Rows) -> Array:  # (n, d) -> (n, n)
+    """k(X, X) of a resolved kernel on checked rows in float64; raise where it is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        K = kernel(rows).astype(np.float64, copy=False)  # (n, n)
+        K: Array = kernel(rows).astype(np.float64, copy=False)
     if not np.all(np.isfinite(K)):
         msg = f"{kernel!r} is not finite on these rows. Scale the columns (StandardScaler)."
         raise KernelError(msg)
-    found = [_alone(K, kernel), _alike(K, kernel), _flat(K, kernel)]
-    return [symptom for symptom in found if symptom is not None]
+    return K
 
 
 def centred_spectrum(K: Array) -> Array:  # (n, n) -> (n,)

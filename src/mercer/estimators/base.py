@@ -169,8 +169,8 @@ class Projector(
             `out`, where it was given. Of a dask array or data frame a dask array, which is computed, chunk
             by chunk and where the rows are, when it is asked for.
         """
-        check_is_fitted(self)
         if dask_kind(X) is not None and out is None:
+            check_is_fitted(self)
             return lazy_scores(self, X, (self._dtype, self._scores_dtype))
         rows, kernel = self._asked(X)
         projection = self._scoring

@@ -120,8 +120,12 @@ class Evidence(Public):
     def _keep_evidence(self, fit: Fit | None, weights: Array | None) -> None:
         """The fitted value with the signs of the estimator, sharing its arrays where they are the same."""
         vars(self).pop("fit_", None)
-        if fit is None:
+        # scikit-learn takes more of the small eigenvalues for zeros than a fit does.
+        k = int(np.count_nonzero(self.eigenvalues_))
+        if fit is None or k == 0:
             return
+        if k < len(fit.eigenvalues):
+            fit = fit.first(k, fit.asked)
         k = len(fit.eigenvalues)
         own, vectors = self._projection, self.eigenvectors_[:, :k]
         signs = np.where(np.einsum("ij,ij->j", vectors, fit.pairs.vectors) < 0, -1.0, 1.0)

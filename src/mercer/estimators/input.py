@@ -330,6 +330,10 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
     if bad.any():
         i, wanted = int(np.argmax(bad)), "finite and not negative: how often each row counts"
         refuse("sample_weight", weights[i], wanted, f"{weights[i]} for row {i}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            remedy = "Divide them by the largest."
+            refuse("sample_weight", np.inf, "numbers with a finite sum", "a sum of inf", remedy)
     n_there = np.count_nonzero(weights)
     if n_there < least:
         wanted = f"more than zero for at least {least} rows, since fewer have no variance"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -16,9 +18,6 @@ try:
     import sklearn.callback as callbacks
 except ImportError:  # scikit-learn before 1.9
     callbacks = None
-
-import os
-from collections.abc import Callable, Iterator
 
 # Seconds between two lines: enough to see that it moves.
 GAP = 1.0

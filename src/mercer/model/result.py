@@ -125,11 +125,14 @@ class Fit(Printed):
             return self.certificate.bounds(self.eigenvalues)
         if self.pairs.status is Status.REFINED and self.low_end is None:
             # Ritz values lie below, and of a valid kernel's trace only so much is left for each.
-            rest = max(self.total - float(self.eigenvalues.sum()), 0.0) + self.cut
-            high = self.eigenvalues + rest
+            off = np.full(len(self.eigenvalues), self.cut)  # what rounding makes of each of them
+            if self.pairs.rounding is not None:
+                off += self.pairs.rounding
+            rest = max(self.total - float(self.eigenvalues.sum()), 0.0) + float(off.sum())
+            high = self.eigenvalues + off + rest
             if self.ceiling is not None:
-                high = np.minimum(high, np.maximum(self.ceiling, self.eigenvalues + self.cut))
-            return np.stack([self.eigenvalues - self.cut, high], axis=1)
+                high = np.minimum(high, np.maximum(self.ceiling, self.eigenvalues + off))
+            return np.stack([np.maximum(self.eigenvalues - off, 0.0), high], axis=1)
         # The rounding of K's entries moves eigenvalues too, and no residual shows it.
         gap = self.residuals * self.eigenvalues[0] + self.cut
         return np.stack([np.maximum(self.eigenvalues - gap, 0.0), self.eigenvalues + gap], axis=1)

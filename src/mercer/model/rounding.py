@@ -59,11 +59,11 @@ class MatrixRounding:
     @property
     def _alone(self) -> float:
         """a √(max w Σw)."""
-        return float(self.largest * np.sqrt(self.heaviest * self.weight))
+        # Roots of each: the product of two large numbers is out of range before its root is.
+        return float(self.largest * np.sqrt(self.heaviest) * np.sqrt(self.weight))
 
     def moved(self, top: float) -> float:
         """How far the matrix is from the true one, whose largest eigenvalue is about `top`."""
-        # Two roots: the product of two large numbers is out of range before its root is.
         shared = np.sqrt(self.largest * self.weight) * np.sqrt(max(top, 0.0))
         return float(2.0 * self.unit * (self._alone + shared))
 

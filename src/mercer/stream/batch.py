@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from mercer._core.errors import KernelError
+from mercer._core.errors import KernelError, many
 from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.rpcholesky import accept_pivots
 from mercer.data.rows import row_slices
@@ -95,8 +95,11 @@ class Batch:
         else:
             values = np.linalg.eigvalsh(gram)
             if values[0] < -INDEFINITE * float(self.weights[i] @ self.diag[i]):
-                seen = f"what {dictionary.size} landmarks leave of a block has the eigenvalue {values[0]:.3g}"
-                raise KernelError(_no_space(kernel, f"{seen} beside a largest of {values[-1]:.3g}"))
+                seen = (
+                    f"a block of K less its part in the span of {many(dictionary.size, 'landmark')} has the "
+                    f"eigenvalue {values[0]:.3g} beside a largest of {values[-1]:.3g}"
+                )
+                raise KernelError(_no_space(kernel, seen))
         return max(float(values[-1]), 0.0)
 
     @cached_property
@@ -209,7 +212,7 @@ def require_positive(dictionary: Dictionary, batch: Batch) -> None:
         return
     i = int(np.argmin(np.minimum(diag, residual)))
     seen = (
-        f"k(x, x) = {diag[i]:.3g} less its part in the span of {dictionary.size} landmarks is "
+        f"k(x, x) = {diag[i]:.3g} less its part in the span of {many(dictionary.size, 'landmark')} is "
         f"{residual[i]:.3g} for row {i} of the batch"
     )
     raise KernelError(_no_space(dictionary.kernel, seen))

@@ -122,7 +122,8 @@ class Pass:
     def _grouped(self, width: int) -> Array:  # (groups, rows, width)
         """Sums of so many numbers a row, for each group of blocks of columns that is a ticket."""
         below, beside = self.blocks
-        most = max(1, SUMS_BYTES // (8 * below * self.side * width))  # groups that have room
+        a_group = 8 * below * self.side * max(1, width)  # bytes
+        most = max(1, SUMS_BYTES // a_group)  # that have room
         group = beside if below >= ROW_BLOCKS else max(min(beside, GROUP), -(-beside // most))
         groups = -(-beside // group)
         self.job.group, self.job.n_tickets = group, below * groups

@@ -7,7 +7,7 @@ one row, until every column of the model is there or a line of another time arri
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from mercer._core.errors import DataError
@@ -142,18 +142,20 @@ class InfluxReader(LineReader):
         known = self._wanted | {self._label, self._id} - {None}
         every = {**point.tags, **point.fields}
         found = {}
-        bad = self._of_bad_quality(point)
-        for name, value in every.items():
-            longer = f"{point.measurement}.{name}"
-            own = name if name in known else longer if longer in known else None
-            if own is not None:
-                found[own] = "" if name in bad else _text(value)
+        longer = {name: f"{point.measurement}.{name}" for name in every}
+        names = {name: own for name in every for own in (longer[name], name) if own in known}
+        bad = self._of_bad_quality(point, names.keys())
+        for name, own in names.items():
+            found[own] = "" if name in bad else _text(every[name])
         return found
 
-    def _of_bad_quality(self, point: Point) -> set[str]:
-        """The fields whose readings don't count, by a field of their quality or one for the whole line."""
+    def _of_bad_quality(self, point: Point, known: Set[str]) -> set[str]:
+        """The fields whose readings don't count, by a field of their quality or one for the whole line.
+
+        A field that the model knows is a variable, and judges no other.
+        """
         every = {**point.tags, **point.fields}
-        bad = {name for name, value in every.items() if is_good(str(value)) is False}
+        bad = {n for n, value in every.items() if n not in known and is_good(str(value)) is False}
         if any(name.lower() in WHOLE_LINE for name in bad):
             return set(point.fields)
         names = list(every)

@@ -155,7 +155,8 @@ class LineReader:
         places = self._places(names, wanted, {id_, label}, named=header)
         p = len(self._preparation.numbers)
         found = quality_columns(names) if header else {}
-        quality = {j: found[j] for j in places if j in found}
+        beside = {*places, id_, label}  # a variable of the model judges no other
+        quality = {j: found[j] for j in places if j in found and found[j] not in beside}
         if quality:
             judges = [names[j] for j in quality.values()]
             self._note(f"which readings count is read from {listed(judges)}")

@@ -301,6 +301,7 @@ def test_metrics_of_a_port(plant, monkeypatch):
         (("faulty.csv", "--rule", "6/5"), 2, "n at most m"),
         (("faulty.csv", "--metrics", ":no"), 2, "a port such as :9108"),
         (("faulty.csv", "--metrics", "9108"), 2, "a port such as :9108"),
+        (("faulty.csv", "--metrics", ":²"), 2, "a port such as :9108"),
         (("faulty.csv", "--state", "faulty.csv"), 2, "is the file that is read"),
         (("faulty.csv", "--state", "d.mercer"), 2, "is the file that is read"),
         (("faulty.csv", "--events", "one", "--state", "one"), 2, "two of these are one file"),
@@ -398,7 +399,7 @@ def test_events_of_a_shelved_variable_are_recorded_and_not_announced(
         assert (f"event {number}, fault" in result.stderr) != hidden
 
 
-@pytest.mark.parametrize("given", ["flow=", "flow=x", "0", "flow=-3"])
+@pytest.mark.parametrize("given", ["flow=", "flow=x", "0", "flow=-3", "flow=²"])
 def test_a_shelf_has_rows(plant, given):
     result = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--shelve", given)
     assert result.exit_code == 2

@@ -113,6 +113,20 @@ def test_all_files_that_were_rotated_since_are_read(plant, lines, tmp_path):
     assert told == "".join(whole.splitlines(keepends=True)[:20])
 
 
+@pytest.mark.parametrize("cut", [1, 2, 20])
+def test_lines_before_the_names_are_left_out_once(plant, lines, tmp_path, cut):
+    """Also where a call ended among them."""
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    text = ["# export\n", "of the plant\n", *lines[:40]]
+    args = ("monitor", plant / "d.mercer", data, "--skip-rows", "2", "--state", state, "-q")
+    told = ""
+    for part in (text[:cut], text):
+        data.write_text("".join(part))
+        told += run(*args).stdout
+    whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
+    assert told == "".join(whole.splitlines(keepends=True)[:40])
+
+
 def test_another_file_with_the_number_of_the_old_one_is_read_from_its_beginning(
     plant, lines, tmp_path
 ):

@@ -151,13 +151,15 @@ class Sinks:
             for option in LOGS
         }
         trained = None if found.preparation is None else found.preparation.id
+        with whole(request.state):
+            told = any(own["stream"]["rows"] for own in before.get("units", {}).values())
         rows = RowSink(
             request.output,
             begins["output"],
             emit=request.emit,
             named=request.time or request.reading.id or trained or "time",
             limits=found.model._rule.joint(found.model.limits_),
-            has_head=begins["output"] > 0 or (bool(before) and request.output is None),
+            has_head=begins["output"] > 0 or (told and request.output is None),
             several=several,
             marks=request.marks,
             shadow=request.shadow is not None,

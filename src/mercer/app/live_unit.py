@@ -128,9 +128,11 @@ class Unit:
             own = before["units"][path]
             changed = _restore(stream, shade, own)
             reader.go_on(own["head"])
+            # Above the names nothing was read that counts: they are read again.
+            at = None if own["head"] is None and path != "-" else own["place"]
             return cls(
                 name,
-                Lines(path, follow=request.follow, at=own["place"]),
+                Lines(path, follow=request.follow, at=at),
                 reader,
                 stream,
                 bad_lines=own["bad_lines"],

@@ -37,7 +37,8 @@ class Lines:
         if path == "-":
             self._fd = _standard_input()
             if at is not None:
-                self._rest, self._fresh = at["rest"].encode("latin-1"), False
+                self._rest = at["rest"].encode("latin-1")
+                self._fresh = not self._rest  # another pipe, unless the last one was cut in a line
         elif at is not None:
             self._reopen(at)
         elif Path(path).exists() or not follow:  # otherwise it may be written later

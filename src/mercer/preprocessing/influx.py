@@ -223,7 +223,7 @@ class RowReader:
         self._about, self._wanted = (preparation, reading, source), wanted
         self._precision = precision
         self._own, self._is_known = LineReader(*self._about), False
-        if reading.format is not None:
+        if reading.format is not None or reading.skip_rows:  # points have nothing before them
             self._choose(influx=reading.format == "influx")
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:

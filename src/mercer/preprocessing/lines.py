@@ -97,7 +97,7 @@ class LineReader:
                 raise
             layout = self._lacking(head, str(error).partition(", which")[0])
             self._note(f"{layout.lacks}: its rows are not judged")
-        self.layout, self.head = layout, head
+        self.layout, self.head, self._skip = layout, head, 0
 
     # ── lines ───────────────────────────────────────────────────────────────
     def _is_other_head(self, line: str) -> bool:

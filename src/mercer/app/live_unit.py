@@ -70,7 +70,7 @@ class Shade:
     def read(self, unit: Unit, verdicts: list[Verdict], arrived: Arrived) -> list[Verdict]:
         """Its verdicts on the rows that the unit has just read."""
         rows = self.reader.beside(unit.reader).rows
-        found = self.stream.push_many(rows, arrived.times)
+        found = self.stream.push_many(rows, arrived.times, clock=arrived.clock)
         for one, other in zip(verdicts, found, strict=True):
             self.agreement.add(one, other)
         self.agreement.settle(unit.stream, self.stream)
@@ -189,7 +189,7 @@ class Unit:
             if all(time is None for time in arrived.times) and self._lacks(self.named):
                 self.reader.notes.append(rows_are_counted(self.named))
             self.named = None  # once is enough
-        verdicts = self.stream.push_many(arrived.rows, arrived.times)
+        verdicts = self.stream.push_many(arrived.rows, arrived.times, clock=arrived.clock)
         self.bad_lines += sum(map(bool, arrived.bad))
         self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
         none: list[Any] = [None] * len(verdicts)

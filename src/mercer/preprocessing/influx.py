@@ -190,6 +190,7 @@ class InfluxReader(LineReader):
             [record.get(TIME) for record in records],
             found.labels,
             [one or other for one, other in zip(bad, found.bad, strict=True)],
+            None if self._id is None else found.clock,  # stamps have one format
         )
 
 

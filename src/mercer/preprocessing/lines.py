@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.historian import is_good, quality_columns
 from mercer.data.table import Chunk, Reading
+from mercer.data.times import as_times
 from mercer.preprocessing.learn import Unseen
 from mercer.preprocessing.preparation import Preparation
 
@@ -28,6 +30,9 @@ class Arrived:
     times: list[Any]
     labels: list[str] | None
     bad: list[str]  # (b,) why a line has no row, or nothing
+    clock: list[Any] | None = (
+        None  # (b,) the times by the format that was given; None where none was
+    )
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,8 @@ class LineReader:
         rows = np.full((len(records), len(self._preparation.features)), np.nan)
         bad = [layout.lacks] * len(records)
         if layout.lacks:
-            return Arrived(rows, [_cell(fields, layout.id) for fields in records], None, bad)
+            times = [_cell(fields, layout.id) for fields in records]
+            return Arrived(rows, times, None, bad, self._clock(times))
         whole = [i for i, fields in enumerate(records) if len(fields) == len(layout.names)]
         for i in set(range(len(records))) - set(whole):
             bad[i] = f"{len(records[i])} fields in place of {len(layout.names)}"
@@ -223,7 +229,18 @@ class LineReader:
             rows[whole] = self._prepared(Chunk(0, numbers, {}))
         times = [_cell(fields, layout.id) for fields in records]
         labels = None if layout.label is None else [_cell(f, layout.label) or "" for f in records]
-        return Arrived(rows, times, labels, bad)
+        return Arrived(rows, times, labels, bad, self._clock(times))
+
+    def _clock(self, times: list[Any]) -> list[Any] | None:
+        """The times by the format that was given; None for one that is written otherwise."""
+        form = self._reading.time_format
+        if form is None:
+            return None
+        clock: list[Any] = [None] * len(times)
+        for i, time in enumerate(times):
+            with suppress(DataError):
+                clock[i] = as_times([time], form)[0]
+        return clock
 
     def _with_words(
         self, rows: Array, bad: list[str], whole: list[int], numbers: Array, records: Any

@@ -233,6 +233,20 @@ def test_bad_lines_are_marked_and_end_nothing(plant, lines):
     assert "3 lines were not rows" in result.stderr
 
 
+@pytest.mark.parametrize("shadow", [False, True])
+def test_names_in_another_order_count_wherever_they_stand(plant, lines, table, shadow):
+    """Files one after the other in one pipe."""
+    args = ("--shadow", plant / "d2.mercer") if shadow else ()
+    if shadow:
+        good("fit", plant / "normal.csv", "--id", "time", "--model", "detector", "-o", args[1])
+    turned = [",".join(line.strip().split(",")[::-1]) + "\n" for line in lines]
+    text = "".join([*lines[:50], turned[0], *turned[50:90], *lines[:1], *lines[90:]])
+    told = run("monitor", plant / "d.mercer", "-", "-q", *args, input=text).stdout.splitlines()
+    assert [",".join(row.split(",")[:2]) for row in told] == [
+        ",".join(row.split(",")[:2]) for row in table.splitlines()
+    ]
+
+
 def test_quality_columns_and_units_of_a_historian(plant, lines):
     names = lines[0].strip().split(",")
     head = ["time", *(part for n in names[1:] for part in (f"{n}.Value", f"{n}.Quality"))]

@@ -170,7 +170,11 @@ class Unit:
     def read(self) -> list[Row]:
         """The rows that are there now, judged."""
         texts, fresh = self.lines.read()
-        return self._judged(self.reader(texts, fresh=fresh)) if texts else []
+        found: list[Row] = []
+        for part in self.reader.parted(texts) if texts else ():
+            found += self._judged(self.reader(part, fresh=fresh))
+            fresh = False
+        return found
 
     def rest(self) -> list[Row]:
         """The row that has waited for more lines, when there are none."""

@@ -7,7 +7,7 @@ one row, until every column of the model is there or a line of another time arri
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from mercer._core.errors import DataError
@@ -63,6 +63,10 @@ class InfluxReader(LineReader):
             if text and not text.startswith("#"):
                 self._take(text)
         return self._all_rows()
+
+    def parted(self, lines: list[str]) -> Iterator[list[str]]:
+        """The lines as they are: points have no line of names."""
+        yield lines
 
     def rest(self) -> Arrived:
         """The row that waits for more lines, now that there are none."""
@@ -242,6 +246,10 @@ class RowReader:
                     "--precision is for InfluxDB line protocol, and not used here"
                 )
         return self._own(lines, fresh=fresh)
+
+    def parted(self, lines: list[str]) -> Iterator[list[str]]:
+        """The lines in parts that each have one line of names at most, at their beginning."""
+        return self._own.parted(lines)
 
     def beside(self, other: RowReader) -> Arrived:
         """The rows of the lines that another reader has just read."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,15 @@ class LineReader:
         self.records = [fields for line in lines if (fields := self._fields(line)) is not None]
         return self._all_rows()
 
+    def parted(self, lines: list[str]) -> Iterator[list[str]]:
+        """The lines in parts that each have one line of names at most, at their beginning."""
+        begin = 0
+        for i, line in enumerate(lines):
+            if i > begin and self._names_all(line):
+                yield lines[begin:i]
+                begin = i
+        yield lines[begin:]
+
     def beside(self, other: LineReader) -> Arrived:
         """The rows of the lines that another reader has just read, for a model of other columns perhaps."""
         if other.head != self.head:
@@ -105,6 +115,24 @@ class LineReader:
         self.layout, self.head, self._skip = layout, head, 0
 
     # ── lines ───────────────────────────────────────────────────────────────
+    @cached_property
+    def _wanted_names(self) -> list[str]:
+        return [*self._preparation.numbers, *(name for name, _ in self._preparation.categories)]
+
+    def _is_head(self, line: str) -> bool:
+        """Whether a line names all columns of the model and, where rows have one, that of their times."""
+        assert self.layout is not None
+        beside = () if self.layout.id is None else (self.layout.names[self.layout.id],)
+        known = self.layout.header and len(self._wanted_names) + len(beside) > 1
+        return known and self._names_all(line, beside)  # one name alone may be a word in a row
+
+    def _names_all(self, line: str, beside: tuple[str, ...] = ()) -> bool:
+        wanted = self._wanted_names
+        if wanted[0] not in line:
+            return False
+        delimiter = self._reading.delimiter or _delimiter(line, wanted)
+        return {*wanted, *beside} <= {cell.strip() for cell in split(line, delimiter)}
+
     def _is_other_head(self, line: str) -> bool:
         """Whether a new file begins with names: in another order, others beside them, or not all of them."""
         assert self.layout is not None
@@ -123,7 +151,8 @@ class LineReader:
         if not line.strip() or (comment is not None and line.startswith(comment)):
             return None
         fresh, self._fresh = self._fresh, False
-        if self.layout is None or (fresh and self._is_other_head(line)):
+        heads = self._is_other_head if fresh else self._is_head
+        if self.layout is None or heads(line):
             self.go_on(line, later=self.layout is not None)
         assert self.layout is not None
         fields = split(line, self.layout.delimiter)
@@ -149,7 +178,7 @@ class LineReader:
         )
 
     def _layout(self, line: str) -> Layout:
-        wanted = [*self._preparation.numbers, *(name for name, _ in self._preparation.categories)]
+        wanted = self._wanted_names
         delimiter = self._reading.delimiter or _delimiter(line, wanted)
         cells = [cell.strip() for cell in split(line, delimiter)]
         header = self._reading.header

@@ -247,6 +247,18 @@ def test_names_in_another_order_count_wherever_they_stand(plant, lines, table, s
     ]
 
 
+def test_labels_stand_below_the_name_of_their_column(plant, tmp_path):
+    for part in ("normal", "faulty"):
+        first, *rows = (plant / f"{part}.csv").read_text().splitlines()
+        text = "\n".join([f"{first},mode", *(f"{row},on" for row in rows)])
+        (tmp_path / f"{part}.csv").write_text(text)
+    model, names = tmp_path / "d.mercer", ("--id", "time", "--label", "mode")
+    good("fit", tmp_path / "normal.csv", *names, "--model", "detector", "-o", model)
+    whole = run("monitor", model, tmp_path / "faulty.csv", "-q").stdout
+    lines = (tmp_path / "faulty.csv").read_text()
+    assert run("monitor", model, "-", "-q", input=lines).stdout == whole
+
+
 def test_quality_columns_and_units_of_a_historian(plant, lines):
     names = lines[0].strip().split(",")
     head = ["time", *(part for n in names[1:] for part in (f"{n}.Value", f"{n}.Quality"))]

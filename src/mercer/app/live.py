@@ -150,7 +150,8 @@ class Sinks:
             option: _begin(getattr(request, option), option, request.state, before)
             for option in LOGS
         }
-        trained = None if found.preparation is None else found.preparation.id
+        learned = found.preparation
+        trained, label = (None, None) if learned is None else (learned.id, learned.label)
         with whole(request.state):
             told = any(own["stream"]["rows"] for own in before.get("units", {}).values())
         rows = RowSink(
@@ -158,6 +159,7 @@ class Sinks:
             begins["output"],
             emit=request.emit,
             named=request.time or request.reading.id or trained or "time",
+            labelled=request.reading.label or label or "label",
             limits=found.model._rule.joint(found.model.limits_),
             has_head=begins["output"] > 0 or (told and request.output is None),
             several=several,

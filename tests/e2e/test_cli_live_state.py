@@ -26,6 +26,21 @@ def test_units_of_one_name_are_told_apart_and_a_state_keeps_those_of_other_calls
     assert run(*args, "-q").stdout == ""  # nothing is new
 
 
+def test_a_file_is_known_again_however_its_path_is_written(plant, lines, tmp_path, monkeypatch):
+    data, events = tmp_path / "r.csv", tmp_path / "e.jsonl"
+    data.write_text("".join(lines))
+    args = ("--state", tmp_path / "s.json", "--events", events, "-q")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    run("monitor", plant / "d.mercer", data, *args)
+    told = events.read_text()
+    for path in ("../r.csv", tmp_path / "sub" / ".." / "r.csv"):
+        assert run("monitor", plant / "d.mercer", path, *args).stdout == ""
+        twice = run("monitor", plant / "d.mercer", path, data, *args)
+        assert "two of these are one file" in twice.stderr
+    assert events.read_text() == told
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

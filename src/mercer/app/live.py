@@ -17,7 +17,7 @@ from typing import Any
 from mercer._core.errors import DataError, close_to
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
-from mercer.app.live_unit import News, Row, Unit, loaded, unit_names, whole
+from mercer.app.live_unit import News, Row, Unit, loaded, unit_key, unit_names, whole
 from mercer.app.monitor import named_by_time
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, open_model
@@ -252,13 +252,13 @@ class _Watch:
         lengths = self.sinks.lengths()
         if self.request.state is None:
             return
-        paths = (self.request.data, *self.request.more)
         files = {
             option: {"path": os.path.realpath(getattr(self.request, option)), "bytes": length}
             for option, length in lengths.items()
         }
         outputs = self.before.get("outputs", {}) | files
-        own = {path: unit.state() for path, unit in zip(paths, self.units, strict=True)}
+        keys = map(unit_key, (self.request.data, *self.request.more))
+        own = {key: unit.state() for key, unit in zip(keys, self.units, strict=True)}
         units = self.before.get("units", {}) | own  # those of other calls go on too
         with replacing(Path(self.request.state)) as file:
             file.write(json.dumps({"outputs": outputs, "units": units}).encode())

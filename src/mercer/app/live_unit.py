@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -121,11 +122,11 @@ class Unit:
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
         named = None if run.reading.id is not None else _preparation(models[0]).id
-        if path not in before.get("units", {}):
+        if unit_key(path) not in before.get("units", {}):
             lines = Lines(path, follow=request.follow)
             return cls(name, lines, reader, stream, shade=shade, named=named)
         with whole(request.state):
-            own = before["units"][path]
+            own = before["units"][unit_key(path)]
             changed = _restore(stream, shade, own)
             reader.go_on(own["head"])
             # Above the names nothing was read that counts: they are read again.
@@ -284,10 +285,15 @@ def _wanted(models: tuple[Opened, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
+def unit_key(path: str) -> str:
+    """What a state calls a file, from whatever folder; a link may point to another file later."""
+    return path if path == "-" else os.path.abspath(path)
+
+
 def unit_names(paths: tuple[str, ...]) -> list[str]:
     """Files without their folders and endings; as they are given where two would be called the same."""
     short = ["stdin" if path == "-" else Path(path).stem for path in paths]
-    if len(set(paths)) < len(paths):
+    if len(set(map(unit_key, paths))) < len(paths):
         refuse("{paths}: two of these are one file. Name each once.", paths=", ".join(paths))
     return short if len(set(short)) == len(short) else list(paths)
 

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from markets.commands import run
+from markets.commands import good, run
 
 
 def test_units_of_one_name_are_told_apart_and_a_state_keeps_those_of_other_calls(plant, tmp_path):
@@ -111,6 +111,21 @@ def test_a_later_header_that_lacks_a_column_is_not_read_by_position(plant, lines
     data.rename(tmp_path / "r.csv.2")
     data.write_text(lines[0] + lines[10])
     assert run(*args).stdout.split(",")[8] == "1"
+
+
+def test_a_later_header_that_the_shadow_alone_cannot_use_ends_nothing(plant, lines, tmp_path):
+    """Not after a restart either."""
+    data, state, model = (tmp_path / name for name in ("r.csv", "s.json", "few.mercer"))
+    fit = ("fit", plant / "normal.csv", "--id", "time", "--columns", "flow,temperature,pressure")
+    good(*fit, "--model", "detector", "-o", model)
+    args = ("monitor", model, data, "--shadow", plant / "d.mercer", "--state", state, "-q")
+    data.write_text("".join(lines[:6]))
+    told = run(*args).stdout
+    data.rename(tmp_path / "r.csv.1")
+    data.write_text(lines[0].replace("power", "energy") + "".join(lines[6:20]))
+    told += run(*args).stdout
+    assert [row.split(",")[8] for row in told.splitlines()[1:]] == ["1"] * 19
+    assert [row.split(",")[-2] == "" for row in told.splitlines()[1:]] == [False] * 5 + [True] * 14
 
 
 def test_all_files_that_were_rotated_since_are_read(plant, lines, tmp_path):

@@ -128,7 +128,8 @@ class Unit:
         with whole(request.state):
             own = before["units"][unit_key(path)]
             changed = _restore(stream, shade, own)
-            reader.go_on(own["head"])
+            for each, _ in made:
+                each.go_on(own["head"])
             # Above the names nothing was read that counts: they are read again.
             at = None if own["head"] is None and path != "-" else own["place"]
             return cls(

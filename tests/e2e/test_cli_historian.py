@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from markets.commands import run
+from markets.commands import good, run
 from mercer import load, open_table
 
 TEXTS = {11: (1, "Bad"), 21: (2, "I/O Timeout"), 31: (1, "No Data"), 41: (3, "Comm Fail")}
@@ -123,6 +123,34 @@ def test_a_variable_with_the_name_of_a_quality_stays_a_variable(plant, tmp_path,
     told = run("fit", path, "--id", "time", "--model", "detector", "-o", tmp_path / "v.mercer")
     assert told.exit_code == 0, told.stderr
     assert len(load(tmp_path / "v.mercer").preparation.features) == len(rows[0]) - 1
+
+
+@pytest.mark.parametrize("name", ["flow_q", "status"])
+def test_a_variable_with_the_name_of_a_quality_is_judged_the_same_as_it_arrives(
+    plant, tmp_path, name
+):
+    """Whole numbers of a heat flow or a state of operation are bad qualities of OPC too."""
+    found = {}
+    for part in ("normal", "faulty"):
+        rows = [line.split(",") for line in (plant / f"{part}.csv").read_text().splitlines()]
+        rows[0][2] = name
+        rows[1:] = [[*row[:2], f"{float(row[2]):.0f}", *row[3:]] for row in rows[1:]]
+        found[part] = rows
+        (tmp_path / f"{part}.csv").write_text("\n".join(map(",".join, rows)) + "\n")
+    points = "".join(
+        f"r {','.join(map('='.join, zip(found['faulty'][0][1:], row[1:], strict=True)))} {60 * i}\n"
+        for i, row in enumerate(found["faulty"][1:])
+    )
+    model = tmp_path / "v.mercer"
+    good("fit", tmp_path / "normal.csv", "--id", "time", "--model", "detector", "-o", model)
+    whole = run("monitor", model, tmp_path / "faulty.csv", "-q").stdout
+    lines = run("monitor", model, "-", "-q", input=(tmp_path / "faulty.csv").read_text())
+    assert lines.stdout == whole
+    given = ("--format", "influx", "--precision", "s")
+    arrived = run("monitor", model, "-", "-q", *given, input=points).stdout
+    assert [line.split(",", 1)[1] for line in arrived.splitlines()] == [
+        line.split(",", 1)[1] for line in whole.splitlines()
+    ]
 
 
 def test_lags_over_rows_that_are_left_out_need_times(plant, tmp_path):

@@ -233,6 +233,32 @@ def test_bad_lines_are_marked_and_end_nothing(plant, lines):
     assert "3 lines were not rows" in result.stderr
 
 
+@pytest.mark.parametrize("shadow", [False, True])
+def test_names_in_another_order_count_wherever_they_stand(plant, lines, table, shadow):
+    """Files one after the other in one pipe."""
+    args = ("--shadow", plant / "d2.mercer") if shadow else ()
+    if shadow:
+        good("fit", plant / "normal.csv", "--id", "time", "--model", "detector", "-o", args[1])
+    turned = [",".join(line.strip().split(",")[::-1]) + "\n" for line in lines]
+    text = "".join([*lines[:50], turned[0], *turned[50:90], *lines[:1], *lines[90:]])
+    told = run("monitor", plant / "d.mercer", "-", "-q", *args, input=text).stdout.splitlines()
+    assert [",".join(row.split(",")[:2]) for row in told] == [
+        ",".join(row.split(",")[:2]) for row in table.splitlines()
+    ]
+
+
+def test_labels_stand_below_the_name_of_their_column(plant, tmp_path):
+    for part in ("normal", "faulty"):
+        first, *rows = (plant / f"{part}.csv").read_text().splitlines()
+        text = "\n".join([f"{first},mode", *(f"{row},on" for row in rows)])
+        (tmp_path / f"{part}.csv").write_text(text)
+    model, names = tmp_path / "d.mercer", ("--id", "time", "--label", "mode")
+    good("fit", tmp_path / "normal.csv", *names, "--model", "detector", "-o", model)
+    whole = run("monitor", model, tmp_path / "faulty.csv", "-q").stdout
+    lines = (tmp_path / "faulty.csv").read_text()
+    assert run("monitor", model, "-", "-q", input=lines).stdout == whole
+
+
 def test_quality_columns_and_units_of_a_historian(plant, lines):
     names = lines[0].strip().split(",")
     head = ["time", *(part for n in names[1:] for part in (f"{n}.Value", f"{n}.Quality"))]
@@ -301,6 +327,7 @@ def test_metrics_of_a_port(plant, monkeypatch):
         (("faulty.csv", "--rule", "6/5"), 2, "n at most m"),
         (("faulty.csv", "--metrics", ":no"), 2, "a port such as :9108"),
         (("faulty.csv", "--metrics", "9108"), 2, "a port such as :9108"),
+        (("faulty.csv", "--metrics", ":²"), 2, "a port such as :9108"),
         (("faulty.csv", "--state", "faulty.csv"), 2, "is the file that is read"),
         (("faulty.csv", "--state", "d.mercer"), 2, "is the file that is read"),
         (("faulty.csv", "--events", "one", "--state", "one"), 2, "two of these are one file"),
@@ -398,7 +425,7 @@ def test_events_of_a_shelved_variable_are_recorded_and_not_announced(
         assert (f"event {number}, fault" in result.stderr) != hidden
 
 
-@pytest.mark.parametrize("given", ["flow=", "flow=x", "0", "flow=-3"])
+@pytest.mark.parametrize("given", ["flow=", "flow=x", "0", "flow=-3", "flow=²"])
 def test_a_shelf_has_rows(plant, given):
     result = run("monitor", plant / "d.mercer", plant / "faulty.csv", "--shelve", given)
     assert result.exit_code == 2

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from markets.commands import run
+from markets.commands import good, run
 
 
 def test_units_of_one_name_are_told_apart_and_a_state_keeps_those_of_other_calls(plant, tmp_path):
@@ -24,6 +24,21 @@ def test_units_of_one_name_are_told_apart_and_a_state_keeps_those_of_other_calls
     assert f"{one}: 360 rows" in told.stderr
     run("monitor", plant / "d.mercer", two, "--state", state)
     assert run(*args, "-q").stdout == ""  # nothing is new
+
+
+def test_a_file_is_known_again_however_its_path_is_written(plant, lines, tmp_path, monkeypatch):
+    data, events = tmp_path / "r.csv", tmp_path / "e.jsonl"
+    data.write_text("".join(lines))
+    args = ("--state", tmp_path / "s.json", "--events", events, "-q")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    run("monitor", plant / "d.mercer", data, *args)
+    told = events.read_text()
+    for path in ("../r.csv", tmp_path / "sub" / ".." / "r.csv"):
+        assert run("monitor", plant / "d.mercer", path, *args).stdout == ""
+        twice = run("monitor", plant / "d.mercer", path, data, *args)
+        assert "two of these are one file" in twice.stderr
+    assert events.read_text() == told
 
 
 @pytest.mark.parametrize(
@@ -98,6 +113,21 @@ def test_a_later_header_that_lacks_a_column_is_not_read_by_position(plant, lines
     assert run(*args).stdout.split(",")[8] == "1"
 
 
+def test_a_later_header_that_the_shadow_alone_cannot_use_ends_nothing(plant, lines, tmp_path):
+    """Not after a restart either."""
+    data, state, model = (tmp_path / name for name in ("r.csv", "s.json", "few.mercer"))
+    fit = ("fit", plant / "normal.csv", "--id", "time", "--columns", "flow,temperature,pressure")
+    good(*fit, "--model", "detector", "-o", model)
+    args = ("monitor", model, data, "--shadow", plant / "d.mercer", "--state", state, "-q")
+    data.write_text("".join(lines[:6]))
+    told = run(*args).stdout
+    data.rename(tmp_path / "r.csv.1")
+    data.write_text(lines[0].replace("power", "energy") + "".join(lines[6:20]))
+    told += run(*args).stdout
+    assert [row.split(",")[8] for row in told.splitlines()[1:]] == ["1"] * 19
+    assert [row.split(",")[-2] == "" for row in told.splitlines()[1:]] == [False] * 5 + [True] * 14
+
+
 def test_all_files_that_were_rotated_since_are_read(plant, lines, tmp_path):
     data, state = tmp_path / "r.csv", tmp_path / "s.json"
     data.write_text("".join(lines[:6]))
@@ -111,6 +141,20 @@ def test_all_files_that_were_rotated_since_are_read(plant, lines, tmp_path):
     told += run(*args).stdout
     whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
     assert told == "".join(whole.splitlines(keepends=True)[:20])
+
+
+@pytest.mark.parametrize("cut", [1, 2, 20])
+def test_lines_before_the_names_are_left_out_once(plant, lines, tmp_path, cut):
+    """Also where a call ended among them."""
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    text = ["# export\n", "of the plant\n", *lines[:40]]
+    args = ("monitor", plant / "d.mercer", data, "--skip-rows", "2", "--state", state, "-q")
+    told = ""
+    for part in (text[:cut], text):
+        data.write_text("".join(part))
+        told += run(*args).stdout
+    whole = run("monitor", plant / "d.mercer", plant / "faulty.csv", "-q").stdout
+    assert told == "".join(whole.splitlines(keepends=True)[:40])
 
 
 def test_another_file_with_the_number_of_the_old_one_is_read_from_its_beginning(

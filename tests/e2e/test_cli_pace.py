@@ -90,3 +90,21 @@ def test_lines_out_of_their_turn_are_refused(fitted, tmp_path, day):
     assert told.exit_code == 3
     assert "Times must go forwards from row to row" in told.stderr
     assert "lack" not in told.stderr
+
+
+def test_times_are_read_in_the_format_that_is_given_as_rows_arrive(fitted, tmp_path):
+    """01/02/2024 is not guessed: a gap and a spoilt time are seen by the format alone."""
+    rows = np.random.default_rng(1).standard_normal((120, 2))
+    minutes = np.arange(120) + 600 * (np.arange(120) > 60)
+    stamps = (np.datetime64("2024-02-01T00:00") + minutes).tolist()
+    when = [f"{stamp:%d/%m/%Y %H:%M}" for stamp in stamps]
+    path = write_csv(tmp_path / "rows.csv", {"time": when, "flow": rows[:, 0], "heat": rows[:, 1]})
+    given = ("--time", "time", "--time-format", "%d/%m/%Y %H:%M", "-q")
+    whole = run("monitor", fitted[0], path, *given).stdout
+    assert whole.count("01/02/2024") == 120
+    assert run("monitor", fitted[0], "-", *given, input=path.read_text()).stdout == whole
+    spoilt = path.read_text().replace(when[50], "yesterday").splitlines(keepends=True)
+    late = "".join([*spoilt, *spoilt[20:22]])
+    marks = run("monitor", fitted[0], "-", *given, "--marks", input=late).stdout
+    assert marks.count(",gap") == 1
+    assert marks.count(",late") == 2

@@ -221,6 +221,14 @@ def test_other_measurements_comments_tags_and_bad_lines():
     assert any("unit=2 and unit=1" in note.replace("'", "") for note in own.notes)
 
 
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_lines_before_the_names_count_however_they_arrive(cut):
+    own = RowReader(Preparation(("flow",)), Reading(skip_rows=1), "the lines", ("flow",))
+    lines = ["# export", "heat,flow", "7,1.5"]
+    found = [own(lines[:cut], fresh=True), own(lines[cut:])]
+    assert [row.tolist() for part in found for row in part.rows] == [[1.5]]
+
+
 @pytest.mark.parametrize(
     ("first", "influx"),
     [

@@ -17,7 +17,7 @@ from typing import Any
 from mercer._core.errors import DataError, close_to
 from mercer.app.files import check_output, replacing
 from mercer.app.live_output import EventLog, Metrics, RowSink
-from mercer.app.live_unit import News, Row, Unit, loaded, unit_names, whole
+from mercer.app.live_unit import News, Row, Unit, loaded, unit_key, unit_names, whole
 from mercer.app.monitor import named_by_time
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import OfModel, Opened, open_model
@@ -150,14 +150,18 @@ class Sinks:
             option: _begin(getattr(request, option), option, request.state, before)
             for option in LOGS
         }
-        trained = None if found.preparation is None else found.preparation.id
+        learned = found.preparation
+        trained, label = (None, None) if learned is None else (learned.id, learned.label)
+        with whole(request.state):
+            told = any(own["stream"]["rows"] for own in before.get("units", {}).values())
         rows = RowSink(
             request.output,
             begins["output"],
             emit=request.emit,
             named=request.time or request.reading.id or trained or "time",
+            labelled=request.reading.label or label or "label",
             limits=found.model._rule.joint(found.model.limits_),
-            has_head=begins["output"] > 0 or (bool(before) and request.output is None),
+            has_head=begins["output"] > 0 or (told and request.output is None),
             several=several,
             marks=request.marks,
             shadow=request.shadow is not None,
@@ -248,13 +252,13 @@ class _Watch:
         lengths = self.sinks.lengths()
         if self.request.state is None:
             return
-        paths = (self.request.data, *self.request.more)
         files = {
             option: {"path": os.path.realpath(getattr(self.request, option)), "bytes": length}
             for option, length in lengths.items()
         }
         outputs = self.before.get("outputs", {}) | files
-        own = {path: unit.state() for path, unit in zip(paths, self.units, strict=True)}
+        keys = map(unit_key, (self.request.data, *self.request.more))
+        own = {key: unit.state() for key, unit in zip(keys, self.units, strict=True)}
         units = self.before.get("units", {}) | own  # those of other calls go on too
         with replacing(Path(self.request.state)) as file:
             file.write(json.dumps({"outputs": outputs, "units": units}).encode())

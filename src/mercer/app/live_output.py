@@ -64,6 +64,7 @@ class RowSink(Appended):
 
     emit: Callable[[str], None] | None
     named: str  # what the column of names is called
+    labelled: str  # and that of labels
     limits: Limits
     has_head: bool  # whether the line of names is there
     several: bool  # units
@@ -96,7 +97,7 @@ class RowSink(Appended):
             *(["unit"] if self.several else []),
             self.named,
             *COLUMNS,
-            *([] if label is None else ["label"]),
+            *([] if label is None else [self.labelled]),
             *(["state", "event", "marks"] if self.marks else []),
             *(SHADOW_COLUMNS if self.shadow else []),
         ]

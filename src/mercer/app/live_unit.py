@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -70,7 +71,7 @@ class Shade:
     def read(self, unit: Unit, verdicts: list[Verdict], arrived: Arrived) -> list[Verdict]:
         """Its verdicts on the rows that the unit has just read."""
         rows = self.reader.beside(unit.reader).rows
-        found = self.stream.push_many(rows, arrived.times)
+        found = self.stream.push_many(rows, arrived.times, clock=arrived.clock)
         for one, other in zip(verdicts, found, strict=True):
             self.agreement.add(one, other)
         self.agreement.settle(unit.stream, self.stream)
@@ -121,16 +122,19 @@ class Unit:
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
         named = None if run.reading.id is not None else _preparation(models[0]).id
-        if path not in before.get("units", {}):
+        if unit_key(path) not in before.get("units", {}):
             lines = Lines(path, follow=request.follow)
             return cls(name, lines, reader, stream, shade=shade, named=named)
         with whole(request.state):
-            own = before["units"][path]
+            own = before["units"][unit_key(path)]
             changed = _restore(stream, shade, own)
-            reader.go_on(own["head"])
+            for each, _ in made:
+                each.go_on(own["head"])
+            # Above the names nothing was read that counts: they are read again.
+            at = None if own["head"] is None and path != "-" else own["place"]
             return cls(
                 name,
-                Lines(path, follow=request.follow, at=own["place"]),
+                Lines(path, follow=request.follow, at=at),
                 reader,
                 stream,
                 bad_lines=own["bad_lines"],
@@ -168,7 +172,11 @@ class Unit:
     def read(self) -> list[Row]:
         """The rows that are there now, judged."""
         texts, fresh = self.lines.read()
-        return self._judged(self.reader(texts, fresh=fresh)) if texts else []
+        found: list[Row] = []
+        for part in self.reader.parted(texts) if texts else ():
+            found += self._judged(self.reader(part, fresh=fresh))
+            fresh = False
+        return found
 
     def rest(self) -> list[Row]:
         """The row that has waited for more lines, when there are none."""
@@ -187,7 +195,7 @@ class Unit:
             if all(time is None for time in arrived.times) and self._lacks(self.named):
                 self.reader.notes.append(rows_are_counted(self.named))
             self.named = None  # once is enough
-        verdicts = self.stream.push_many(arrived.rows, arrived.times)
+        verdicts = self.stream.push_many(arrived.rows, arrived.times, clock=arrived.clock)
         self.bad_lines += sum(map(bool, arrived.bad))
         self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
         none: list[Any] = [None] * len(verdicts)
@@ -278,10 +286,15 @@ def _wanted(models: tuple[Opened, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
+def unit_key(path: str) -> str:
+    """What a state calls a file, from whatever folder; a link may point to another file later."""
+    return path if path == "-" else os.path.abspath(path)
+
+
 def unit_names(paths: tuple[str, ...]) -> list[str]:
     """Files without their folders and endings; as they are given where two would be called the same."""
     short = ["stdin" if path == "-" else Path(path).stem for path in paths]
-    if len(set(paths)) < len(paths):
+    if len(set(map(unit_key, paths))) < len(paths):
         refuse("{paths}: two of these are one file. Name each once.", paths=", ".join(paths))
     return short if len(set(short)) == len(short) else list(paths)
 

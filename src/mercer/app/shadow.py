@@ -66,8 +66,9 @@ def compared(run: Run, detector: Any, sheet: Sheet, data: str, found: Opened) ->
     for start in range(0, len(sheet), BLOCK):
         part = slice(start, start + BLOCK)
         times = None if sheet.ids is None else list(sheet.ids[part])
+        clock = None if sheet.clock is None else list(sheet.clock[part])
         mine, theirs = (
-            stream.push_many(np.asarray(own.rows[part]), times)
+            stream.push_many(np.asarray(own.rows[part]), times, clock=clock)
             for stream, own in zip(streams, (sheet, again), strict=True)
         )
         for pair in zip(mine, theirs, strict=True):

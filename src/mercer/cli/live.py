@@ -44,9 +44,9 @@ def _metrics(value: Any) -> str | None:
     """A file, or a port after a colon."""
     text = str(value)
     if text.startswith(":"):
-        return text if text[1:].isdigit() and int(text[1:]) < 2**16 else None
+        return text if text[1:].isdecimal() and int(text[1:]) < 2**16 else None
     # 9108 is a port without its colon, hardly a file.
-    return None if text.isdigit() else text or None
+    return None if text.isdecimal() else text or None
 
 
 RULE = Read(
@@ -61,7 +61,7 @@ def _shelved(value: Any) -> tuple[str, int] | None:
     if isinstance(value, tuple):
         return value
     variable, _, rows = str(value).rpartition("=")
-    return (variable, int(rows)) if rows.isdigit() and int(rows) > 0 else None
+    return (variable, int(rows)) if rows.isdecimal() and int(rows) > 0 else None
 
 
 SHELVE = Read("shelve", "a variable and rows, such as flow=600, or rows alone, for all", _shelved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
@@ -31,12 +32,13 @@ class Lines:
     ) -> None:
         self.path, self.follow, self.ended = path, follow, False
         self._rest, self._offset, self._fresh = b"", 0, True
-        self._queue: list[tuple[Path, int]] = []  # rotated files to read to their ends first
+        self._queue: list[Path] = []  # rotated files to read to their ends first
         self._fd: int | None = None
         if path == "-":
             self._fd = _standard_input()
             if at is not None:
-                self._rest, self._fresh = at["rest"].encode("latin-1"), False
+                self._rest = at["rest"].encode("latin-1")
+                self._fresh = not self._rest  # another pipe, unless the last one was cut in a line
         elif at is not None:
             self._reopen(at)
         elif Path(path).exists() or not follow:  # otherwise it may be written later
@@ -55,13 +57,13 @@ class Lines:
     def read(self) -> tuple[list[str], bool]:
         """The lines that are there now, and whether they are the first of a file; waits a little for some."""
         fresh, piece = self._fresh, self._piece()
-        if piece:
-            self._fresh = False
         if not piece and not self.ended:
             return [], False
         *whole, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > LONGEST or (self.ended and self._rest):
             whole, self._rest = [*whole, self._rest], b""
+        if whole:  # the first line of a file may be written in pieces
+            self._fresh = False
         return [line.decode("utf-8-sig", "replace").rstrip("\r") for line in whole], fresh
 
     def close(self) -> None:
@@ -78,10 +80,16 @@ class Lines:
         self._offset += len(piece)
         if piece:
             return piece
-        if not self._next():
-            self.ended = not self.follow
+        later = self._next()
+        if later is None:
+            self.ended = not (self.follow or self._queue)
             if self.follow:
                 time.sleep(PAUSE)
+        elif self._rest:
+            return b"\n"  # no more of the last line will come
+        else:
+            self._queue = self._queue[1:]
+            self._open(later, 0)
         return b""
 
     def _of_pipe(self) -> bytes:
@@ -95,27 +103,25 @@ class Lines:
         self.ended = not piece
         return piece
 
-    def _next(self) -> bool:
-        """At the end of a file: on to one that took its place, or to its beginning where it was cut back."""
-        if self._queue and (self._queue[0][0].exists() or not self.follow):
-            self._open(*self._queue.pop(0))
-            return True
-        grew = self._fd is not None and os.fstat(self._fd).st_size > self._offset  # in the meantime
-        if not self.follow or grew:
-            return False
-        path = Path(self.path)
+    def _next(self) -> Path | None:
+        """The file to go on with at the end of this one; this one itself where it was cut back.
+
+        A writer that has not noticed a rotation yet may end its last line: until the next file has lines.
+        """
+        if not self._queue and not self.follow:
+            return None
+        path = self._queue[0] if self._queue else Path(self.path)
         try:
             there = path.stat()
         except OSError:  # between two files
-            return False
-        here = None if self._fd is None else os.fstat(self._fd)
-        if here is not None and (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
-            if there.st_size >= self._offset:
-                return False
-        elif self._rest:  # the last line of the old file had no end
-            return False
-        self._open(path, 0)
-        return True
+            return None if self.follow else path
+        if self._fd is None:
+            return path
+        here = os.fstat(self._fd)  # after the other: what was written before that one is seen
+        if (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
+            return path if here.st_size < self._offset else None
+        waits = self.follow and self._rest and not there.st_size
+        return None if here.st_size > self._offset or waits else path
 
     def _open(self, path: Path, offset: int) -> None:
         self.close()
@@ -144,7 +150,7 @@ class Lines:
                     continue
                 self._open(old, offset)
                 if _before(self._fd, offset) == at["before"]:
-                    self._queue = [(later, 0) for later in reversed(files[:i])]
+                    self._queue = [p for p in reversed(files[:i]) if p == path or are_alike(p, old)]
                     return
         self.close()
         self._offset, self._fresh = 0, True
@@ -183,3 +189,8 @@ def rotated(path: Path) -> list[Path]:
 
     found = (other for other in path.parent.glob(f"{path.name}[.-]*") if other.suffix != ".part")
     return sorted(found, key=changed, reverse=True)
+
+
+def are_alike(one: Path, other: Path) -> bool:
+    """Whether two names differ in their digits alone: what else lies beside a file is no part of it."""
+    return re.sub(r"\d+", "0", one.name) == re.sub(r"\d+", "0", other.name)

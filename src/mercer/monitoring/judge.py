@@ -121,7 +121,7 @@ class LiveStream:
         """
         return self.push_many([row], None if time is None else [time])[0]
 
-    def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
+    def push_many(self, rows: Any, times: Any = None, *, clock: Any = None) -> list[Verdict]:
         """Judge the next rows: the same verdicts as of one after the other, to the bit.
 
         Parameters
@@ -129,6 +129,8 @@ class LiveStream:
         rows : array-like of shape (b, d)
         times : sequence of b times, optional
             None for a row whose time is not known: it is named by its count.
+        clock : sequence of b numbers or dates, optional
+            When the rows were taken, where ``times`` are names that don't say so by themselves.
 
         Returns
         -------
@@ -136,11 +138,13 @@ class LiveStream:
         """
         x = self._read(rows)  # (b, d)
         # Without times rows follow each other, whatever step the detector knows.
-        known = [None] * len(x) if times is None else list(times)
-        if len(known) != len(x):
-            msg = f"times must have one entry for each of the {len(x)} rows; got {len(known)}."
+        named = [None] * len(x) if times is None else list(times)
+        known = named if clock is None else list(clock)
+        if {len(named), len(known)} != {len(x)}:
+            got = f"{len(named)}" if clock is None else f"{len(named)}, and a clock of {len(known)}"
+            msg = f"times must have one entry for each of the {len(x)} rows; got {got}."
             raise InputError(msg)
-        stamps = [self.rows + i if time is None else time for i, time in enumerate(known)]
+        stamps = [self.rows + i if time is None else time for i, time in enumerate(named)]
         marks = {kind: flags for kind, flags in self._watch(x).items() if flags.any()}
         clocks = [self._clock(time) for time in known]
         lagged, place, gaps = self._lagged(x, known, clocks)  # (m, D), (b,), (b,)
@@ -239,12 +243,9 @@ class LiveStream:
         """
         own = {name: part.state() for name, part in self._parts.items()}
         past = None if self._lagger is None else lagger_state(self._lagger)
-        told = {
-            "version": STATE_VERSION,
-            "names": list(self.names),
-            "limits": self._marks_of_model(),
-        }
-        return told | {"rows": self.rows, "counts": dict(self._counts), "past": past} | own
+        told = {"version": STATE_VERSION, "names": list(self.names)}
+        told |= {"limits": self._marks_of_model(), "rows": self.rows}
+        return told | {"counts": dict(self._counts), "past": past} | own
 
     def knows(self, state: dict[str, Any]) -> bool:
         """Whether a state is one of a stream of the same model.

@@ -7,7 +7,7 @@ one row, until every column of the model is there or a line of another time arri
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from mercer._core.errors import DataError
@@ -63,6 +63,10 @@ class InfluxReader(LineReader):
             if text and not text.startswith("#"):
                 self._take(text)
         return self._all_rows()
+
+    def parted(self, lines: list[str]) -> Iterator[list[str]]:
+        """The lines as they are: points have no line of names."""
+        yield lines
 
     def rest(self) -> Arrived:
         """The row that waits for more lines, now that there are none."""
@@ -142,18 +146,20 @@ class InfluxReader(LineReader):
         known = self._wanted | {self._label, self._id} - {None}
         every = {**point.tags, **point.fields}
         found = {}
-        bad = self._of_bad_quality(point)
-        for name, value in every.items():
-            longer = f"{point.measurement}.{name}"
-            own = name if name in known else longer if longer in known else None
-            if own is not None:
-                found[own] = "" if name in bad else _text(value)
+        longer = {name: f"{point.measurement}.{name}" for name in every}
+        names = {name: own for name in every for own in (longer[name], name) if own in known}
+        bad = self._of_bad_quality(point, names.keys())
+        for name, own in names.items():
+            found[own] = "" if name in bad else _text(every[name])
         return found
 
-    def _of_bad_quality(self, point: Point) -> set[str]:
-        """The fields whose readings don't count, by a field of their quality or one for the whole line."""
+    def _of_bad_quality(self, point: Point, known: Set[str]) -> set[str]:
+        """The fields whose readings don't count, by a field of their quality or one for the whole line.
+
+        A field that the model knows is a variable, and judges no other.
+        """
         every = {**point.tags, **point.fields}
-        bad = {name for name, value in every.items() if is_good(str(value)) is False}
+        bad = {n for n, value in every.items() if n not in known and is_good(str(value)) is False}
         if any(name.lower() in WHOLE_LINE for name in bad):
             return set(point.fields)
         names = list(every)
@@ -188,6 +194,7 @@ class InfluxReader(LineReader):
             [record.get(TIME) for record in records],
             found.labels,
             [one or other for one, other in zip(bad, found.bad, strict=True)],
+            None if self._id is None else found.clock,  # stamps have one format
         )
 
 
@@ -221,7 +228,7 @@ class RowReader:
         self._about, self._wanted = (preparation, reading, source), wanted
         self._precision = precision
         self._own, self._is_known = LineReader(*self._about), False
-        if reading.format is not None:
+        if reading.format is not None or reading.skip_rows:  # points have nothing before them
             self._choose(influx=reading.format == "influx")
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
@@ -239,6 +246,10 @@ class RowReader:
                     "--precision is for InfluxDB line protocol, and not used here"
                 )
         return self._own(lines, fresh=fresh)
+
+    def parted(self, lines: list[str]) -> Iterator[list[str]]:
+        """The lines in parts that each have one line of names at most, at their beginning."""
+        return self._own.parted(lines)
 
     def beside(self, other: RowReader) -> Arrived:
         """The rows of the lines that another reader has just read."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.historian import is_good, quality_columns
 from mercer.data.table import Chunk, Reading
+from mercer.data.times import as_times
 from mercer.preprocessing.learn import Unseen
 from mercer.preprocessing.preparation import Preparation
 
@@ -28,6 +31,9 @@ class Arrived:
     times: list[Any]
     labels: list[str] | None
     bad: list[str]  # (b,) why a line has no row, or nothing
+    clock: list[Any] | None = (
+        None  # (b,) the times by the format that was given; None where none was
+    )
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,15 @@ class LineReader:
         self.records = [fields for line in lines if (fields := self._fields(line)) is not None]
         return self._all_rows()
 
+    def parted(self, lines: list[str]) -> Iterator[list[str]]:
+        """The lines in parts that each have one line of names at most, at their beginning."""
+        begin = 0
+        for i, line in enumerate(lines):
+            if i > begin and self._names_all(line):
+                yield lines[begin:i]
+                begin = i
+        yield lines[begin:]
+
     def beside(self, other: LineReader) -> Arrived:
         """The rows of the lines that another reader has just read, for a model of other columns perhaps."""
         if other.head != self.head:
@@ -97,9 +112,27 @@ class LineReader:
                 raise
             layout = self._lacking(head, str(error).partition(", which")[0])
             self._note(f"{layout.lacks}: its rows are not judged")
-        self.layout, self.head = layout, head
+        self.layout, self.head, self._skip = layout, head, 0
 
     # ── lines ───────────────────────────────────────────────────────────────
+    @cached_property
+    def _wanted_names(self) -> list[str]:
+        return [*self._preparation.numbers, *(name for name, _ in self._preparation.categories)]
+
+    def _is_head(self, line: str) -> bool:
+        """Whether a line names all columns of the model and, where rows have one, that of their times."""
+        assert self.layout is not None
+        beside = () if self.layout.id is None else (self.layout.names[self.layout.id],)
+        known = self.layout.header and len(self._wanted_names) + len(beside) > 1
+        return known and self._names_all(line, beside)  # one name alone may be a word in a row
+
+    def _names_all(self, line: str, beside: tuple[str, ...] = ()) -> bool:
+        wanted = self._wanted_names
+        if wanted[0] not in line:
+            return False
+        delimiter = self._reading.delimiter or _delimiter(line, wanted)
+        return {*wanted, *beside} <= {cell.strip() for cell in split(line, delimiter)}
+
     def _is_other_head(self, line: str) -> bool:
         """Whether a new file begins with names: in another order, others beside them, or not all of them."""
         assert self.layout is not None
@@ -118,7 +151,8 @@ class LineReader:
         if not line.strip() or (comment is not None and line.startswith(comment)):
             return None
         fresh, self._fresh = self._fresh, False
-        if self.layout is None or (fresh and self._is_other_head(line)):
+        heads = self._is_other_head if fresh else self._is_head
+        if self.layout is None or heads(line):
             self.go_on(line, later=self.layout is not None)
         assert self.layout is not None
         fields = split(line, self.layout.delimiter)
@@ -144,7 +178,7 @@ class LineReader:
         )
 
     def _layout(self, line: str) -> Layout:
-        wanted = [*self._preparation.numbers, *(name for name, _ in self._preparation.categories)]
+        wanted = self._wanted_names
         delimiter = self._reading.delimiter or _delimiter(line, wanted)
         cells = [cell.strip() for cell in split(line, delimiter)]
         header = self._reading.header
@@ -155,7 +189,8 @@ class LineReader:
         places = self._places(names, wanted, {id_, label}, named=header)
         p = len(self._preparation.numbers)
         found = quality_columns(names) if header else {}
-        quality = {j: found[j] for j in places if j in found}
+        beside = {*places, id_, label}  # a variable of the model judges no other
+        quality = {j: found[j] for j in places if j in found and found[j] not in beside}
         if quality:
             judges = [names[j] for j in quality.values()]
             self._note(f"which readings count is read from {listed(judges)}")
@@ -206,7 +241,8 @@ class LineReader:
         rows = np.full((len(records), len(self._preparation.features)), np.nan)
         bad = [layout.lacks] * len(records)
         if layout.lacks:
-            return Arrived(rows, [_cell(fields, layout.id) for fields in records], None, bad)
+            times = [_cell(fields, layout.id) for fields in records]
+            return Arrived(rows, times, None, bad, self._clock(times))
         whole = [i for i, fields in enumerate(records) if len(fields) == len(layout.names)]
         for i in set(range(len(records))) - set(whole):
             bad[i] = f"{len(records[i])} fields in place of {len(layout.names)}"
@@ -222,7 +258,18 @@ class LineReader:
             rows[whole] = self._prepared(Chunk(0, numbers, {}))
         times = [_cell(fields, layout.id) for fields in records]
         labels = None if layout.label is None else [_cell(f, layout.label) or "" for f in records]
-        return Arrived(rows, times, labels, bad)
+        return Arrived(rows, times, labels, bad, self._clock(times))
+
+    def _clock(self, times: list[Any]) -> list[Any] | None:
+        """The times by the format that was given; None for one that is written otherwise."""
+        form = self._reading.time_format
+        if form is None:
+            return None
+        clock: list[Any] = [None] * len(times)
+        for i, time in enumerate(times):
+            with suppress(DataError):
+                clock[i] = as_times([time], form)[0]
+        return clock
 
     def _with_words(
         self, rows: Array, bad: list[str], whole: list[int], numbers: Array, records: Any

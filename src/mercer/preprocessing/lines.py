@@ -31,9 +31,7 @@ class Arrived:
     times: list[Any]
     labels: list[str] | None
     bad: list[str]  # (b,) why a line has no row, or nothing
-    clock: list[Any] | None = (
-        None  # (b,) the times by the format that was given; None where none was
-    )
+    clock: list[Any] | None = None  # (b,) times by the format that was given, if one was
 
 
 @dataclass(frozen=True)

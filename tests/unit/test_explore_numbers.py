@@ -206,6 +206,10 @@ def test_a_pre_image_is_of_the_method_that_was_asked_for_last(session, rows, bef
     chain = mercer.KernelPCA(3, kernel=recipe["kernel"], preimage=method).fit(scaled)
     back = scaler.inverse_transform(chain.reconstruct(scaled))
     assert header["rms"] == pytest.approx(np.sqrt(np.mean((back - rows) ** 2)), rel=1e-3)
+    # These rows flatter: what others have to expect is said, and where.
+    told = float(header["quality"].removeprefix("held-out error ").partition(",")[0])
+    assert told == pytest.approx(chain.preimage_.quality.error, rel=1e-3)
+    assert "has seen these rows" in header["caption"]
 
 
 def test_a_saved_model_gives_the_scores_of_the_page(session, tmp_path, rows):

@@ -27,7 +27,8 @@ labels = np.where(y == 0, "outer circle", "inner circle")
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     linear = PCA(n_components=2).fit_transform(X)
-print(caught[0].message)
+for warning in caught:
+    print(warning.message)
 
 model = KernelPCA(n_components=10, kernel=RBF(gamma=10), preimage="ridge").fit(X)
 scores = model.transform(X)

@@ -1,6 +1,7 @@
 """What one can learn from the page alone: why PCA fails, what a width does, what an exact fit takes."""
 
 import json
+import re
 from urllib.parse import quote
 
 import numpy as np
@@ -174,6 +175,44 @@ def test_the_formula_says_whether_its_columns_are_scaled(visit):
     playwright.expect(formula).to_contain_text("of scaled columns")
     seen.page.get_by_role("combobox", name="Scaling").select_option("none")
     playwright.expect(formula).not_to_contain_text("of scaled columns")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right", "words"),
+    [
+        ("gamma of rbf as a number", ("-1", "0", "wide", "1e400", ""), "3", "gamma must be"),
+        ("Components", ("-3", "0", "2.5"), "4", "components must be"),
+    ],
+)
+def test_a_number_that_can_not_be_used_is_refused_in_words(visit, name, wrong, right, words):
+    seen = visit()
+    field = seen.page.get_by_label(name, exact=True)
+    before = seen.settled()
+    for text in wrong:
+        field.fill(text)
+        field.press("Enter")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(re.compile(f"{words}.*; got {text}"))
+        assert seen.settled() == before  # the fit stays that of the last number which could be used
+    field.fill(right)
+    field.press("Enter")
+    expect(field).to_have_attribute("aria-invalid", "false")
+    expect(seen.page.locator(".objection:visible")).to_have_count(0)
+
+
+def test_an_empty_number_of_components_is_the_default(visit):
+    seen = visit()
+    seen.drop("named.csv", "a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(9)))
+    facts, field = seen.page.locator(".sidebar .facts"), seen.page.get_by_role("spinbutton")
+    seen.settled("RBF")  # the circles have another
+    expect(field).to_have_value("")
+    expect(facts).to_contain_text("RBF")
+    default = facts.inner_text()
+    field.fill("1")
+    expect(facts).to_contain_text("1 component holds")
+    field.fill("")
+    field.press("Enter")
+    expect(facts).to_have_text(default)
 
 
 def without_422(seen):

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from sklearn.decomposition import KernelPCA as Reference
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
+import mercer
 from mercer import app
 from mercer.web.answers import job_of
 from mercer.web.session import Session
@@ -191,9 +192,27 @@ def test_a_way_back_is_beside_the_error_of_the_mean(session, rows):
     same(arrays["back"] + header["centre"], rows[:, :2], np.ptp(rows[:, :2]))
 
 
-def test_a_saved_model_gives_the_scores_of_the_page(session, tmp_path, rows):
-    import mercer
+METHODS = ("ridge", "fixed-point", "distances")
 
+
+@pytest.mark.parametrize(("before", "method"), list(permutations(METHODS, 2)))
+def test_a_pre_image_is_of_the_method_that_was_asked_for_last(session, rows, before, method):
+    recipe = {"kernel": f"rbf(gamma=0.{METHODS.index(before) + 4})", "components": 3}
+    for asked in (before, method):
+        own = recipe | {"preimage": asked}
+        header, _ = parts(ask(session, "back", table=session.key, recipe=own, plane=None))
+    scaler = StandardScaler().fit(rows)
+    scaled = scaler.transform(rows)
+    chain = mercer.KernelPCA(3, kernel=recipe["kernel"], preimage=method).fit(scaled)
+    back = scaler.inverse_transform(chain.reconstruct(scaled))
+    assert header["rms"] == pytest.approx(np.sqrt(np.mean((back - rows) ** 2)), rel=1e-3)
+    # These rows flatter: what others have to expect is said, and where.
+    told = float(header["quality"].removeprefix("held-out error ").partition(",")[0])
+    assert told == pytest.approx(chain.preimage_.quality.error, rel=1e-3)
+    assert "has seen these rows" in header["caption"]
+
+
+def test_a_saved_model_gives_the_scores_of_the_page(session, tmp_path, rows):
     recipe = {"kernel": "rbf(gamma=0.2)", "components": 3}
     reply = ask(session, "save", what="model", table=session.key, recipe=recipe)
     path = tmp_path / "m.mercer"

@@ -83,7 +83,7 @@ class Polynomial(Kernel):
 
 
 class Sigmoid(Kernel):
-    """tanh(γ x·x' + θ): used like a kernel, but not one for every γ and θ.
+    """tanh(γ x·x' + θ): used like a kernel, but it is not one, whatever γ > 0 and θ are.
 
     Parameters
     ----------

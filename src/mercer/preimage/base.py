@@ -212,7 +212,7 @@ class FittedPreimage:
     def residuals(self, scores: Array, points: Array) -> Array | None:  # (b, k), (b, d) -> (b,)
         """‖φ(x) - ψ(t)‖² over the mean squared length; None where no feature space knows the points.
 
-        ψ(t) is the point of feature space that the scores t stand for.
+        ψ(t) is the point of feature space that the scores t stand for; the length is that of centred images.
         """
         if self.space is None:
             return None

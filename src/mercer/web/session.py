@@ -178,6 +178,7 @@ class Session:
             reading,
             name=data.name,
             title=data.title,
+            source=data.source,
             image_shape=None if shape is None else (shape[0], shape[1]),
             suggested=data.suggested,
             impute=body.get("impute"),

@@ -48,6 +48,8 @@ class Dataset:
     reading : Reading
     name, title : str
         What it is called, in links and for people.
+    source : str, default=the name of `path`
+        What its owner calls the file; one that was handed over lies under a safe name.
     image_shape : (height, width), optional
         Where rows are images, and the file does not say so.
     suggested : dict
@@ -60,6 +62,7 @@ class Dataset:
     reading: Reading = field(default_factory=Reading)
     name: str = ""
     title: str = ""
+    source: str = ""
     image_shape: tuple[int, int] | None = None
     suggested: dict[str, Any] = field(default_factory=dict)
     impute: Any = None
@@ -69,6 +72,7 @@ class Dataset:
     readings: bool = False
 
     def __post_init__(self) -> None:
+        self.source = self.source or self.path.name
         self._sheets: dict[str, Sheet] = {}
         self._lock = threading.RLock()
         self._stamp: tuple[int, int] | None = None
@@ -89,7 +93,7 @@ class Dataset:
             now = found.st_mtime_ns, found.st_size
             self._stamp = self._stamp or now
             if self._stamp != now:
-                msg = f"{self.path.name} has changed since it was opened. Open it again."
+                msg = f"{self.source} has changed since it was opened. Open it again."
                 raise DataError(msg)
 
     def _read(self, scale: str) -> Sheet:
@@ -203,7 +207,7 @@ class Dataset:
             "has_time": sheet.times is not None,
             "classes": described_classes(looks),
             "notes": [*self.guessed, *self.noted],
-            "source": self.path.name,
+            "source": self.source,
             "gammas": {
                 scale: {"median": self.median_gamma(scale)} for scale in ("standard", "none")
             },
@@ -256,7 +260,7 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
     if not asked and len(table.columns) > MOST_COLUMNS:
         msg = f"{table.source} has {len(table.columns)} columns; the page shows at most {MOST_COLUMNS}."
         raise DataError(msg)
-    as_it_is = Dataset(path, plain, name=name)
+    as_it_is = Dataset(path, plain, name=name, source=name)
     counted = ReadingsTable(table, whole=False)
     if counted.columns != table.columns:  # "Bad" may stand for a reading, or be a class of the rows
         with suppress(DataError):

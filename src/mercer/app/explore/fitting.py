@@ -241,7 +241,9 @@ def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
 
 
 def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:
-    """Fit a recipe to a file, by the door that `mercer fit` has.
+    """Fit a recipe to a file, by the door that `mercer fit` has, without its pre-image.
+
+    The same fit serves every method of going back, which `Shown.returning` learns.
 
     Parameters
     ----------
@@ -259,7 +261,7 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
     """
     way = way_of(recipe, data, quality)
     own = way.recipe
-    request = own.request(data)
+    request = replace(own, preimage=None).request(data)
     asked = request.asked
     # A detector standardises rows itself, held-out ones too.
     sheet = data.sheet("none" if recipe.kind == "detector" or asked.is_precomputed else own.scale)

@@ -118,7 +118,7 @@ def report(shown: Shown, title: Any) -> Kept:
         ids=sheet.ids,
         labels=sheet.labels,
         digest=sheet.digest,
-        source=data.path.name,
+        source=data.source,
         commands=commands,
         notes=[*data.guessed, *data.noted],
         title=title,

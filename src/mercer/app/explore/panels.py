@@ -41,6 +41,7 @@ NO_SHARES = (
     "A bar is an eigenvalue. This kernel is indefinite on these rows: negative eigenvalues are subtracted "
     "from the whole variance, so shares of it add up to more than 100 %, mean little, and are not drawn."
 )
+SEEN = "The fit has seen these rows; the error on rows held out from the pre-image is under Method."
 FEW = 500  # rows whose pre-images are quick enough to follow a finger
 
 
@@ -274,6 +275,7 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
         "centre": centre.tolist(),
         "method": "" if method is None else repr(method.method),
         "quality": "" if method is None or method.quality is None else str(method.quality),
+        "caption": view.caption,
         "rms": float(np.sqrt(np.mean(view.error**2))),
         "mean_rms": float(np.sqrt(np.mean(view.spread**2))),
         "worst": [
@@ -286,6 +288,8 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
             for j in view.drawn.tolist()
         ],
     }
+    if header["quality"] and shown.recipe.model is None:
+        header["caption"] = f"{view.caption} {SEEN}"
     row_error = np.sqrt(np.mean(((there - raw) / spread) ** 2, axis=1))
     return Panel(header, {"back": points - centre, "back_rows": which, "row_error": row_error})
 

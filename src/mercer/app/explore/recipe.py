@@ -143,7 +143,7 @@ class Recipe:
     # ── to take away ────────────────────────────────────────────────────────
     def command(self, data: Dataset) -> str:
         """The fit as a command line."""
-        reading, words = data.reading, ["mercer", "fit", data.path.name]
+        reading, words = data.reading, ["mercer", "fit", argument(data.source)]
         words += [] if self.kind == "kpca" else ["--model", self.kind]
         options = {
             "kernel": self.kernel,
@@ -168,7 +168,7 @@ class Recipe:
         """The fit as a program, which gives the numbers of the page."""
         request = self.request(data)
         given: dict[str, Any] = {
-            "data": data.path.name,
+            "data": data.source,
             "kind": self.kind,
             "kernel": request.kernel,
         }
@@ -195,6 +195,11 @@ class Recipe:
         if self.kind == "detector":
             tail.remove("print(fitted.model.fit_)")
         return "\n".join([*head, *lines, *tail, ""])
+
+
+def argument(name: str) -> str:
+    """The name of a file as the command line takes it: one that begins with a dash is no option."""
+    return f"./{name}" if name.startswith("-") else name
 
 
 def written(data: Dataset) -> list[str]:

@@ -1,6 +1,6 @@
 // Everything that can be set about the fit and the colours, and what the fit says of itself.
 
-import { button, choice, fill, fresh, h } from "../core/dom.js";
+import { button, choice, fill, fresh, h, objection } from "../core/dom.js";
 import { download } from "../core/files.js";
 import { markOf } from "../draw/icons.js";
 import { count, extent, number, percent } from "../draw/scale.js";
@@ -17,15 +17,25 @@ function modelGroup(session) {
   const kind = choice("Model", [["kpca", "Kernel PCA"], ["pca", "PCA"], ["detector", "Detector"]], "kpca", (value) => session.become(value));
   const scale = choice("Scaling", [["standard", "mean 0, variance 1"], ["none", "as in the file"]], "standard", (value) => session.cook({ scale: value }));
   const id = fresh("components");
-  const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95", on: { input: () => wanted(Number(components.value)) } });
-  const wanted = (k) => k > 0 && session.cook({ components: k >= 1 ? Math.floor(k) : k });
+  const components = h("input", { type: "number", id, min: 0, step: "any", class: "twin", title: "A number, or a share of the variance such as 0.95; leave it empty for the default", on: { input: () => wanted(false), change: () => wanted(true) } });
+  const wrong = objection(components);
+  /** What can be used, nothing included, is used at once; what can't is refused when it is whole: 0 may become 0.95. */
+  function wanted(whole) {
+    const k = components.valueAsNumber, empty = !components.value && !components.validity.badInput;
+    const fine = empty || (k > 0 && (k < 1 || Number.isInteger(k)));
+    if (fine || whole) wrong.say(fine ? "" : `components must be a whole number from 1 on, or a share of the variance below 1; got ${components.value || "no number"}.`);
+    if (fine) session.cook({ components: empty ? null : k });
+  }
   const field = kernelField(session, { label: "Kernel", value: () => named(store.state), change: (kernel) => session.cook({ kernel }), wrong: (invalid) => store.set({ invalid }) });
   const saved = h("p", { class: "note", hidden: true }), width = h("ul", { class: "closeness" });
   store.on(["recipe"], ({ recipe }) => {
     if (!recipe) return;
     kind.select.value = session.kindOf(recipe);
     scale.select.value = recipe.scale ?? "standard";
-    if (document.activeElement !== components) components.value = typeof recipe.components === "number" ? recipe.components : "";
+    if (document.activeElement !== components) {
+      components.value = typeof recipe.components === "number" ? recipe.components : "";
+      wrong.say("");
+    }
     field.root.hidden = recipe.kind === "pca" || Boolean(recipe.model);
     saved.hidden = !recipe.model;
     const model = session.info.models.find((each) => each.id === recipe.model);
@@ -37,7 +47,7 @@ function modelGroup(session) {
     fill(width, words.length ? h("li", { class: level }, words.join(" ")) : null);
   });
   store.on(["invalid"], ({ invalid }) => (width.hidden = Boolean(invalid)));
-  return section("Model", kind.root, field.root, width, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), scale.root);
+  return section("Model", kind.root, field.root, width, saved, h("span", { class: "choice" }, h("label", { for: id }, "Components"), components), wrong.root, scale.root);
 }
 
 /** The kernel of the recipe, or the one that the fit has chosen where the recipe leaves it open. */

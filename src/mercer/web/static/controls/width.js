@@ -1,6 +1,6 @@
 // A width on a logarithmic slider, the median rule marked on it, with the number beside it for those who know theirs.
 
-import { fresh, h } from "../core/dom.js";
+import { fresh, h, objection } from "../core/dom.js";
 import { number } from "../draw/scale.js";
 
 const STEP = 0.02; // decades a key press: a factor of 1.05
@@ -14,16 +14,19 @@ export function widthSlider(width, change, hold) {
   const low = to(width.low), high = to(width.high), step = width.whole ? 1 : width.log === false ? (high - low) / 200 : STEP;
   const range = h("input", { type: "range", id, min: low, max: high, step: width.whole ? 1 : step / 2 });
   const twin = h("input", { type: "text", inputmode: "decimal", class: "twin", "aria-label": `${width.name} of ${width.of} as a number`, autocomplete: "off" });
+  const wrong = objection(twin);
   const tick = h("button", { type: "button", class: "median", title: "Set to the median rule" }, "median");
   const root = h("div", { class: "width" },
-    h("div", { class: "width-head" }, h("label", { for: id }, h("b", {}, symbol(width.name)), ` ${width.name} of ${width.of}`), twin),
+    h("div", { class: "width-head" }, h("label", { for: id }, h("b", {}, symbol(width.name)), ` ${width.name} of ${width.of}`), twin), wrong.root,
     h("div", { class: "log-track" }, range, tick), h("div", { class: "ends" }, h("span", {}, meaning(width)[0]), h("span", {}, meaning(width)[1])));
   let held = width;
 
   function show(value) {
     range.value = to(value);
     range.setAttribute("aria-valuetext", `${width.name} ${number(value, 3)}`);
-    if (document.activeElement !== twin) twin.value = brief(value);
+    if (document.activeElement === twin) return;
+    twin.value = brief(value);
+    wrong.say("");
   }
   function set(next) {
     held = next;
@@ -47,8 +50,8 @@ export function widthSlider(width, change, hold) {
   });
   twin.addEventListener("change", () => {
     const value = Number(twin.value.replace(",", ".").replace("−", "-"));
-    const fine = Number.isFinite(value) && (value > 0 || width.log === false);
-    twin.setAttribute("aria-invalid", String(!fine));
+    const fine = twin.value.trim() && Number.isFinite(value) && (value > 0 || width.log === false);
+    wrong.say(fine ? "" : `${width.name} must be a number${width.log === false ? "" : " above 0"}; got ${twin.value.trim() || "nothing"}.`);
     if (fine) give(value);
   });
   tick.addEventListener("click", () => held.median && give(held.median));

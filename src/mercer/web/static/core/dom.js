@@ -48,6 +48,19 @@ export function choice(label, pairs, value, act, { hideLabel = false } = {}) {
   return { root, select, set };
 }
 
+/** Words beside a field about what it holds and can't be used: `say(words)`, and `say("")` where it can. */
+export function objection(input) {
+  const id = fresh("objection"), root = h("p", { id, class: "objection", role: "alert", hidden: true });
+  const say = (words) => {
+    input.setAttribute("aria-invalid", String(Boolean(words)));
+    if (words) input.setAttribute("aria-describedby", id);
+    else input.removeAttribute("aria-describedby");
+    root.textContent = words;
+    root.hidden = !words;
+  };
+  return { root, say };
+}
+
 /** A button with a text, or with an icon and a name for those who don't see it. */
 export const button = (text, act, { icon = null, kind = "", title = null, ...rest } = {}) =>
   h("button", { type: "button", class: `button ${kind}`.trim(), title: title ?? (icon ? text : null), "aria-label": icon ? text : null, on: { click: act }, ...rest }, icon ?? text);

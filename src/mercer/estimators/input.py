@@ -244,14 +244,27 @@ def _refuse_text(X: Any) -> None:
         raise InputError(msg)
     if array.dtype.kind not in "OUS" or array.ndim != 2:
         return
+    if isinstance(X, (list, tuple)):  # NumPy writes numbers beside a text as texts
+        array = np.asarray(X, dtype=object)
     for (i, j), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)):
-            try:
-                float(value)
-            except ValueError:
-                got = f"text, {str(value)!r} in row {i}, column {_column(j, names)}"
-                remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
-                refuse("X", value, "numbers", got, remedy)
+            got = f"text, {_shown(value)!r} in row {i}, column {_column(j, names)}"
+            remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
+            if _is_number(value):
+                remedy = "Drop that column, or convert it if it has quantities: astype(float)."
+            refuse("X", value, "numbers", got, remedy)
+
+
+def _shown(text: str | bytes) -> str:
+    return str(text) if isinstance(text, str) else text.decode(errors="replace")
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _column(j: int, names: Any) -> str:

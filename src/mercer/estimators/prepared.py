@@ -128,6 +128,23 @@ class Prepared(Saving):
             return file_rows(X, self.preparation, gaps=True)[:]
         return self.preparation.gappy(self._chunk(X))
 
+    def coded_rows(self, X: Any) -> Array:
+        """Raw rows in the units of the file, words as columns of 0 and 1: what an exported graph takes.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+            Columns as in ``preparation.features``. Where the model fills missing numbers, those of arrays and
+            frames are NaN, and those of files filled.
+        """
+        if isinstance(X, (str, os.PathLike, Table)):
+            return self.preparation.unscaled(np.asarray(file_rows(X, self.preparation)[:]))
+        return self.preparation.coded(self._chunk(X))
+
     transform = _of_rows("transform", "Scores of raw rows.", "scores : ndarray of shape (b, k)")
     reconstruct = _of_rows(
         "reconstruct",

@@ -733,12 +733,12 @@ BAD = {
         batches(pandas_frame(X), pandas_frame(X)[NAMES[::-1]]),
         r"batch 1 \(the 2nd\) .* has the columns \('age', .*same order",
     ),
-    "pandas text": (batches(TEXT.to_pandas()), r"no numbers: 'city' \(.*columns=\['a'\]"),
+    "pandas text": (batches(TEXT.to_pandas()), r"no numbers: 'city' \(.*only: \['a'\]"),
     "polars text": (
         batches(pl.from_arrow(TEXT)),
-        r"no numbers: 'city' \(String\).*columns=\['a'\]",
+        r"no numbers: 'city' \(String\).*only: \['a'\]",
     ),
-    "Arrow text": (batches(TEXT), r"'city' \(string\), 'day' \(date32.*columns=\['a'\]"),
+    "Arrow text": (batches(TEXT), r"'city' \(string\), 'day' \(date32.*only: \['a'\]"),
     # tables and chunks
     "Parquet: empty": (written(b"", "a.parquet"), r"a\.parquet' can't be read.*0 bytes"),
     "Parquet: garbage": (written(b"garbage" * 9, "a.parquet"), "can't be read"),

@@ -24,6 +24,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import mercer
 from mercer._core.errors import InputError
 from mercer.data import arrow
 from mercer.data.batches import Batches
@@ -789,6 +790,15 @@ BAD = {
     ),
     "unknown length": (lambda _: Lazy(X, None, shape=(np.nan, 2)), "nan rows and 2 columns"),
 }
+
+
+def test_an_open_hdf5_file_is_answered_with_a_data_set_of_it(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X32
+        file["group/y"] = X32
+        for held, said in ((file, r"x\['group'\]"), (file["group"], r"x\['y'\]")):
+            with pytest.raises(InputError, match=rf"data sets, such as {said}"):
+                mercer.KernelPCA(2).fit(held)
 
 
 @pytest.mark.parametrize("case", sorted(BAD))

@@ -86,6 +86,8 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
     remedy = None
     if isinstance(x, (Mapping, Set)):
         remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
+        if type(x).__module__.partition(".")[0] == "h5py":  # a file, or a group in one
+            remedy = f"one of its data sets, such as x[{next(iter(x), 'name')!r}]"
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
     if remedy is not None and not isinstance(x, type):

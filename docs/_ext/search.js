@@ -1,6 +1,8 @@
 // The order of search results and the words beside their titles. Sphinx asks Scorer.score about every result;
 // TEXTS, from search_texts.py, has the prose and the code of each page. Both count; a sentence of the prose is shown.
 const PLACES = { "how-to": 6, guide: 4, course: 4, gallery: 0, reference: -2 };
+const CHANGES = -6; // they name everything, and explain nothing
+const EXPLAINED = 3; // what is in the prose, and not only in the code, as random_state=0 is everywhere
 
 Scorer.score = (result) => {
   const [page, title, anchor, about, score] = result;
@@ -12,9 +14,11 @@ Scorer.score = (result) => {
   const named = !anchor && words.every((word) => times(word, title)); // the page is about it: shown from its start
   const rarest = words.filter((word) => times(word, prose)).sort((a, b) => times(a, prose) - times(b, prose))[0];
   const first = named || rarest === undefined ? 0 : prose.toLowerCase().indexOf(rarest);
+  const explained = words.every((word) => times(word, prose)) ? EXPLAINED : 0;
+  const bonus = page === "changelog" ? CHANGES : (PLACES[folder] ?? 0) + explained;
   const place = folder === "reference" ? `reference, ${page.split("/").pop()}` : folder;
   result[3] = about ?? `${place}: ${excerpt(prose, first)}`;
-  return score + (PLACES[folder] ?? 0) + Math.min(5, Math.log2(1 + Math.min(...found)));
+  return score + bonus + Math.min(5, Math.log2(1 + Math.min(...found)));
 };
 
 // Whole words around a place of a text: a sentence that is near its start is shown from its start.

@@ -39,6 +39,14 @@ def plain(table):
     ]
 
 
+def test_labels_that_have_no_part_in_the_choice_are_noted(data):
+    args = ("select", data, *NAMED, "--kernels", "linear(); rbf()", "--folds", 2)
+    said = "the labels have no part in the choice; --supervised judges by them"
+    assert said in good(*args).stderr
+    assert said not in good(*args, "--supervised").stderr
+    assert said not in good("select", data, "--columns", "x,y", *args[6:]).stderr
+
+
 def test_the_choice_is_the_one_that_python_makes(data, circles):
     args = ("select", data, *NAMED, "--kernel", "linear()", "--kernels", "rbf(gamma=2) ; rbf()")
     told = document(*args, "--components", "2,4", "--folds", 2, "--seed", 3)

@@ -391,6 +391,14 @@ def test_categories_that_are_no_words_are_named_with_their_column(values, said):
         Prepared.from_pipeline(pipeline)
 
 
+def test_a_model_that_is_not_the_last_step_is_named():
+    pipeline = make_pipeline(StandardScaler(), KernelPCA(2), MinMaxScaler()).fit(X)
+    with pytest.raises(
+        InputError, match=r"got MinMaxScaler after it.*pipeline\[:-1\].*model\[-1\]"
+    ):
+        Prepared.from_pipeline(pipeline)
+
+
 REFUSED = {
     "indicator": "SimpleImputer",
     "ordinal": "OrdinalEncoder",

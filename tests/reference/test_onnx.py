@@ -6,15 +6,17 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
+import pandas as pd
+import pyarrow as pa
 import pytest
 import skl2onnx
 from onnx.reference import ReferenceEvaluator
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import KernelPCA as Reference
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import mercer.sklearn
 from markets.kernels import HISTOGRAM, VALID
@@ -400,6 +402,11 @@ def test_wrong_arguments(cloud):
             verify(to_onnx(other), KernelPCA(2).fit(cloud), cloud)
     with pytest.raises(InputError, match="got a StandardScaler"):
         to_onnx(StandardScaler().fit(cloud))
+    behind = make_pipeline(StandardScaler(), KernelPCA(2), LogisticRegression())
+    with pytest.raises(InputError, match=r"got LogisticRegression after it.*skl2onnx"):
+        to_onnx(behind.fit(cloud, cloud[:, 0] > 0))
+    with pytest.raises(InputError, match=r"got PolynomialFeatures.*skl2onnx"):
+        to_onnx(make_pipeline(PolynomialFeatures(), KernelPCA(2)).fit(cloud))
     for unfitted in (KernelPCA(2), KernelPCADetector(), mercer.sklearn.KernelPCA(2)):
         with pytest.raises(NotFittedError):
             to_onnx(unfitted)
@@ -523,6 +530,45 @@ def test_filling_and_scaling_are_inside(kind, dtype, cloud):
     gap, full = raw[:1].astype(dtype), raw[:1].astype(dtype)
     gap[0, 1], full[0, 1] = np.nan, preparation.fills[1]
     np.testing.assert_allclose(run(proto, gap)[0], run(proto, full)[0], rtol=1e-4)
+
+
+def as_csv(frame, folder):
+    path = folder / "rows.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+FORMS = {
+    "frame": lambda frame, _: frame,
+    "frame in another order": lambda frame, _: frame[frame.columns[::-1]].assign(more="x"),
+    "Arrow": lambda frame, _: pa.Table.from_pandas(frame),
+    "file": as_csv,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("words", [False, True])
+def test_frames_and_files_are_verified_like_arrays(form, words, cloud, tmp_path, rng):
+    frame = pd.DataFrame(cloud, columns=list("abcd"))
+    if words:
+        frame = frame.assign(e=rng.choice(["u", "v", "w"], len(frame)))
+        parts = (StandardScaler(), list("abcd")), (OneHotEncoder(sparse_output=False), ["e"])
+        model = make_pipeline(make_column_transformer(*parts), KernelPCA(3)).fit(frame)
+        array = Prepared.from_pipeline(model).coded_rows(frame)
+    else:
+        model, array = KernelPCA(3).fit(frame), cloud
+    if form == "file" and words:  # a pipeline takes no files
+        model = Prepared.from_pipeline(model)
+    found = verify(to_onnx(model), model, FORMS[form](frame, tmp_path))
+    assert found.ok
+    assert found.n == len(array)
+    np.testing.assert_allclose(run(to_onnx(model), array)[0], model.transform(frame), atol=1e-12)
+
+
+def test_words_that_no_column_of_the_graph_holds_are_refused(cloud):
+    model = KernelPCA(2).fit(cloud)
+    with pytest.raises(InputError, match="4 columns of numbers"):
+        verify(to_onnx(model), model, np.full((3, 4), "red"))
 
 
 # ── pipelines ───────────────────────────────────────────────────────────────

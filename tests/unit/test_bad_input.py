@@ -51,6 +51,26 @@ FITS = {
         {},
         r"text, 'a' in row 29, column 0.*encode",
     ),
+    "numbers as text": (
+        lambda x: x.astype(str),
+        {},
+        r"text, .* in row 0, column 0.*astype\(float\)",
+    ),
+    "numbers as bytes": (
+        lambda x: x.astype("S"),
+        {},
+        r"text, '.* in row 0, column 0.*astype\(float\)",
+    ),
+    "a number as text in a list": (
+        lambda x: [*x.tolist()[:-1], [1, "007", 2, 3]],
+        {},
+        r"text, '007' in row 29, column 1.*astype\(float\)",
+    ),
+    "a column of numbers as text": (
+        lambda x: pd.DataFrame(x, columns=list("abcd")).assign(c="7"),
+        {},
+        r"text, '7' in row 0, column 2 \('c'\).*astype\(float\)",
+    ),
     "empty": (lambda x: x[:0], {}, "0 sample"),
     "no columns": (lambda x: x[:, :0], {}, "0 feature"),
     "one row": (lambda x: x[:1], {}, "1 sample"),
@@ -127,7 +147,8 @@ def test_fit_refuses_and_changes_nothing(case, x):
 
 
 @pytest.mark.parametrize(
-    "case", ["nan", "inf", "text", "empty", "one row", "1-D", "complex", "constant"]
+    "case",
+    ["nan", "inf", "text", "numbers as text", "empty", "one row", "1-D", "complex", "constant"],
 )
 def test_pca_refuses_the_same(case, x):
     spoil, _, says = FITS[case]

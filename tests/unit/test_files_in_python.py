@@ -364,6 +364,30 @@ def test_a_long_sheet_is_read_from_any_row(tmp_path, monkeypatch):
         assert chunks[0].place(0) == f"line {start + 2}"
 
 
+PATHS = {
+    "two arrays": ("a.npz", lambda path: np.savez(path, a=np.eye(3), b=np.eye(3)), "array"),
+    "an ending": ("a.dat", lambda path: path.write_text("a,b\n1,2\n3,4\n"), "format"),
+    "a line too short": ("a.csv", lambda path: path.write_text("a,b\n1,2\n3\n"), "delimiter"),
+}
+
+
+@pytest.mark.parametrize("case", PATHS)
+def test_options_of_reading_are_those_of_open_table(case, tmp_path):
+    name, write, option = PATHS[case]
+    write(tmp_path / name)
+    with pytest.raises(InputError, match=rf"`{option}`.*mercer\.open_table\(path, {option}=…\)"):
+        mercer.PCA().fit(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.xls", "1-D.npz"])
+def test_what_no_option_of_reading_helps_is_not_answered_by_one(name, tmp_path):
+    np.savez(tmp_path / "1-D.npz", a=np.arange(3.0))
+    (tmp_path / name).touch()
+    with pytest.raises(InputError) as caught:
+        mercer.PCA().fit(tmp_path / name)
+    assert "open_table" not in str(caught.value)
+
+
 def test_workbooks_that_can_not_be_used_are_refused(tmp_path, monkeypatch):
     path = workbook(tmp_path / "t.xlsx", [["a"], [1], ["x"]], title="first")
     with pytest.raises(InputError, match=r"no sheet 'frist'.*Did you mean 'first'"):
@@ -373,8 +397,11 @@ def test_workbooks_that_can_not_be_used_are_refused(tmp_path, monkeypatch):
     book = openpyxl.load_workbook(path)
     book.create_sheet("second")
     book.save(path)
-    with pytest.raises(InputError, match=r"several sheets.*`array`.*'first', 'second'"):
+    several = r"several sheets.*`array`.*'first', 'second'"
+    with pytest.raises(InputError, match=rf"{several}\.$"):
         mercer.open_table(path)
+    with pytest.raises(InputError, match=rf"{several}.*mercer\.open_table\(path, array=…\)"):
+        mercer.PCA().fit(path)
     (tmp_path / "bad.xlsx").write_bytes(path.read_bytes()[:-200])
     with pytest.raises(InputError, match="not a workbook"):
         mercer.open_table(tmp_path / "bad.xlsx")

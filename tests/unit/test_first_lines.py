@@ -117,6 +117,20 @@ WRONG = {
     "transform": (lambda: KernelPCA().transform([[0.0]], output=None), "Did you mean 'out'"),
     "monitor": (lambda: KernelPCADetector().monitor([[0.0]], tme=[0]), "Did you mean 'time'"),
     "select": (lambda: mercer.select([[0.0], [1.0]], critrion="x"), "Did you mean 'criterion'"),
+    "a search": (
+        lambda: KernelPCA(kernel="rbf").set_params(gamma=2),
+        "set_params and searches take kernel__gamma.",
+    ),
+    "a search of two": (
+        lambda: KernelPCA().set_params(kernel="poly", degree=2, solver="krylov", tol=0.1),
+        "set_params and searches take kernel__degree and solver__tol.",
+    ),
+    "center": (lambda: KernelPCA(center=False), "always centred"),
+    "sample_weight": (lambda: KernelPCA(sample_weight=[1]), "`fit` takes it"),
+    "a name like none": (lambda: KernelPCA(centering=False), "'centering'. Known names"),
+    "cv": (lambda: mercer.select([[0.0], [1.0]], cv=3), "Did you mean 'folds'"),
+    "sheet_name": (lambda: mercer.open_table("a.xlsx", sheet_name="A"), "Did you mean 'array'"),
+    "sep": (lambda: mercer.open_table("a.csv", sep=";"), "Did you mean 'delimiter'"),
     "check_kernel": (lambda: mercer.check_kernel("rbf", random_stat=0), "'random_state'"),
 }
 

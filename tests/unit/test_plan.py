@@ -6,7 +6,7 @@ import pytest
 
 from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
-from mercer.approximations import RPCholesky
+from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.model import Problem, plan_approximation, plan_linear
 from mercer.planning.plan import plan
 from mercer.planning.recipe import Given, Tiles, Whole
@@ -168,6 +168,37 @@ def test_an_approximation_never_forms_k():
     assert found.route == "low-rank"
     assert found.n_bytes <= GB
     assert "K never formed" in str(found)
+
+
+WAYS_OUT = {
+    "rank": (RPCholesky(rank=5000), r"lower rank of RPCholesky", RPCholesky(rank=500)),
+    "max_rank": (
+        RPCholesky(rank="auto", max_rank=5000),
+        r"lower max_rank of RPCholesky",
+        RPCholesky(rank="auto", max_rank=500),
+    ),
+    "landmarks": (Nystrom(landmarks=5000), r"lower landmarks of Nystrom", Nystrom(landmarks=500)),
+    "n_features": (
+        RandomFourier(n_features=9000),
+        r"lower n_features of RandomFourier",
+        RandomFourier(n_features=500),
+    ),
+    "refine": (RPCholesky(rank=500, refine=1), r"use refine=0 of RPCholesky", RPCholesky(rank=500)),
+    "rank of a refined one": (
+        RPCholesky(rank=5000, refine=1),
+        r"lower rank of RPCholesky",
+        RPCholesky(rank=500),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(WAYS_OUT))
+def test_an_approximation_that_does_not_fit_names_what_makes_it_fit(case):
+    too_large, says, smaller = WAYS_OUT[case]
+    problem = Problem(300_000, 20, 30, budget_bytes=GB // 2, itemsize=4, shift_invariant=True)
+    with pytest.raises(MemoryBudgetError, match=says):
+        plan_approximation(problem, too_large)
+    assert plan_approximation(problem, smaller).n_bytes <= GB // 2
 
 
 def test_an_exact_fit_that_does_not_fit_names_the_approximation():

@@ -59,6 +59,23 @@ def test_frames_are_matched_by_name_and_may_hold_more(prepared, raw):
         assert np.array_equal(prepared.transform(frame), here)
 
 
+FRAMES = {
+    "pandas": lambda frame: frame,
+    "polars": pl.DataFrame,
+    "Arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_columns_of_frames_that_do_not_serve_are_named_with_what_to_do(kind, prepared, raw):
+    frame, make = pd.DataFrame(raw, columns=["a", "b", "c"]), FRAMES[kind]
+    with pytest.raises(InputError, match=r"named 'b'; got 0\. Did you mean 'B'\?"):
+        prepared.transform(make(frame.rename(columns={"b": "B"})))
+    with pytest.raises(InputError, match=r"no numbers: 'b' \(.*\)\. Convert them") as caught:
+        prepared.transform(make(frame.assign(b="x")))
+    assert "columns=" not in str(caught.value)  # which `transform` does not have
+
+
 def test_categories_are_one_hot_as_in_scikit_learn(raw):
     words = np.array(["red", "blue", "green"] * 20)
     hot = OneHotEncoder(sparse_output=False).fit_transform(words[:, None])

@@ -24,6 +24,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import mercer
 from mercer._core.errors import InputError
 from mercer.data import arrow
 from mercer.data.batches import Batches
@@ -733,12 +734,12 @@ BAD = {
         batches(pandas_frame(X), pandas_frame(X)[NAMES[::-1]]),
         r"batch 1 \(the 2nd\) .* has the columns \('age', .*same order",
     ),
-    "pandas text": (batches(TEXT.to_pandas()), r"no numbers: 'city' \(.*columns=\['a'\]"),
+    "pandas text": (batches(TEXT.to_pandas()), r"no numbers: 'city' \(.*only: \['a'\]"),
     "polars text": (
         batches(pl.from_arrow(TEXT)),
-        r"no numbers: 'city' \(String\).*columns=\['a'\]",
+        r"no numbers: 'city' \(String\).*only: \['a'\]",
     ),
-    "Arrow text": (batches(TEXT), r"'city' \(string\), 'day' \(date32.*columns=\['a'\]"),
+    "Arrow text": (batches(TEXT), r"'city' \(string\), 'day' \(date32.*only: \['a'\]"),
     # tables and chunks
     "Parquet: empty": (written(b"", "a.parquet"), r"a\.parquet' can't be read.*0 bytes"),
     "Parquet: garbage": (written(b"garbage" * 9, "a.parquet"), "can't be read"),
@@ -789,6 +790,15 @@ BAD = {
     ),
     "unknown length": (lambda _: Lazy(X, None, shape=(np.nan, 2)), "nan rows and 2 columns"),
 }
+
+
+def test_an_open_hdf5_file_is_answered_with_a_data_set_of_it(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = X32
+        file["group/y"] = X32
+        for held, said in ((file, r"x\['group'\]"), (file["group"], r"x\['y'\]")):
+            with pytest.raises(InputError, match=rf"data sets, such as {said}"):
+                mercer.KernelPCA(2).fit(held)
 
 
 @pytest.mark.parametrize("case", sorted(BAD))

@@ -11,7 +11,12 @@ from mercer._core.wording import Message
 
 LONGEST = 60  # letters of a text that a message quotes
 # What other libraries call the things that have another name here.
-ELSEWHERE = {"arpack": "lanczos", "randomized": "krylov", "eigh": "lapack", "tanh": "sigmoid"}
+ELSEWHERE = {
+    "arpack": "lanczos", "randomized": "krylov", "eigh": "lapack", "tanh": "sigmoid", "metric": "kernel",
+    "seed": "random_state", "labels": "y", "cv": "folds", "sep": "delimiter", "index_col": "id",
+    "usecols": "columns", "skiprows": "skip_rows", "sheet": "array", "sheet_name": "array",
+    "dataset": "array", "key": "array", "tolerance": "tol",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -316,7 +321,7 @@ def close_to(name: str, known: Iterable[str]) -> str:
     """The first half of that, empty where no name is near."""
     if (ours := ELSEWHERE.get(name.lower())) in (known := list(known)):
         return f"Did you mean {ours!r}?"
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]!r}?" if close else ""
 
 

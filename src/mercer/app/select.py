@@ -84,6 +84,9 @@ class SelectRequest(OfTraining, Request[Selected]):
         path = check_model_output(self.output, self.data)
         counts = take_weights(run, self.data, self.weights, "; scaling and filling count each once")
         sheet = read_training(run, self.data, self.preparing)
+        if run.reading.label is not None and not self.supervised:
+            message = Message("the labels have no part in the choice; {supervised} judges by them")
+            run.note(message, "labels-unused")
         n, most = len(sheet), self._most_rows(run, len(sheet))
         found = self._compared(run, sheet, candidates, counts, most)
         facts = selection_facts(found, n=n, judged=most)

@@ -150,6 +150,11 @@ class Approximation(Params, ABC):
     def width(self, n: int) -> int:
         """The columns F can have at most, for n rows."""
 
+    @property
+    def size(self) -> str:
+        """The parameter that limits the width: the first field of the class."""
+        return fields(self)[0].name  # type: ignore[arg-type]
+
 
 def check_points(kernel: Kernel, approximation: Approximation) -> None:
     """Raise when the rows are kernel values: landmarks are points."""

@@ -367,3 +367,8 @@ class RPCholesky(Approximation):
     def width(self, n: int) -> int:
         """The rank, or where an automatic one stops."""
         return min(n, int(self.max_rank if self.rank == "auto" else self.rank))
+
+    @property
+    def size(self) -> str:
+        """``rank``, or ``max_rank`` for an automatic one."""
+        return "max_rank" if self.rank == "auto" else "rank"

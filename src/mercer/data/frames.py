@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError, installing, kind_of
+from mercer._core.errors import InputError, MercerError, installing, kind_of, quoted
 from mercer._core.types import Array, Rows
+from mercer.data.columns import hint
 from mercer.data.files import explained
 from mercer.data.rows import as_rows, require_rows
 from mercer.data.table import Chunk, objects
@@ -77,23 +78,24 @@ def frame_rows(
         require_names(chosen, names, what=what)
         names, frame = list(chosen), frame[list(chosen)]
     require_rows(frame.shape, what=what, least=0)
-    rows = (_pandas_rows if package == "pandas" else _polars_rows)(frame, names, what=what)
+    read = _pandas_rows if package == "pandas" else _polars_rows
+    rows = read(frame, names, chosen, what=what)
     named = all(isinstance(name, str) for name in names)
     return np.ascontiguousarray(rows), tuple(names) if named else None
 
 
-def _pandas_rows(frame: Any, names: list[Any], *, what: str) -> Array:
+def _pandas_rows(frame: Any, names: list[Any], chosen: Sequence[str] | None, *, what: str) -> Array:
     ok = [dtype.kind in "biuf" for dtype in frame.dtypes]
-    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), what=what)
+    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), chosen, what=what)
     single = all(d.kind == "f" and getattr(d, "itemsize", 8) == 4 for d in frame.dtypes)
     rows: Array = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
     return rows
 
 
-def _polars_rows(frame: Any, names: list[Any], *, what: str) -> Array:
+def _polars_rows(frame: Any, names: list[Any], chosen: Sequence[str] | None, *, what: str) -> Array:
     polars = sys.modules["polars"]
     ok = [dtype.is_numeric() or dtype == polars.Boolean for dtype in frame.dtypes]
-    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), what=what)
+    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), chosen, what=what)
     single = all(dtype == polars.Float32 for dtype in frame.dtypes)
     rows: Array = frame.cast(polars.Float32 if single else polars.Float64).to_numpy()
     return rows
@@ -104,23 +106,23 @@ def require_names(chosen: Sequence[str], names: Sequence[Any], *, what: str) -> 
     counts = Counter(names)
     for name in chosen:
         if counts[name] != 1:
-            msg = (
-                f"{what} must have one column named {name!r}; got {counts[name]}. It has: "
-                f"{', '.join(map(repr, names))}."
-            )
-            raise InputError(msg)
+            msg = f"{what} must have one column named {quoted(name)}; got {counts[name]}."
+            remedy = "Rename the others." if counts[name] else hint(name, [*map(str, names)])
+            raise InputError.saying(msg, remedy, parameter="X", value=name)
 
 
-def _require_numbers(columns: list[tuple[Any, Any, bool]], *, what: str) -> None:
+def _require_numbers(
+    columns: list[tuple[Any, Any, bool]], chosen: Sequence[str] | None, *, what: str
+) -> None:
     """Raise when one of the columns (name, type, whether it holds numbers) holds something else."""
     others = [f"{name!r} ({kind})" for name, kind, ok in columns if not ok]
     if others:
         numbers = [name for name, _, ok in columns if ok]
-        msg = (
-            f"{what} has columns that hold no numbers: {', '.join(others)}. Encode them, or name the "
-            f"columns to read: columns={numbers}."
-        )
-        raise InputError(msg)
+        msg = f"{what} has columns that hold no numbers: {', '.join(others)}."
+        remedy = f"Encode them, or pass the columns of numbers only: {numbers}."
+        if chosen is not None:  # none of them can be left out
+            remedy = "Convert them to numbers, with NaN where a value is missing."
+        raise InputError.saying(msg, remedy, parameter="X")
 
 
 # ── as a reader of files hands them over ────────────────────────────────────
@@ -154,7 +156,7 @@ def numeric_columns(schema: Any, chosen: Sequence[str] | None, *, what: str) -> 
     require_names(names, schema.names, what=what)
     kinds = [schema.field(name).type for name in names]
     ok = map(is_numeric, kinds)
-    _require_numbers(list(zip(names, kinds, ok, strict=True)), what=what)
+    _require_numbers(list(zip(names, kinds, ok, strict=True)), chosen, what=what)
     return names
 
 

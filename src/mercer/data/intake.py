@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, many
+from mercer._core.errors import InputError, many, refuse
 from mercer.data.tensors import is_tensor, tensor_array
 
 # Queries that have not run: which object, and what makes rows of it.
@@ -86,6 +86,8 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
     remedy = None
     if isinstance(x, (Mapping, Set)):
         remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
+        if type(x).__module__.partition(".")[0] == "h5py":  # a file, or a group in one
+            remedy = f"one of its data sets, such as x[{next(iter(x), 'name')!r}]"
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
     if remedy is not None and not isinstance(x, type):
@@ -106,6 +108,52 @@ def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
         "missing, and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
     )
     raise InputError(msg)
+
+
+# ── texts ───────────────────────────────────────────────────────────────────
+def refuse_text(X: Any) -> None:
+    """Raise with the place of the first text, time or complex number of rows in memory."""
+    array = X.to_numpy() if hasattr(X, "to_numpy") else X
+    array = array if sparse.issparse(array) else np.asarray(array)
+    names = getattr(X, "columns", None)
+    # Those of the columns of a frame; a series has one dtype, by the same name.
+    dtypes = X.dtypes if hasattr(X, "dtypes") and array.ndim == 2 else [array.dtype]
+    for j, dtype in enumerate(dtypes):
+        # Times of NumPy and pandas, or of polars.
+        if getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", bool)():
+            remedy = "Drop that column, make it the index, or count the seconds from a start."
+            refuse("X", dtype, "numbers", f"times, in column {named_column(j, names)}", remedy)
+    if array.dtype.kind == "c":  # scikit-learn's sentence goes on with all the numbers
+        msg = f"Complex data not supported: X must be real; got {array.dtype}. Pass X.real and X.imag."
+        raise InputError(msg)
+    if array.dtype.kind not in "OUS" or array.ndim != 2:
+        return
+    if isinstance(X, (list, tuple)):  # NumPy writes numbers beside a text as texts
+        array = np.asarray(X, dtype=object)
+    for (i, j), value in np.ndenumerate(array):
+        if isinstance(value, (str, bytes)):
+            got = f"text, {_shown(value)!r} in row {i}, column {named_column(j, names)}"
+            remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
+            if _is_number(value):
+                remedy = "Drop that column, or convert it if it has quantities: astype(float)."
+            refuse("X", value, "numbers", got, remedy)
+
+
+def _shown(text: str | bytes) -> str:
+    return str(text) if isinstance(text, str) else text.decode(errors="replace")
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def named_column(j: int, names: Any) -> str:
+    """The place of a column, and its name where it has one."""
+    return str(j) if names is None else f"{j} ({names[j]!r})"
 
 
 # ── sparse matrices ─────────────────────────────────────────────────────────

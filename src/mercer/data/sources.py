@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, ReadingWarning, users_level
+from mercer._core.errors import DataError, InputError, ReadingWarning, users_level
 from mercer._core.memory import available_bytes
 from mercer._core.types import Rows
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
@@ -27,6 +28,9 @@ from mercer.data.view import TableRows
 from mercer.data.zarr import ZARR, ChunkedRows, open_zarr
 
 KEPT_SHARE = 1 / 16  # of the free memory, for rows that were read to count them
+
+# What `open_table` can be asked for, and a fit can't.
+OPTIONS = frozenset(field.name for field in fields(Reading))
 
 
 def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | None:
@@ -155,6 +159,15 @@ def _open(given: str | os.PathLike[str], columns: Sequence[str] | None) -> RowSo
     elif path.exists() and path.suffix.lower() == ".npy":
         source = open_npy(path, name=f"NPY file {shown!r}")
     else:
-        return _rows(open_table(given, _reading(columns)))
+        try:
+            return _rows(open_table(given, _reading(columns)))
+        except DataError as error:
+            asked = f"`{error.parameter}`" in str(error) and "open_table" not in str(error)
+            if error.parameter not in OPTIONS or not asked:
+                raise
+            how = f"Pass mercer.open_table(path, {error.parameter}=…) in place of the path."
+            raise DataError.saying(
+                str(error), how, parameter=error.parameter, value=error.value
+            ) from None
     _no_names(source, columns)
     return source

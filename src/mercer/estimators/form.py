@@ -13,10 +13,24 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
-from mercer._core.errors import LONGEST, InputError, UnknownParameterError, close_to, nearest
+from mercer._core.errors import (
+    LONGEST,
+    InputError,
+    MercerError,
+    UnknownParameterError,
+    close_to,
+    nearest,
+)
 from mercer._core.public import unknown_words
 from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, is_client
+from mercer.estimators.form_words import (
+    DETECTOR_WORDS,
+    EIGEN_SOLVERS,
+    NEEDLESS,
+    PCA_WORDS,
+    STREAM_WORDS,
+)
 from mercer.estimators.preimages import named_approximation, named_preimage
 from mercer.kernels import KERNELS, RBF, Kernel, Matern, Polynomial, as_kernel
 from mercer.planning.plan import named_solver
@@ -59,48 +73,6 @@ KNOWN_FOR: dict[str, type[Kernel]] = {
     "coef0": Polynomial,
     "length_scale": Matern,
     "nu": Matern,
-}
-_KRYLOV = "BlockKrylov finds its own number of steps"
-_THREADS = (
-    "threads are those of BLAS: set OPENBLAS_NUM_THREADS, or use threadpoolctl.threadpool_limits"
-)
-NEEDLESS = {
-    "copy": "rows are never changed",
-    "copy_X": "rows are never changed",
-    "iterated_power": _KRYLOV,
-    "n_jobs": _THREADS,
-    "n_oversamples": _KRYLOV,
-    "power_iteration_normalizer": _KRYLOV,
-    "remove_zero_eig": "components without variance are always left out",
-}
-_EIGEN_SOLVERS = {
-    "auto": "auto", "dense": "lapack", "full": "lapack", "covariance_eigh": "lapack", "arpack": "krylov",
-    "randomized": "krylov",
-}  # fmt: skip
-# Names that mean something in estimators of a kind, here or elsewhere.
-_SMALL = (
-    "A stream solves a problem of the size of its dictionary, with nothing to choose: leave it out."
-)
-PCA_WORDS = {
-    "kernel": "Its kernel is the dot product: use KernelPCA(kernel={}).",
-}
-STREAM_WORDS = {
-    "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",
-    "checkpoint": "Save the model between batches instead: model.save(path).",
-    "memory": "max_landmarks and batch_size bound the memory: m² + bm numbers, whatever the number of rows.",
-    "n_landmarks": "Write max_landmarks={}.",
-    "rank": "Write max_landmarks={}.",
-    "solver": _SMALL,
-    "eigen_solver": _SMALL,
-    "whiten": "Divide the scores by np.sqrt(explained_variance_).",
-}
-_INSIDE = "Give it to the model inside: model=KernelPCA({}={{}})."
-DETECTOR_WORDS = {
-    "alpha": "Write false_alarm={}, the share of normal rows that may be called outliers.",
-    "nu": "Write contamination={}, the share of the training rows that are not normal.",
-    "preimage": "A detector needs none: leave it out.",
-    "threshold": "Limits are learned: write false_alarm=0.01 or contamination=0.05.",
-    **{name: _INSIDE.format(name) for name in ("checkpoint", "solver", "verbose")},
 }
 
 
@@ -167,7 +139,7 @@ def of_solver(unknown: Values, _given: Values) -> Sentences:
     if not names:
         return
     asked = unknown.get("eigen_solver", unknown.get("svd_solver", "arpack"))
-    name = _EIGEN_SOLVERS.get(str(asked), "auto")
+    name = EIGEN_SOLVERS.get(str(asked), "auto")
     knobs = {
         ours: unknown[theirs]
         for theirs, ours in (("tol", "tol"), ("max_iter", "max_products"))
@@ -336,10 +308,9 @@ class Form:
         plain = {name: value for name, value in params.items() if "__" not in name}
         if not {name.partition("__")[0] for name in params} <= own.keys():
             given = {name.partition("__")[0]: value for name, value in params.items()}
-            owner = type(self).__name__
-            raise UnknownParameterError(
-                unknown_words(owner, list(own), {**own, **given}, type(self))
-            )
+            words = unknown_words(type(self).__name__, list(own), {**own, **given}, type(self))
+            msg = f"{words}{self._keys({**own, **plain}, plain)}"
+            raise UnknownParameterError(msg)
         values, parts = {**own, **plain}, {}
         for name, value in params.items():
             part, _, knob = name.partition("__")
@@ -356,6 +327,18 @@ class Form:
         rest = {name: params[name] for name in params if name.partition("__")[0] not in parts}
         super().set_params(**rest, **parts)  # type: ignore[misc]
         return self
+
+    def _keys(self, values: Values, names: Iterable[str]) -> str:
+        """The keys of parameters that the parts have, for a search; empty where they have none."""
+        found, known = [], self.get_params(deep=False)  # type: ignore[attr-defined]
+        for part in [part for part in PARTS if values.get(part) not in (None, OPEN)]:
+            try:
+                made = PARTS[part].make(values[part])
+            except MercerError:  # it is told at the fit
+                continue
+            own = made.get_params(deep=False)
+            found += [f"{part}__{name}" for name in names if name in own and name not in known]
+        return f" set_params and searches take {_named(found)}." if found else ""
 
     def _part(self, part: str, value: str | None, name: str) -> Any:
         """The object behind the name of a part, whose knobs are to be set."""

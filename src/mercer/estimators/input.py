@@ -16,7 +16,7 @@ from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
-from mercer.data.intake import admitted
+from mercer.data.intake import admitted, named_column, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, aligned, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
@@ -199,7 +199,7 @@ def check_rows(
         return X
     X = admitted(X)
     refuse_twins(X)
-    _refuse_text(X)
+    refuse_text(X)
     warn_rounded(X)
     x = check_array(
         X,
@@ -228,36 +228,6 @@ def _is_ready(X: Any, *, least: int) -> bool:
     return bool(plain and X.flags.c_contiguous and X.flags.aligned)
 
 
-def _refuse_text(X: Any) -> None:
-    array = X.to_numpy() if hasattr(X, "to_numpy") else X
-    array = array if sparse.issparse(array) else np.asarray(array)
-    names = getattr(X, "columns", None)
-    # Those of the columns of a frame; a series has one dtype, by the same name.
-    dtypes = X.dtypes if hasattr(X, "dtypes") and array.ndim == 2 else [array.dtype]
-    for j, dtype in enumerate(dtypes):
-        # Times of NumPy and pandas, or of polars.
-        if getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", bool)():
-            remedy = "Drop that column, make it the index, or count the seconds from a start."
-            refuse("X", dtype, "numbers", f"times, in column {_column(j, names)}", remedy)
-    if array.dtype.kind == "c":  # scikit-learn's sentence goes on with all the numbers
-        msg = f"Complex data not supported: X must be real; got {array.dtype}. Pass X.real and X.imag."
-        raise InputError(msg)
-    if array.dtype.kind not in "OUS" or array.ndim != 2:
-        return
-    for (i, j), value in np.ndenumerate(array):
-        if isinstance(value, (str, bytes)):
-            try:
-                float(value)
-            except ValueError:
-                got = f"text, {str(value)!r} in row {i}, column {_column(j, names)}"
-                remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
-                refuse("X", value, "numbers", got, remedy)
-
-
-def _column(j: int, names: Any) -> str:
-    return str(j) if names is None else f"{j} ({names[j]!r})"
-
-
 def require_finite(x: Rows, names: Any = None) -> None:
     """Raise with the place of the first NaN or infinity."""
     found = first_bad(x)
@@ -267,7 +237,8 @@ def require_finite(x: Rows, names: Any = None) -> None:
     which, fill = f"infinity ({value})", ""
     if np.isnan(value):
         which, fill = "NaN", " (SimpleImputer)"
-    got = f"{which}, first in row {row}, column {_column(column, names)}, {many(count, 'such value')} in all"
+    place = f"row {row}, column {named_column(column, names)}"
+    got = f"{which}, first in {place}, {many(count, 'such value')} in all"
     remedy = f"Drop those rows, or fill them in{fill}."
     refuse("X", value, "finite", got, remedy)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, quoted
 from mercer._core.types import Array
+from mercer.estimators.base import Saving
 from mercer.preprocessing.preparation import Preparation
 
 
@@ -117,16 +118,33 @@ class _Chain:
         )
 
 
-def prepared_parts(pipeline: Any) -> tuple[Preparation, Any]:
-    """The preparation that the steps of a fitted pipeline are, and the model at its end."""
+# What to do where steps can't be read as a preparation.
+BY_HAND = "Or pass the last step, model[-1], with the rows that reach it, model[:-1].transform(X)."
+
+
+def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation, Any]:
+    """The preparation that the steps of a fitted pipeline are, and the model at its end.
+
+    Raises an `InputError` for other steps, which ends in `otherwise`.
+    """
     steps = [step for _, step in pipeline.steps if step is not None]
     while steps and type(steps[-1]).__name__ == "Pipeline":
         steps[-1:] = [step for _, step in steps[-1].steps]
+    if any(isinstance(step, Saving) for step in steps[:-1]):
+        msg = (
+            f"The model of mercer must be the last step of the pipeline; got {type(steps[-1]).__name__} "
+            f"after it. Pass the steps up to the model, such as pipeline[:-1]. {otherwise}"
+        )
+        raise InputError(msg)
     first = next(step for step in steps if hasattr(step, "n_features_in_"))
     names = getattr(first, "feature_names_in_", None)
     if names is None:
         names = [f"x{j}" for j in range(int(first.n_features_in_))]
-    chain = _chained(steps[:-1], _Chain.of(names))
+    try:
+        chain = _chained(steps[:-1], _Chain.of(names))
+    except _UnreadError as error:
+        msg = f"{error} {otherwise}"
+        raise InputError(msg) from None
     scaled = bool(np.any(chain.center != 0.0) or np.any(chain.spread != 1.0))
     center, spread = (chain.center, chain.spread) if scaled else (None, None)
     made = Preparation(chain.numbers, chain.categories, chain.fills, center, spread)
@@ -213,10 +231,13 @@ _STEPS: dict[str, Callable[[Any, _Chain], _Chain | None]] = {
 }
 
 
+class _UnreadError(InputError):
+    """A step that is no part of a preparation."""
+
+
 def _refuse(what: str) -> NoReturn:
     msg = (
         f"A pipeline is read as a prepared model where its steps fill numbers, turn each word into a column "
-        f"of 0 and 1, and scale; got {what}. Or pass the rows that the steps make to the last one: "
-        "report(model[-1], model[:-1].transform(X))."
+        f"of 0 and 1, and scale; got {what}."
     )
-    raise InputError(msg)
+    raise _UnreadError(msg)

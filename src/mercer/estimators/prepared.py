@@ -15,7 +15,7 @@ from mercer._core.findings import warn
 from mercer._core.types import Array, Rows
 from mercer.data.columns import listed
 from mercer.data.frames import frame_chunk, frame_package, held
-from mercer.data.intake import admitted
+from mercer.data.intake import admitted, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
@@ -128,6 +128,21 @@ class Prepared(Saving):
             return file_rows(X, self.preparation, gaps=True)[:]
         return self.preparation.gappy(self._chunk(X))
 
+    def coded_rows(self, X: Any) -> Array:
+        """Raw rows, words as columns of 0 and 1: what an exported graph takes.
+
+        Parameters
+        ----------
+        X : array-like or data frame, as in `rows`
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d), with NaN where a number of a frame is missing
+        """
+        if isinstance(X, (str, os.PathLike, Table)):
+            return self.preparation.unscaled(np.asarray(file_rows(X, self.preparation)[:]))
+        return self.preparation.coded(self._chunk(X))
+
     transform = _of_rows("transform", "Scores of raw rows.", "scores : ndarray of shape (b, k)")
     reconstruct = _of_rows(
         "reconstruct",
@@ -149,7 +164,6 @@ class Prepared(Saving):
         "Below zero for raw rows that a detector calls outliers.",
         "scores : ndarray of shape (b,)",
     )
-
     p_values = _of_rows(
         "p_values",
         "How often a normal row lies as far out as each raw row, for a detector.",
@@ -345,7 +359,12 @@ class Prepared(Saving):
 
     def _chunk(self, X: Any) -> Chunk:
         """Raw rows as a reader would hand them over; words that become zeros are counted in a warning."""
-        chunk, unseen = _chunk(X, self.preparation), Unseen()
+        X, unseen = held(X), Unseen()
+        if frame_package(X) is None:
+            chunk = Chunk(0, _array(X, self.preparation), {})
+        else:
+            words = [column for column, _ in self.preparation.categories]
+            chunk = frame_chunk(X, self.preparation.numbers, words, what="The data frame")
         unseen.add(chunk, self.preparation.lenient)
         for sentence, (column, n) in zip(unseen.sentences, unseen.counts.items(), strict=True):
             found = {"column": column, "rows": n, "of": len(chunk)}
@@ -363,29 +382,19 @@ class Prepared(Saving):
         return method
 
 
-def _chunk(X: Any, preparation: Preparation) -> Chunk:
-    """Raw rows as a reader would hand them over."""
-    categories = [column for column, _ in preparation.categories]
-    X = held(X)
-    if frame_package(X) is None:
-        return Chunk(0, _array(X, preparation, categories), {})
-    return frame_chunk(X, preparation.numbers, categories, what="The data frame")
-
-
-def _array(X: Any, preparation: Preparation, categories: list[str]) -> Array:
-    if categories:
-        wanted = f"a data frame, since the columns {listed(categories)} hold categories"
-        refuse(
-            "X", X, wanted, "rows without names", "Pass a data frame with the columns of the file."
-        )
-    kept = [np.float64, np.float32]
+def _array(X: Any, preparation: Preparation) -> Array:
+    if preparation.categories:
+        categories = listed([column for column, _ in preparation.categories])
+        wanted = f"a data frame, since the columns {categories} hold categories"
+        remedy = "Pass a data frame with the columns of the file."
+        refuse("X", X, wanted, "rows without names", remedy)
     X = admitted(X)
+    refuse_text(X)
     warn_rounded(X)
+    kept = [np.float64, np.float32]
     rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
-    p = len(preparation.numbers)
-    if rows.shape[1] != p:
-        wanted = (
-            f"rows of the {p} columns that the model was fitted on, {listed(preparation.numbers)}"
-        )
+    names = preparation.numbers
+    if rows.shape[1] != len(names):
+        wanted = f"rows of the {len(names)} columns that the model was fitted on, {listed(names)}"
         refuse("X", rows.shape, wanted, f"{rows.shape[1]}")
     return np.asarray(rows)

@@ -16,6 +16,7 @@ from mercer.estimators.anatomy import Anatomy
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.input import is_whitened
+from mercer.estimators.pipelines import prepared_parts
 from mercer.estimators.prepared import Prepared
 from mercer.estimators.scores import score_spread
 from mercer.kernels import Kernel, Linear
@@ -34,6 +35,7 @@ SOME_POINTS = 500  # enough to see how large kernel values are, and how they are
 # Rounding may move a score by so much of its spread. A tenth of what a fit in float32 allows itself
 # (`mercer.model.projection.SCORE_ROUNDING`), because here it is estimated.
 ENOUGH = 1e-5
+WHOLE = "`skl2onnx.to_onnx` exports any pipeline after `mercer.onnx.register()`."
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,7 +146,7 @@ class Fitted:
 def fitted(model: Any) -> Fitted:
     """What a fitted model is made of, alone, in a detector or behind a preparation."""
     if name_of(model) == PIPELINE:
-        model = Prepared.from_pipeline(model)
+        model = Prepared(*prepared_parts(model, otherwise=f"Or export it whole: {WHOLE}"))
     if isinstance(model, Prepared):
         return replace(fitted(model.model), preparation=model.preparation)
     if isinstance(model, (KernelPCADetector, Projector, DropIn)):
@@ -161,7 +163,7 @@ def fitted(model: Any) -> Fitted:
     msg = (
         "An export needs a fitted KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared or "
         "mercer.sklearn.KernelPCA, alone or as the last step of a scikit-learn pipeline; got a "
-        f"{type(model).__name__}. `skl2onnx.to_onnx` exports any pipeline after `mercer.onnx.register()`."
+        f"{type(model).__name__}. {WHOLE}"
     )
     raise InputError(msg)
 

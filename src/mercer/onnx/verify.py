@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError
+from mercer._core.errors import InputError, MercerError, kind_of
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.approximations.random_features import FourierSections
-from mercer.data.frames import need
+from mercer.data.frames import frame_package, frame_rows, held, need
 from mercer.data.rows import row_slices
+from mercer.data.sources import as_source, in_memory
+from mercer.data.table import Table
 from mercer.engine.pairwise import dense
+from mercer.estimators.prepared import Prepared
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
 from mercer.onnx.fitted import Fitted, fitted
 from mercer.onnx.projection import MOST_PHASE
@@ -138,8 +143,9 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     proto : onnx.ModelProto
         From `to_onnx`.
     model : the model it was made from
-    rows : array-like of shape (n, d)
-        What goes into the graph. It is rounded to the precision of the graph first, so that both are asked
+    rows : array-like of shape (n, d), a data frame or a file
+        What goes into the graph: of a frame or a file, the columns of the model, words as columns of 0 and 1
+        (`Prepared.coded_rows`). It is rounded to the precision of the graph first, so that both are asked
         about the same rows.
 
     Returns
@@ -158,9 +164,9 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     """
     session = _session(proto)
     dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
-    x = _rounded(rows, dtype, session.get_inputs()[0].shape[1])
     source = fitted(model)
     preparation = source.preparation
+    x = _rounded(_coded(rows, source), dtype, session.get_inputs()[0].shape[1])
     tolerance = TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)]
 
     def asked(rows: Array) -> Array:
@@ -176,7 +182,7 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
             raise InputError(msg)
         if source.detector is not None:
             return _compared_statistics(source, found, rows, tolerance, far=far)
-        own = _scores_or_nan(source, rows) if far else source.model.transform(rows)
+        own = _scores_or_nan(source, rows) if far else _scores(source, rows)
         own = np.asarray(own, dtype=np.float64)
         return _compared_scores(source, found[SCORES], rows, own, tolerance, far=far)
 
@@ -194,9 +200,28 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     )
 
 
+def _coded(rows: Any, source: Fitted) -> Any:
+    """The columns of a frame or a file that the graph takes; arrays are those already."""
+    is_file = isinstance(rows, (str, os.PathLike, Table))
+    rows = rows if is_file else held(rows)
+    if not is_file and frame_package(rows) is None:
+        return rows
+    if source.preparation is not None:
+        return Prepared(source.preparation, source.model).coded_rows(rows)
+    if is_file:
+        read = as_source(rows, columns=source.names)
+        assert read is not None  # a path, or what `open_table` opened
+        return in_memory(read)
+    return frame_rows(rows, source.names, what="The data frame")[0]
+
+
 def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
     """Rows as the graph takes them, checked."""
-    given = np.asarray(rows, dtype=np.float64)
+    try:
+        given = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"The rows must be {d} columns of numbers; got {kind_of(rows)}: {error}."
+        raise InputError(msg) from None
     if given.ndim != 2 or len(given) == 0 or given.shape[1] != d:
         msg = (
             f"The rows must be a 2-D array of at least one row and {d} columns; got an array of shape "
@@ -257,6 +282,13 @@ def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  #
     with np.errstate(invalid="ignore"):  # of scores that are infinite both times
         gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
     return np.divide(gap, scale, out=np.zeros_like(gap), where=scale > 0)
+
+
+def _scores(fitted: Fitted, asked: Array) -> Any:
+    """The model's scores; rows without names are what a graph takes, too."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return fitted.model.transform(asked)
 
 
 def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:

@@ -78,10 +78,7 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
     problem, chosen = _paying(problem), copy(approximation)
-    shape = problem.n, problem.d_held or problem.d
-    n_bytes = chosen.n_bytes(shape, problem.itemsize) + problem.reading_bytes
-    if problem.on_device:
-        n_bytes = max(n_bytes, device_pass_bytes(problem, chosen.width(problem.n)))
+    n_bytes = _factor_bytes(chosen, problem)
     reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
     if not chosen.refine:
         found = Plan("low-rank", Lapack(), None, n_bytes, reasons, problem.n_threads)
@@ -94,6 +91,15 @@ def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
     found = replace(exact, n_bytes=n_bytes, reasons=reasons, approximation=chosen)
     return require_fits(found, problem)
+
+
+def _factor_bytes(approximation: Approximation, problem: Problem) -> int:
+    """What it takes to choose the factor, and to pass over its features."""
+    shape = problem.n, problem.d_held or problem.d
+    n_bytes = approximation.n_bytes(shape, problem.itemsize) + problem.reading_bytes
+    if problem.on_device:
+        n_bytes = max(n_bytes, device_pass_bytes(problem, approximation.width(problem.n)))
+    return n_bytes
 
 
 def named_solver(solver: str | Solver) -> Solver | None:
@@ -342,9 +348,7 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
     if chosen.approximation is not None:
-        size = next(iter(chosen.approximation.get_params()))
-        whose = type(chosen.approximation).__name__
-        return f"{more}, lower {size} of {whose}, or fit on fewer rows."
+        return f"{more}, {_smaller(chosen.approximation, problem)}, or fit on fewer rows."
     if problem.precomputed or problem.linear or chosen.route == "primal":
         return f"{more}, ask for fewer components, or fit on fewer rows."
     ways = [more]
@@ -367,6 +371,14 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     if len(ways) < 3:  # three are enough to choose from
         ways.append("fit on fewer rows")
     return f"{', '.join(ways[:-1])}, or {ways[-1]}."
+
+
+def _smaller(approximation: Approximation, problem: Problem) -> str:
+    """How to make an approximation fit: without its exact passes, if the factor alone fits."""
+    whose = type(approximation).__name__
+    if approximation.refine and _factor_bytes(approximation, problem) <= problem.budget_bytes:
+        return f"use refine=0 of {whose}, which never forms K"
+    return f"lower {approximation.size} of {whose}"
 
 
 def _iterates(problem: Problem, k: int) -> bool:

@@ -108,3 +108,24 @@ def test_times_are_read_in_the_format_that_is_given_as_rows_arrive(fitted, tmp_p
     marks = run("monitor", fitted[0], "-", *given, "--marks", input=late).stdout
     assert marks.count(",gap") == 1
     assert marks.count(",late") == 2
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M"])
+def test_a_time_that_cannot_be_read_is_counted_and_hides_no_gap(fitted, tmp_path, written):
+    """In a file and in rows that arrive; the format is not to be guessed where days and months are alike."""
+    rows = np.random.default_rng(1).standard_normal((120, 2))
+    stamps = (
+        np.datetime64("2024-02-01T00:00") + np.arange(120) + 600 * (np.arange(120) > 60)
+    ).tolist()
+    when = [stamp.strftime(written) for stamp in stamps]
+    when[30] = "Bad"
+    path = write_csv(tmp_path / "rows.csv", {"time": when, "flow": rows[:, 0], "heat": rows[:, 1]})
+    given = ("--time", "time", *(() if written.startswith("%Y") else ("--time-format", written)))
+    whole = run("monitor", fitted[0], path, *given)
+    assert "1 of 120 rows has no time that can be read; the first is row 30" in whole.stderr
+    live = run(
+        "monitor", fitted[0], "-", *given, "--metrics", tmp_path / "m.prom", input=path.read_text()
+    )
+    assert live.stdout == whole.stdout
+    assert "1 row followed a gap; 1 row has no time that can be read" in live.stderr
+    assert 'mercer_no_time_total{unit="stdin"} 1' in (tmp_path / "m.prom").read_text()

@@ -154,7 +154,7 @@ class Watching(Public):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
-        time = times_of(X, time)
+        time = times_of(X, time, gaps=True)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         course = reduce(
             Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
@@ -209,7 +209,7 @@ class Watching(Public):
         require("guard", guard, Number(1))
         own: Any = self
         read = own._read(X, gaps=True)
-        time = times_of(X, time)
+        time = times_of(X, time, gaps=True)
         lagged, whole = own._with_past(read, time)
         events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
         if not keep_faults:

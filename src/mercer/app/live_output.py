@@ -127,6 +127,7 @@ HELP = {
     "events": "Events that were raised.",
     "late": "Rows older than the newest one.",
     "repeated": "Rows with the time of the newest one.",
+    "clock put back": "Rows after which time goes on from a clock that was put back.",
     "no time": "Rows whose time can't be read.",
     "gaps": "Rows after a gap, for a detector that looks back.",
     "missing": "Readings that are missing.",

@@ -186,8 +186,9 @@ class Metrics:
         self._text = b""
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """While rows arrive."""
+    def open(self, units: dict[str, Unit]) -> Iterator[None]:
+        """While rows arrive; what is known before the first is there at once."""
+        self.write(units)
         if self._port is None:
             yield
             return

@@ -153,7 +153,7 @@ class Watching(Public):
         self
         """
         if not isinstance(name, str) or not name.strip():
-            refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
+            refuse("name", name, "a name of the event, such as 'cooling water'")
         time = times_of(X, time, gaps=True)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         course = reduce(

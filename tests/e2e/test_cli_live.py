@@ -296,12 +296,14 @@ def test_several_units_in_one_call(plant, tmp_path, table):
     assert 'mercer_rows_total{unit="normal"} 300' in metrics.read_text()
 
 
-def test_metrics_of_a_port(plant, monkeypatch):
+@pytest.mark.parametrize(("seconds", "rows"), [(0.01, 360), (1000.0, 0)])
+def test_metrics_of_a_port(plant, monkeypatch, seconds, rows):
+    """Those of the last save; before the first, counters at zero."""
     import socket
 
     from mercer.app import live
 
-    monkeypatch.setattr(live, "SAVE_SECONDS", 0.01)
+    monkeypatch.setattr(live, "SAVE_SECONDS", seconds)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -315,9 +317,11 @@ def test_metrics_of_a_port(plant, monkeypatch):
         except OSError:
             return ""
 
-    until(lambda: 'mercer_rows_total{unit="faulty"} 360' in text())
-    assert 'mercer_event_lasts{unit="faulty"} 1' in text()
-    end()
+    try:
+        until(lambda: f'mercer_rows_total{{unit="faulty"}} {rows}\n' in text())
+        assert f'mercer_event_lasts{{unit="faulty"}} {int(rows > 0)}' in text()
+    finally:
+        end()
 
 
 @pytest.mark.parametrize(

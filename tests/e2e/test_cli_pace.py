@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from markets.commands import good, refused, run, write_csv
+from mercer._core.errors import many
+from mercer.cli.live import WORDS
+from mercer.monitoring.clock import KINDS
 
 PACES = {
     "thinned": (
@@ -108,3 +111,43 @@ def test_times_are_read_in_the_format_that_is_given_as_rows_arrive(fitted, tmp_p
     marks = run("monitor", fitted[0], "-", *given, "--marks", input=late).stdout
     assert marks.count(",gap") == 1
     assert marks.count(",late") == 2
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M"])
+def test_a_time_that_cannot_be_read_is_counted_and_hides_no_gap(fitted, tmp_path, written):
+    """In a file and in rows that arrive; the format is not to be guessed where days and months are alike."""
+    rows = np.random.default_rng(1).standard_normal((120, 2))
+    stamps = (
+        np.datetime64("2024-02-01T00:00") + np.arange(120) + 600 * (np.arange(120) > 60)
+    ).tolist()
+    when = [stamp.strftime(written) for stamp in stamps]
+    when[30] = "Bad"
+    path = write_csv(tmp_path / "rows.csv", {"time": when, "flow": rows[:, 0], "heat": rows[:, 1]})
+    given = ("--time", "time", *(() if written.startswith("%Y") else ("--time-format", written)))
+    whole = run("monitor", fitted[0], path, *given)
+    assert "1 of 120 rows has no time that can be read; the first is row 30" in whole.stderr
+    live = run(
+        "monitor", fitted[0], "-", *given, "--metrics", tmp_path / "m.prom", input=path.read_text()
+    )
+    assert live.stdout == whole.stdout
+    assert "1 row followed a gap; 1 row has no time that can be read" in live.stderr
+    assert 'mercer_no_time_total{unit="stdin"} 1' in (tmp_path / "m.prom").read_text()
+
+
+def test_every_kind_of_wrong_time_is_in_the_summary_and_the_metrics(fitted, tmp_path):
+    clock = [*range(60), 58, 59, *range(20, 80), "Bad", *range(80, 100)]  # late, repeated, put back
+    rows = np.random.default_rng(1).standard_normal((len(clock), 2))
+    start = np.datetime64("2024-01-01T00:00")
+    when = [t if t == "Bad" else str(start + t) for t in clock]
+    path = write_csv(tmp_path / "rows.csv", {"time": when, "flow": rows[:, 0], "heat": rows[:, 1]})
+    seen = run("monitor", fitted[0], path, "--metrics", tmp_path / "m.prom", "--marks")
+    rows_of = {kind: seen.stdout.count(f",{kind}") for kind in KINDS}
+    assert min(rows_of.values()) > 0
+    for kind, count in rows_of.items():
+        assert (
+            f'mercer_{kind.replace(" ", "_")}_total{{unit="rows"}} {count}\n'
+            in (tmp_path / "m.prom").read_text()
+        )
+        assert (
+            f"; {many(count, WORDS[kind][0])} {WORDS[kind][1 if count == 1 else 2]}" in seen.stderr
+        )

@@ -177,3 +177,40 @@ def test_gaps_in_time_are_respected_by_updates_and_known_faults():
     assert not np.array_equal(learned, unaware)
     with pytest.raises(ValueError, match="time must have one entry"):
         detector.learn_event("jump", rows, time[:5])
+
+
+# ── sensors ─────────────────────────────────────────────────────────────────
+def marks(detector, readings):
+    """What a stream marks of rows that hold these readings of the third sensor."""
+    rows = np.tile(plant(1, 7), (len(readings), 1)) + np.arange(len(readings))[:, None] * 1e-6
+    rows[:, 2] = readings
+    return [
+        {kind for kind, name in verdict.marks if name == "x2"}
+        for verdict in detector.stream().push_many(rows)
+    ]
+
+
+@pytest.mark.parametrize("knobs", [{}, {"lags": 1}])
+def test_ranges_of_sensors_follow_a_drift_that_was_learned(drift, knobs):
+    old = KernelPCADetector(**knobs).fit(plant(1000, 1))
+    new = old.updated(drift, memory=600, keep_faults=True)
+    seen = plant(1000, 1)[:, 2]
+    width = np.ptp(seen)
+    above, below = seen.max() + width + 1.0, seen.min() - width + 1.0
+    assert marks(old, [above, below]) == [{"range"}, set()]
+    assert marks(new, [above, below]) == [set(), {"range"}]
+    assert marks(old, [above]) == [{"range"}]  # it stays as it is
+
+
+def test_patience_with_sensors_follows_them(old):
+    held = np.repeat(plant(200, 8), 20, axis=0)  # all report every twentieth row
+    new = old.updated(held, memory=600, keep_faults=True)
+    assert {"frozen"} in marks(old, [0.5] * 50)
+    assert {"frozen"} not in marks(new, [0.5] * 50)
+
+
+def test_ranges_of_few_rows_hardly_narrow_those_of_the_fit(old):
+    new = old.updated(plant(20, 9), memory=2000)
+    seen = plant(1000, 1)[:, 2]
+    beyond = 0.95 * np.array([seen.min() - np.ptp(seen), seen.max() + np.ptp(seen)])
+    assert marks(new, beyond) == [set(), set()]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import signal
 
 import mercer
 from mercer import PCA, KernelPCADetector
-from mercer.errors import InputError, ParameterError
+from mercer.errors import DetectorWarning, InputError, ParameterError
 from mercer.monitoring.lag_choice import chosen_lags, parallel_analysis
-from mercer.monitoring.lags import Dynamics, clock_of
+from mercer.monitoring.lags import Dynamics, clock_of, seconds
 
 N, D = 60, 3
 CENTRE = np.array([1.0, -1.0, 0.0])
@@ -290,6 +293,79 @@ def test_ways_are_how_a_deviation_shows(rows, name):
     for age in range(how.lags + 1):
         np.testing.assert_allclose(ways[1, age], change[age] / change[age, 1], atol=1e-10)
     assert Dynamics().ways(unit) is None
+
+
+# ── times that can't be read ────────────────────────────────────────────────
+START = datetime(2026, 1, 13, tzinfo=UTC)
+WRITTEN = {
+    "numbers": lambda t: t,
+    "texts of numbers": str,
+    "ISO": lambda t: (START + timedelta(seconds=t)).strftime("%Y-%m-%dT%H:%M:%S"),
+    "with a zone": lambda t: (START + timedelta(seconds=t)).isoformat(),
+    "days first": lambda t: (START + timedelta(seconds=t)).strftime("%d.%m.%Y %H:%M:%S"),
+    "dates": lambda t: (START + timedelta(seconds=t)).replace(tzinfo=None),
+    "dates with a zone": lambda t: (START + timedelta(seconds=t)).astimezone(PARIS),
+}
+PARIS = timezone(timedelta(hours=1))
+
+
+@pytest.mark.parametrize("unreadable", ["Bad", "", "17-A4", None, 10**400])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_time_that_cannot_be_read_hides_no_other(name, unreadable):
+    times = [WRITTEN[name](60.0 * i) for i in range(8)]
+    expected, _ = clock_of(times), times.insert(3, unreadable)
+    found = clock_of(times)
+    assert np.isnan(found[3])
+    np.testing.assert_array_equal(np.delete(found, 3), expected)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_stream_and_the_array_know_the_same_times(process, name):
+    x, n = process, len(process)
+    clock = 60.0 * np.arange(n)
+    clock[n // 2 :] += 180.0
+    detector = KernelPCADetector(lags=2).fit(x, time=60.0 * np.arange(n))
+    times = [WRITTEN[name](t) for t in clock]
+    times[20] = times[-3] = "Bad"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        seen = detector.monitor(x, time=times)
+        stream = detector.stream()
+        verdicts = stream.push_many(x, times)
+    assert [str(w.message)[:55] for w in told] == [
+        f"2 of {n} rows have no time that can be read; the first is"[:55]
+    ]
+    assert told[0].message.numbers == {"unread": 2, "rows": n}
+    np.testing.assert_array_equal(seen.table["index"], [v.index for v in verdicts])
+    assert int(seen.table["judged"].sum()) == n - 4  # the gap is seen
+    assert stream.counts["no time"] == 2
+    assert [v.row for v in verdicts if ("no time", "") in v.marks] == [20, n - 3]
+
+
+def test_a_fit_knows_the_step_beside_a_time_that_cannot_be_read(process):
+    times = [str(60.0 * i) for i in range(len(process))]
+    times[7] = "Bad"
+    with pytest.warns(DetectorWarning, match=r"1 of \d+ rows has no time .* row 7 "):
+        detector = KernelPCADetector(lags=1).fit(process, time=times)
+    assert detector.dynamics_.step == 60.0
+
+
+@pytest.mark.parametrize("time", [10**30, 10**400, START, [1, 2], np.timedelta64(1, "s"), b"x"])
+def test_whatever_a_time_is_it_ends_no_stream(process, time):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for lags in (0, 1):
+            stream = KernelPCADetector(lags=lags).fit(process).stream()
+            assert [stream.push(row, time).time for row in process[:3]] == [time] * 3
+
+
+def test_dates_with_a_zone_are_instants():
+    text = "2026-07-01T12:00+02:00"
+    assert seconds(datetime.fromisoformat(text)) == seconds(text) == seconds("2026-07-01T10:00")
+    index = pd.date_range("2026-03-29", periods=6, freq="h", tz="Europe/Paris")  # summer begins
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(np.diff(clock_of(index)), 3600.0)
 
 
 # ── times as files have them, and restarts ──────────────────────────────────

@@ -257,6 +257,12 @@ def test_rows_without_an_alarm_teach_nothing(fitted):
         fitted("default").learn_event("", a_bad_day())
 
 
+@pytest.mark.parametrize("rows", [np.ones((300, 6)), np.ones((300, 6)).tolist()], ids=type)
+def test_rows_in_place_of_a_name_are_not_written_out(fitted, rows):
+    with pytest.raises(ValueError, match=r"^name must be .*; got an? (ndarray|list)\.$"):
+        fitted("default").learn_event(rows, "leak")
+
+
 def test_a_rule_is_no_text(fitted):
     with pytest.raises(
         ValueError, match=r"rule must be an AlarmRule, such as AlarmRule\(3, 5\).*'3/5'"

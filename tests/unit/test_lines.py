@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from mercer._core.errors import DataError
 from mercer.data import lines as module
 from mercer.data.lines import Lines
 
@@ -69,6 +70,36 @@ def test_the_first_line_of_a_file_is_known_however_it_was_written(tmp_path, piec
         found, firsts = [*found, *texts], [*firsts, *first]
     assert found == "".join(pieces).splitlines()
     assert firsts == found[:1]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_file_that_was_put_aside_is_read_before_the_next_one_is_there(tmp_path, end):
+    """A restart between the two halves of a rotation ends with the old file, and the next goes on."""
+    path, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    path.write_text("x\n1\n")
+    first = Lines(str(path))
+    assert taken(first)[0] == ["x", "1"]
+    path.rename(old)
+    with old.open("a") as file:
+        file.write(f"2\n3{end}")
+    second = Lines(str(path), at=first.place)
+    assert taken(second)[0] == ["2", "3"]
+    assert second.ended
+    third = Lines(str(path), at=second.place)
+    assert taken(third) == ([], [])
+    path.write_text("x\n4\n")
+    aged(tmp_path, "a.csv.1", "a.csv")
+    assert taken(Lines(str(path), at=third.place)) == (["x", "4"], ["x"])
+
+
+def test_a_file_that_is_gone_without_another_in_its_place_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x\n1\n")
+    first = Lines(str(path))
+    taken(first)
+    path.unlink()
+    with pytest.raises(DataError, match="can't be read"):
+        Lines(str(path), at=first.place)
 
 
 def test_no_other_file_beside_them_is_taken_for_a_rotated_one(tmp_path):

@@ -6,10 +6,11 @@ from html import unescape
 import numpy as np
 import pytest
 
-from mercer import KernelPCADetector
+from mercer import AlarmRule, KernelPCADetector
 from mercer.report import build
 from mercer.report.process import key_figures
 from mercer.report.subject import subject as subject_of
+from mercer.views import leaders
 from mercer.views.leaders import events_table
 
 RNG = np.random.default_rng(0)
@@ -70,6 +71,17 @@ def test_events_of_a_page_begin_with_what_the_stream_says_and_the_worst_is_among
     assert max(rank(every[i].severity) for i in shown) <= min(rank(every[i].severity) for i in left)
     told = {what: words for what, _, words in key_figures(about)}
     assert "led by a" in told["first event"]
+
+
+@pytest.mark.parametrize("rule", [AlarmRule(), AlarmRule(7, 9)], ids=str)
+def test_a_page_names_the_rule_that_it_goes_by(spells, rule, monkeypatch):
+    monkeypatch.setattr(leaders, "RULE", rule)
+    detector, told = KernelPCADetector().fit(NORMAL), f"{rule.n} of {rule.m} rows above the limit"
+    single = QUIET.copy()
+    single[30, 0] = 9.0
+    assert f"No event: never were {told}." in build(detector, single)
+    long = np.repeat(spells, 2, axis=0)
+    assert f"Events: {told}" in build(detector, long)
 
 
 def scores_of(detector, rows):

@@ -106,7 +106,7 @@ class LiveRequest(OfModel, Request["Watched"]):
                 must_be = f"one of {names}; got {variable!r}. {near or 'Name one of them.'}"
                 refuse("The variable of {shelve} must be {must_be}", must_be=must_be)
             unit.shelve(rows, variable)
-        with run.timed("monitor"), _ending(self.stop) as stop, sinks.open():
+        with run.timed("monitor"), _ending(self.stop) as stop, sinks.open(units):
             run.insist()  # from here on a signal sets `stop`; what was before must not be lost
             try:
                 _Watch(self, run, units, sinks, stop, before).go()
@@ -170,9 +170,10 @@ class Sinks:
         return cls(rows, metrics=Metrics(request.metrics), **logs)
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def open(self, units: Sequence[Unit]) -> Iterator[None]:
         """While rows arrive; metrics first, for a port may be taken."""
-        with self.metrics.open(), self.rows.open(), self.events.open(), self.shadow_events.open():
+        metrics = self.metrics.open({unit.name: unit for unit in units})
+        with metrics, self.rows.open(), self.events.open(), self.shadow_events.open():
             yield
 
     def lengths(self) -> dict[str, Any]:

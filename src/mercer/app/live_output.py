@@ -127,6 +127,8 @@ HELP = {
     "events": "Events that were raised.",
     "late": "Rows older than the newest one.",
     "repeated": "Rows with the time of the newest one.",
+    "clock put back": "Rows after which time goes on from a clock that was put back.",
+    "no time": "Rows whose time can't be read.",
     "gaps": "Rows after a gap, for a detector that looks back.",
     "missing": "Readings that are missing.",
     "frozen": "Readings of sensors that stand still.",
@@ -148,7 +150,7 @@ def metrics_text(units: dict[str, Unit]) -> str:
     lines = []
     for name, told in HELP.items():
         counts = {unit: own.stream.counts[name] for unit, own in units.items()}
-        lines += _metric(f"{name}_total", told, "counter", counts)
+        lines += _metric(f"{name.replace(' ', '_')}_total", told, "counter", counts)
     lasts = {unit: int(own.stream.current is not None) for unit, own in units.items()}
     lines += _metric("event_lasts", "Whether an event lasts.", "gauge", lasts)
     drifts = {unit: own.stream.drift() for unit, own in units.items()}
@@ -184,8 +186,9 @@ class Metrics:
         self._text = b""
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """While rows arrive."""
+    def open(self, units: dict[str, Unit]) -> Iterator[None]:
+        """While rows arrive; what is known before the first is there at once."""
+        self.write(units)
         if self._port is None:
             yield
             return

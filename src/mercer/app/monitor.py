@@ -28,7 +28,7 @@ from mercer.app.shadow import (
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.alarms import Run as AlarmRun
-from mercer.monitoring.clock import warn_backwards
+from mercer.monitoring.clock import warn_backwards, warn_unread
 from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import Sheet
@@ -162,6 +162,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
         columns["time"] = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
         return _seen(replace(told, table=Table(columns)), sheet, top)
     warn_backwards(sheet.clock, n)
+    warn_unread(sheet.clock, n)
     reports, found = [], []
     for start in range(0, n, BLOCK):
         rows = np.asarray(sheet.rows[start : start + BLOCK])  # (b, d)

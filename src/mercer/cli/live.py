@@ -157,6 +157,8 @@ WORDS = {
     "gaps": ("row", "followed a gap", "followed a gap"),
     "late": ("row", "was late", "were late"),
     "repeated": ("row", "repeated a time", "repeated a time"),
+    "clock put back": ("row", "followed a clock put back", "followed a clock put back"),
+    "no time": ("row", "has no time that can be read", "have no time that can be read"),
     "missing": ("reading", "was missing", "were missing"),
     "frozen": ("reading", "was of a frozen sensor", "were of frozen sensors"),
     "range": ("reading", "was out of range", "were out of range"),

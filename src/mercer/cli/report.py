@@ -68,7 +68,7 @@ def report(
     about: dict[str, Any] = {
         "preparation": opened.preparation,
         # By a format of the user's own they are dates; of texts the page sees by itself whether they are.
-        "ids": sheet.ids if sheet.time_format is None else sheet.times,
+        "ids": sheet.ids if sheet.time_format is None or sheet.times is None else sheet.times,
         "labels": sheet.labels,
         "header": opened.header,
         "digest": sheet.digest,

@@ -113,8 +113,10 @@ class Lines:
         path = self._queue[0] if self._queue else Path(self.path)
         try:
             there = path.stat()
-        except OSError:  # between two files
-            return None if self.follow else path
+        except OSError:  # between two files, of which the next may be written later
+            if not self.follow and path == Path(self.path):
+                self._queue = []
+            return path if self._queue and not self.follow else None
         if self._fd is None:
             return path
         here = os.fstat(self._fd)  # after the other: what was written before that one is seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ DAYS = (
     "%d %b %Y",
 )
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+WAYS = tuple(day + clock for day in DAYS for clock in CLOCKS)
+# Every date begins so; most texts that are none are told from dates here, and not by all the ways.
+BEGINS = re.compile(r"\s*\d+([-/.]?\d|[- ][A-Za-z]{3}[- ]\d|-?W\d)")
 
 
 def as_times(values: Any, form: str | None = None) -> Any:
@@ -52,11 +56,66 @@ def as_times(values: Any, form: str | None = None) -> Any:
         times = [datetime.fromisoformat(text.strip()) for text in texts]
         are_alike = sum(time.tzinfo is None for time in times) in (0, len(times))
         return np.array(list(map(_plain, times)), dtype="datetime64[us]") if are_alike else None
-    ways = (_by_format(texts, day + clock, strict=False) for day in DAYS for clock in CLOCKS)
+    ways = (_by_format(texts, way, strict=False) for way in WAYS)
     found = [times for times in ways if times is not None]
     if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
         return None
     return found[0]
+
+
+def read_times(values: Any, form: str | None = None) -> Any:
+    """Dates and texts as datetime64 in microseconds, UTC where they have a zone; None where none can be read.
+
+    What can't be read, such as the "Bad" of a historian, is NaT, and the others are read as if it were not
+    there. Where no one way fits all of those, each is read by itself, as it would be in a stream.
+
+    >>> read_times(["2024-01-31 10:00", "Bad"])
+    array(['2024-01-31T10:00:00.000000',                        'NaT'],
+          dtype='datetime64[us]')
+    """
+    array = np.asarray(values)
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[us]")
+    cells = array.tolist()
+    if form is None and (found := as_times(cells)) is not None:
+        return found
+    found = np.full(len(cells), np.datetime64("NaT"), dtype="datetime64[us]")
+    texts = [i for i, cell in enumerate(cells) if isinstance(cell, str) and _is_time(cell, form)]
+    for i in set(range(len(cells))) - set(texts):
+        found[i] = np.datetime64("NaT") if isinstance(cells[i], str) else _instant(cells[i])
+    if texts:
+        found[texts] = _in_one_way([cells[i] for i in texts], form)
+    return None if np.isnat(found).all() else found
+
+
+def _is_time(text: str, form: str | None) -> bool:
+    """Whether a text is a time in the format, or in any of the common ways."""
+    if form is not None:
+        return _by_format([text], form, strict=False) is not None
+    if not BEGINS.match(text) or not any(c in text for c in "-/.: "):
+        return False
+    with suppress(ValueError, OverflowError):
+        _plain(datetime.fromisoformat(text.strip()))
+        return True
+    return any(_by_format([text], way, strict=False) is not None for way in WAYS)
+
+
+def _in_one_way(texts: Sequence[str], form: str | None) -> Any:
+    """Texts that are times each, in the way that fits all of them, or else one by one."""
+    found = as_times(texts, form)
+    if found is None:
+        alone = [as_times([text]) for text in texts]
+        found = [np.datetime64("NaT") if time is None else time[0] for time in alone]
+    return found
+
+
+def _instant(date: Any) -> Any:
+    """A date of Python's, NumPy's or pandas', in UTC where it has a zone; NaT for all else."""
+    with suppress(TypeError, ValueError, OverflowError):
+        found = np.asarray([_plain(date) if isinstance(date, datetime) else date])
+        if found.shape == (1,) and found.dtype.kind not in "iufb":
+            return found.astype("datetime64[us]")[0]
+    return np.datetime64("NaT")
 
 
 def _by_format(texts: Sequence[str], form: str, *, strict: bool) -> Any:

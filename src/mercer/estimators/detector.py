@@ -25,7 +25,7 @@ from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLi
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
 from mercer.monitoring.blocks import with_confidence
-from mercer.monitoring.clock import warn_backwards
+from mercer.monitoring.clock import warn_backwards, warn_unread
 from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
 from mercer.monitoring.limits import Calibration, LimitsFrom, Rule, Wild, warn_blind
 from mercer.monitoring.report import Monitoring, check_top, named_columns, report
@@ -269,9 +269,10 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         every = self._read(X, gaps=True)  # (b, d)
         if np.isinf(every).any():  # the largest number there is
             every = np.nan_to_num(every, nan=np.nan)
-        time = times_of(X, time)
+        time = times_of(X, time, gaps=True)
         if self._past.static:
             warn_backwards(time, len(every))
+            warn_unread(time, len(every))
         rows, judged = self._with_past(every, time)
         gaps = Gaps.of(every)
         gaps = replace(gaps, judged=judged, short=int(gaps.judged.sum() - judged.sum()))

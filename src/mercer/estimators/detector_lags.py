@@ -12,9 +12,9 @@ from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
 from mercer.data.dask import DaskRows
 from mercer.data.table import Table
-from mercer.data.times import as_times
+from mercer.data.times import as_times, read_times
 from mercer.estimators.input import as_generator
-from mercer.monitoring.clock import require_pace, rows_before
+from mercer.monitoring.clock import require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, usual_step
 from mercer.monitoring.report import index_times
@@ -76,6 +76,7 @@ class Remembered:
             return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
         require_pace(time, read.n)
+        warn_unread(time, read.n)
         step = usual_step(time, read.n)
         kept = np.ones(read.n, dtype=bool)
         kept[aside[:, 0].astype(np.intp)] = False
@@ -123,14 +124,21 @@ def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
         raise InputError(msg)
 
 
-def times_of(X: Any, time: Any = None) -> Any:
-    """The times of rows: as given, or those that the rows bring, in an index or a column of ids."""
+def times_of(X: Any, time: Any = None, *, gaps: bool = False) -> Any:
+    """The times of rows: as given, or those that the rows bring, in an index or a column of ids.
+
+    With ``gaps``, times that are not written in the format of a table are NaT.
+    """
     if time is not None or not isinstance(X, Table):
         return index_times(X) if time is None else time
     if X.id_name is None:
         return None
     found = np.concatenate([np.asarray(chunk.ids) for chunk in X.chunks(IDS)])
-    return found if X.reading.time_format is None else as_times(found, X.reading.time_format)
+    form = X.reading.time_format
+    if form is None:
+        return found
+    times = read_times(found, form) if gaps else None
+    return as_times(found, form) if times is None else times
 
 
 class Memory:
@@ -148,6 +156,7 @@ class Memory:
         """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
         if not self._past.static:
             require_pace(time, len(rows), self._past)
+            warn_unread(time, len(rows))
         found, whole = self._past.rows(rows, time)
         lacking = int(np.isnan(rows).any(axis=1).sum())
         if not self._past.static and len(found) == 0 and lacking < len(rows):

@@ -153,8 +153,8 @@ class Watching(Public):
         self
         """
         if not isinstance(name, str) or not name.strip():
-            refuse("name", name, "a name of the event, such as 'cooling water'", repr(name))
-        time = times_of(X, time)
+            refuse("name", name, "a name of the event, such as 'cooling water'")
+        time = times_of(X, time, gaps=True)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         course = reduce(
             Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
@@ -201,7 +201,7 @@ class Watching(Public):
         -------
         detector : KernelPCADetector
             With a model that is an `IncrementalKernelPCA`, limits from rows that were judged before they
-            were learned, and one more entry in ``lineage_``.
+            were learned, ranges of its sensors that have followed them, and one more entry in ``lineage_``.
         """
         from mercer.estimators.detector_update import in_faults, report_left_out, updated
 
@@ -209,18 +209,21 @@ class Watching(Public):
         require("guard", guard, Number(1))
         own: Any = self
         read = own._read(X, gaps=True)
-        time = times_of(X, time)
+        time = times_of(X, time, gaps=True)
         lagged, whole = own._with_past(read, time)
+        given = int(whole.sum())
         events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
         if not keep_faults:
             faulty = in_faults(events, len(read))
-            report_left_out(int(np.sum(faulty & whole)), int(whole.sum()))
-            lagged = lagged[~faulty[whole]]
-        rows = own._judge.scaled(lagged)
-        given = int(whole.sum())
-        return updated(
-            self, rows, given=given, memory=int(memory), guard=float(guard), why=str(why)
-        )
+            report_left_out(int(np.sum(faulty & whole)), given)
+            lagged, whole = lagged[~faulty[whole]], whole & ~faulty
+        how: dict[str, Any] = {
+            "given": given,
+            "memory": int(memory),
+            "guard": float(guard),
+            "why": str(why),
+        }
+        return updated(self, own._judge.scaled(lagged), read[whole], **how)
 
     @property
     def lineage_(self) -> tuple[Generation, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags
     from mercer.monitoring.events import Event
     from mercer.monitoring.limits import Limits, Rule
+    from mercer.monitoring.sensors import Sensors
 
 BLOCK = 100  # rows that are judged by one model, before they are learned
 LANDMARKS = 500
@@ -48,6 +49,7 @@ class _Course:
     seen: Statistics | None = None
     learned: int = 0
     normal: list[Array] = field(default_factory=list)  # blocks of rows that were learned
+    kept: list[Flags] = field(default_factory=list)  # which rows of each block were
 
     def take(self, rows: Array) -> None:  # (b, d), scaled
         """Judge a block, learn what is normal enough, and set the limits anew."""
@@ -55,6 +57,7 @@ class _Course:
         found = gauge(rows)
         index = self.rule.index(self.limits, found) / self.rule.limit(self.limits)
         kept = np.asarray(index <= self.guard)
+        self.kept.append(kept)
         if not kept.any():
             return
         self.learned += int(kept.sum())
@@ -107,9 +110,12 @@ def report_left_out(left: int, of: int) -> None:
 
 
 def updated(
-    detector: Any, rows: Array, *, given: int, memory: int, guard: float, why: str
-) -> Any:  # (n, d), scaled
-    """A new detector that has taken these rows in, of so many given; the old one stays as it is."""
+    detector: Any, rows: Array, readings: Array, *, given: int, memory: int, guard: float, why: str
+) -> Any:
+    """A new detector that has taken these rows in, of so many given; the old one stays as it is.
+
+    ``rows`` are scaled, with their past beside them; ``readings`` are the same as the sensors show them.
+    """
     course = _Course(_recursive(detector, memory), detector._rule, detector.limits_, memory, guard)
     for start in range(0, len(rows), BLOCK):
         course.take(rows[start : start + BLOCK])
@@ -131,6 +137,9 @@ def updated(
     new.baselines_ = new._baselines.rows
     if limits is not detector.limits_:
         new._calibration = Calibration.of(rule, limits, course.seen)
+    sensors: Sensors | None = vars(detector).get("_sensors")  # None in older versions
+    if sensors is not None:
+        new._sensors = sensors.followed(readings[np.concatenate(course.kept)], memory)
     parent = fingerprint(detector._gauge, detector.limits_)
     made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     step = Generation(made, parent, given, course.learned, memory, why)

@@ -10,11 +10,11 @@ import numpy as np
 from mercer._core.errors import DetectorWarning, InputError
 from mercer._core.findings import warn
 from mercer._core.wording import Message
-from mercer.data.times import as_times
-from mercer.monitoring.lags import STATIC, Dynamics, clock_of, follow, of_rows
+from mercer.monitoring.lags import STATIC, Dynamics, clock_of, follow, of_rows, seconds
 
 # So many rows that are late and in order among themselves mean that the clock was put back.
 PUT_BACK = 3
+KINDS = ("late", "repeated", "clock put back", "no time")
 # Share of rows out of their turn beyond which times don't say how rows follow each other.
 MOST_OUT_OF_TURN = 0.5
 # A stream looks at so many rows before it says that they come at another pace than those of the fit.
@@ -26,7 +26,8 @@ class Clock:
 
     A row that is older than the newest one is late, one of the same time repeated. Either is judged, but is
     not a next row: it stays outside of the alarm logic and of lagged rows. When three late rows follow each
-    other in order, the clock was put back, and time goes on from there.
+    other in order, the clock was put back, and time goes on from there. A row whose time can't be read has no
+    time, where others have one: it is taken for the next row.
 
     Examples
     --------
@@ -40,14 +41,22 @@ class Clock:
     def __init__(self) -> None:
         self._newest: float | None = None
         self._late: list[float] = []  # since the last row that was in its turn
-        self.counts = {"late": 0, "repeated": 0, "clock put back": 0}
+        self._unread = 0  # rows before the first time
+        self.counts = dict.fromkeys(KINDS, 0)
 
-    def __call__(self, time: Any) -> str:
-        """What is wrong with the time of the next row; nothing where it has none or is in its turn."""
+    def __call__(self, time: Any, *, expected: bool = False) -> str:
+        """What is wrong with the time of the next row; nothing where it is in its turn, or no row has one.
+
+        Names of rows may be no times at all: that one is missing is known where it is ``expected``, or once
+        a row has had one.
+        """
         now = seconds(time)
-        if now is None:
+        if now is None and not expected and self._newest is None:
+            self._unread += 1
             return ""
-        mark = self._mark(now)
+        if now is not None and self._newest is None:
+            self.counts["no time"] += self._unread
+        mark = "no time" if now is None else self._mark(now)
         if mark:
             self.counts[mark] += 1
         return mark
@@ -66,12 +75,14 @@ class Clock:
 
     def state(self) -> dict[str, Any]:
         """What JSON can hold of it."""
-        return {"newest": self._newest, "late": self._late, "counts": self.counts}
+        own = {"newest": self._newest, "late": self._late, "unread": self._unread}
+        return own | {"counts": self.counts}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self._newest, self._late = state["newest"], list(state["late"])
-        self.counts = dict(state["counts"])
+        self._unread = state.get("unread", 0)  # older versions did not count them
+        self.counts = dict.fromkeys(KINDS, 0) | state["counts"]
 
 
 def require_turns(counts: dict[str, int], n: int) -> None:
@@ -99,7 +110,7 @@ def require_pace(time: Any, n: int, how: Dynamics = STATIC) -> None:
     clock = None if time is None else clock_of(of_rows(time, n))
     if clock is None or n < 3:
         return
-    if np.mean(clock[1:] <= np.maximum.accumulate(clock)[:-1]) > MOST_OUT_OF_TURN:
+    if np.mean(clock[1:] <= np.fmax.accumulate(clock)[:-1]) > MOST_OUT_OF_TURN:
         require_turns(turns(clock), n)
     steps = np.diff(clock)[np.isfinite(np.diff(clock))]
     if how.static or how.step is None or not len(steps):
@@ -111,7 +122,7 @@ def require_pace(time: Any, n: int, how: Dynamics = STATIC) -> None:
 
 
 def turns(times: Any) -> dict[str, int]:
-    """How many rows were late, repeated, or after a clock that was put back."""
+    """How many rows were late, repeated, after a clock that was put back, or without a time."""
     clock = Clock()
     for time in times:
         clock(time)
@@ -121,7 +132,7 @@ def turns(times: Any) -> dict[str, int]:
 def warn_backwards(time: Any, n: int) -> None:
     """Warn where most of n rows, each judged by itself, are older than one before."""
     clock = None if time is None else clock_of(of_rows(time, n))
-    if clock is None or not np.any(np.diff(clock) < 0.0):
+    if clock is None or not np.any(clock[1:] < np.fmax.accumulate(clock)[:-1]):
         return
     late = turns(clock)["late"]
     if late > MOST_OUT_OF_TURN * n:
@@ -130,6 +141,19 @@ def warn_backwards(time: Any, n: int) -> None:
             "and what they began with are in the order of the rows. Sort them by time, the oldest first."
         )
         warn(msg, DetectorWarning, "backwards", {"late": late, "rows": n})
+
+
+def warn_unread(time: Any, n: int) -> None:
+    """Warn where some of n rows have times and others have none that can be read."""
+    clock = None if time is None else clock_of(of_rows(time, n))
+    unread = 0 if clock is None else int(np.isnan(clock).sum())
+    if clock is not None and unread:
+        first = int(np.flatnonzero(np.isnan(clock))[0])
+        msg = (
+            f"{unread} of {n} rows {'has' if unread == 1 else 'have'} no time that can be read; the first is "
+            f"row {first} (counted from 0). A gap beside such a row is not seen."
+        )
+        warn(msg, DetectorWarning, "no_time", {"unread": unread, "rows": n})
 
 
 def warn_pace(how: Dynamics, gaps: int, time: Any) -> None:
@@ -180,23 +204,3 @@ def apart(step: float, *, dates: bool) -> str:
         if dates and step >= size:
             return f"{step / size:.3g} {unit}"
     return f"{step:g} s" if dates else f"{step:g}"
-
-
-def seconds(time: Any) -> float | None:
-    """A time as a number, dates in seconds; None for what is neither, such as the name of a batch."""
-    if time is None or isinstance(time, bool):
-        return None
-    if isinstance(time, (int, float, np.integer, np.floating)):
-        return float(time) if np.isfinite(time) else None
-    if isinstance(time, str):
-        try:
-            return float(time) if np.isfinite(float(time)) else None
-        except ValueError:
-            pass
-    try:
-        found = as_times([time] if isinstance(time, str) else np.asarray([time], "datetime64[us]"))
-    except (TypeError, ValueError):
-        return None
-    if found is None or np.isnat(found[0]):
-        return None
-    return float((found[0] - np.datetime64(0, "us")) / np.timedelta64(1, "s"))

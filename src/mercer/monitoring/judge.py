@@ -72,9 +72,9 @@ class LiveStream:
     rows : int
         Rows so far.
     counts : dict of str to int
-        Rows that were alarms, not judged, late or repeated; those of a detector that looks back that followed
-        a gap ("gaps"), and complete ones with too few rows before them ("short"); events; readings that were
-        missing, frozen or out of range.
+        Rows that were alarms, not judged, late, repeated, after a clock that was put back or without a time;
+        those of a detector that looks back that followed a gap ("gaps"), and complete ones with too few rows
+        before them ("short"); events; readings that were missing, frozen or out of range.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class LiveStream:
             raise InputError(msg)
         stamps = [self.rows + i if time is None else time for i, time in enumerate(named)]
         marks = {kind: flags for kind, flags in self._watch(x).items() if flags.any()}
-        clocks = [self._clock(time) for time in known]
+        clocks = [self._clock(time, expected=clock is not None) for time in known]
         lagged, place, gaps = self._lagged(x, known, clocks)  # (m, D), (b,), (b,)
         scaled = self._judge.scaled(lagged) if len(lagged) else lagged
         found = self._judge.gauge.steady(scaled)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.data.times import as_times
+from mercer.data.times import read_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ class Dynamics:
             In the order of time. A row with a missing cell has no lagged row, nor have the l rows after it.
         time : array-like of shape (n,), optional
             Numbers or dates. Where the step from one row to the next is not the usual one, history begins
-            anew; times of another kind say nothing of gaps.
+            anew; times of another kind, and those that can't be read, say nothing of gaps.
         follows : ndarray of shape (n,), optional
             Which rows follow the one before, where that is known otherwise.
         """
@@ -105,7 +105,8 @@ class Dynamics:
         clock = None if time is None or self.step is None else clock_of(of_rows(time, n))
         linked = np.ones(n, dtype=bool)
         if clock is not None and self.step is not None:
-            linked[1:] = follow(np.diff(clock), self.step)
+            steps = np.diff(clock)
+            linked[1:] = follow(steps, self.step) | np.isnan(steps)  # not known: no gap either
         linked[:1] = False
         return linked
 
@@ -254,8 +255,7 @@ class Lagger:
         self.mean = None
 
     def _clock(self, time: Any) -> None:
-        clock = None if time is None else clock_of([time])
-        now = None if clock is None else float(clock[0])
+        now = seconds(time)
         known = now is not None and self.time is not None and self.dynamics.step is not None
         self.after_gap = known and not follow(now - self.time, self.dynamics.step)  # type: ignore[operator, arg-type]
         if self.after_gap:
@@ -270,21 +270,40 @@ def follow(steps: Any, usual: float) -> Any:
 
 
 def clock_of(time: Any) -> Array | None:  # (n,)
-    """Times as numbers, dates in seconds; None of what is neither."""
+    """Times as numbers, dates in seconds; NaN for what can't be read, None where that is all of them."""
     times = np.asarray(time)
-    if times.dtype.kind == "U" or (len(times) and isinstance(times[0], str)):
-        with suppress(TypeError, ValueError):  # a column of numbers, as a file has it
-            return times.astype(np.float64)
-        times = np.asarray(as_times(times))
-        return None if times.dtype.kind != "M" else clock_of(times)
-    for kind in ("float64", "datetime64[ns]"):
-        if times.dtype.kind == "O":  # numbers or dates of Python's or pandas'
-            with suppress(TypeError, ValueError):
-                times = times.astype(kind)
-    if times.dtype.kind == "M":
-        seconds = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-        return np.asarray(seconds, dtype=np.float64)
-    return times.astype(np.float64) if times.dtype.kind in "iuf" else None
+    kind = times.dtype.kind
+    clock = times.astype(np.float64) if kind in "iuf" else np.full(times.shape, np.nan)
+    if kind == "U":
+        with suppress(ValueError):  # a column of numbers, as a file has it
+            clock, kind = times.astype(np.float64), "f"
+    if kind in "UO":
+        clock = np.array([_number(cell) for cell in times.tolist()], dtype=np.float64)
+    if kind in "UOM":
+        other = np.flatnonzero(np.isnan(clock))
+        dates = read_times(times[other]) if len(other) else None
+        if dates is not None:
+            clock[other] = (dates - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+    known = np.isfinite(clock)
+    return np.where(known, clock, np.nan) if known.any() else None
+
+
+def _number(cell: Any) -> float:
+    """A time that is a number, or the text of one; NaN for all else."""
+    if isinstance(cell, (int, float, str, np.number)) and not isinstance(cell, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            return float(cell)
+    return np.nan
+
+
+def seconds(time: Any) -> float | None:
+    """A time as a number, dates in seconds; None for what is neither, such as the name of a batch."""
+    if time is None:
+        return None
+    one = np.empty(1, dtype=object)  # a list in place of a time is no array of times
+    one[0] = time
+    clock = clock_of(one)
+    return None if clock is None else float(clock[0])
 
 
 def of_rows(time: Any, n: int) -> Array:  # (n,)
@@ -302,7 +321,8 @@ def usual_step(time: Any, n: int) -> float | None:
     clock = clock_of(of_rows(time, n))
     if clock is None or n < 2:
         return None
-    step = float(np.median(np.diff(clock)))
+    steps = np.diff(clock)
+    step = float(np.median(steps[np.isfinite(steps)])) if np.isfinite(steps).any() else 0.0
     return step if np.isfinite(step) and step > 0.0 else None
 
 

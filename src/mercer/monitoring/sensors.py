@@ -35,6 +35,18 @@ class Sensors:
         seen = engine.fold(rows, _Stretches.of, height=BLOCK_ROWS)
         return cls(seen.low, seen.high, seen.longest.astype(np.float64))
 
+    def followed(self, rows: Array, memory: int) -> Sensors:  # (n, d)
+        """Sensors after n rows more, with each of which what was before loses 1/memory of its weight."""
+        latest = rows[-memory:]
+        seen = _Stretches.of(latest, slice(0, len(latest)))
+        old = (1.0 - 1.0 / memory) ** len(rows)
+        low, high = np.minimum(self.low, seen.low), np.maximum(self.high, seen.high)
+        return Sensors(
+            old * low + (1.0 - old) * seen.low,
+            old * high + (1.0 - old) * seen.high,
+            np.maximum(old * self.still, seen.longest),
+        )
+
     @property
     def patience(self) -> Array:  # (d,)
         """Equal readings after which a sensor is frozen; never for one that always stood still."""

@@ -36,7 +36,7 @@ class Verdict:
         The variables behind an alarm.
     marks : tuple of (kind, name)
         What is wrong with the row: "missing", "frozen", "range" with the sensor; "late", "repeated",
-        "clock put back" with "", and of a detector that looks back "gap".
+        "clock put back", "no time" with "", and of a detector that looks back "gap".
     state : "normal", "pending" or "raised"
         By the alarm rule.
     event : int or None

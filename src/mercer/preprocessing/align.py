@@ -17,7 +17,7 @@ from mercer.data.formats import open_table
 from mercer.data.historian import WRITINGS, quality_columns
 from mercer.data.rows import Digest, RowSource
 from mercer.data.table import Chunk, Column, Table
-from mercer.data.times import as_times
+from mercer.data.times import as_times, read_times
 from mercer.data.view import TableRows, chunk_height
 from mercer.preprocessing.learn import Missing, Unseen
 from mercer.preprocessing.preparation import Preparation
@@ -188,13 +188,20 @@ class Sheet:
 
     @property
     def times(self) -> Any:
-        """(n,) the ids of the rows as datetime64, where they are times; None otherwise."""
-        return None if self.ids is None else as_times(self.ids, self.time_format)
+        """(n,) the ids of the rows as datetime64, where they are all times; None otherwise."""
+        if self.ids is None:
+            return None
+        times = as_times(self.ids) if self.time_format is None else self.clock
+        return None if times is None or np.isnat(times).any() else times
 
     @property
     def clock(self) -> Any:
-        """What says when each row was taken: ids as they stand, or read in the format that was given."""
-        return self.ids if self.time_format is None else self.times
+        """What says when each row was taken: ids as they stand, or read in the format that was given.
+
+        One that is written otherwise is NaT, as a reading that is missing is NaN.
+        """
+        known = self.ids is None or self.time_format is None
+        return self.ids if known else read_times(self.ids, self.time_format)
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -241,8 +248,12 @@ def prepared_rows(table: Table, preparation: Preparation, *, memory_bytes: int) 
         held.add(preparation.scaled(preparation.filled(coded), chunk))
         ids.append(chunk.ids)
         labels.append(chunk.labels)
-    if table.reading.time_format is not None and table.id_name is not None:
-        as_times(_joined(ids), table.reading.time_format)  # refused now, not when they are drawn
+    form = table.reading.time_format
+    if form is not None and table.id_name is not None:
+        # Refused now, not when they are drawn; where rows may have gaps, one time at least has to be there.
+        names = _joined(ids)
+        if not table._gaps or read_times(names, form) is None:
+            as_times(names, form)
     rows: Rows | None = held.rows()
     notes = list(table.notes)
     if rows is None:

@@ -13,7 +13,7 @@ from mercer.report.drawing import Frame, Scale, date_ticks, line, points, stroke
 from mercer.report.markup import Html, figure, folded, listed, paragraph, tag
 from mercer.report.subject import Subject
 from mercer.views import ContributionsOverTime, ControlCharts, contributions_over_time, monitoring
-from mercer.views.leaders import event_spans, events_table, leaders, peak
+from mercer.views.leaders import enough_rows, event_spans, events_table, leaders, peak
 from mercer.views.process import Chart, alarms_table, runs_table
 from mercer.views.wording import count, counted, number, short
 
@@ -45,7 +45,8 @@ def _events(seen: Monitoring) -> Html | None:
     """The events by the usual alarm rule: what a person looks for first."""
     found = events_table(seen)
     if not found.rows:
-        return paragraph("No event: never were 3 of 5 rows above the limit.") if seen.runs else None
+        none = f"No event: never were {enough_rows()} above the limit."
+        return paragraph(none) if seen.runs else None
     return listed(found)
 
 

@@ -203,11 +203,16 @@ def events_table(seen: Monitoring) -> Listing:
     for first, last in shown:
         led, top = ", ".join(leaders(seen, first, last)), peak(seen, first, last)
         rows.append([time[first], time[last], led or "not known", severity(top), number(top)])
-    caption = f"Events: {RULE.n} of {RULE.m} rows above the limit"
+    caption = f"Events: {enough_rows()} above the limit"
     if len(shown) < len(every):
         caption += f". The {len(shown)} most severe; {count(len(every) - len(shown))} are left out"
     head = ["from", "to", "led when it began", "severity", "peak"]
     return listing(caption, head, rows, texts=4)
+
+
+def enough_rows() -> str:
+    """How many rows of how many make an event by the usual rule: '3 of 5 rows'."""
+    return f"{RULE.n} of {RULE.m} rows"
 
 
 def peak(seen: Monitoring, first: int, last: int) -> float:

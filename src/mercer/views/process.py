@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import DataError, InputError
 from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer._core.types import Array, Flags
@@ -217,7 +217,9 @@ def axis_times(names: Any, form: str | None = None) -> Any:
         numbers = np.array([str(name) for name in values], dtype=np.float64)
         if form is None and np.isfinite(numbers).all():
             return numbers
-    return as_times(values, form)
+    with suppress(DataError):  # of another format
+        return as_times(values, form)
+    return None
 
 
 # ── alarms in tables ────────────────────────────────────────────────────────

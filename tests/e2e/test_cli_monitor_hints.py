@@ -7,9 +7,11 @@ import subprocess
 import sys
 from datetime import datetime
 
+import pandas as pd
 import pytest
 
 from markets.commands import good, run
+from mercer import KernelPCA, KernelPCADetector
 
 COUNTED = "there is no column 'time', which named the training rows: rows are counted from 0"
 
@@ -115,3 +117,27 @@ def test_a_fit_knows_its_gaps_by_times_of_a_given_format(plant, two_ways, tmp_pa
     good("fit", two_ways[1], *how, "--time-format", AMERICAN, "-o", of_other)
     judged = [run("monitor", model, plant / "faulty.csv").stdout for model in (of_iso, of_other)]
     assert judged[0] == judged[1]
+
+
+@pytest.fixture
+def from_python(plant, tmp_path):
+    """A detector of a data frame, saved in Python: it knows its columns, and none of times."""
+    table = pd.read_csv(plant / "normal.csv", index_col="time")
+    KernelPCADetector().fit(table).save(tmp_path / "python.mercer")
+    return tmp_path / "python.mercer"
+
+
+def test_columns_that_were_matched_by_name_are_not_said_to_have_no_names(
+    plant, from_python, tmp_path
+):
+    faulty, model = plant / "faulty.csv", tmp_path / "kpca.mercer"
+    KernelPCA(2).fit(pd.read_csv(faulty, index_col="time")).save(model)
+    for command in (
+        ("monitor", from_python, faulty),
+        ("retrain", from_python, plant / "normal.csv", "-o", tmp_path / "newer.mercer"),
+        ("transform", model, faulty),
+        ("reconstruct", model, faulty),
+    ):
+        done = run(*command)
+        assert done.exit_code in (0, 4), done.stderr
+        assert "feature names" not in done.stderr

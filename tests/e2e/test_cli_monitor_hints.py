@@ -119,6 +119,31 @@ def test_a_fit_knows_its_gaps_by_times_of_a_given_format(plant, two_ways, tmp_pa
     assert judged[0] == judged[1]
 
 
+@LIVE
+def test_times_that_may_mean_two_days_are_said_to_be_unread(plant, two_ways, live):
+    iso, other = two_ways
+    said = run("monitor", plant / "d.mercer", other, *live).stderr
+    assert said.count("it is not known how the times in column 'time' are written") == 1
+    assert "gaps and late rows are not noticed" in said
+    assert "not known how" not in run("monitor", plant / "d.mercer", iso, *live).stderr
+
+
+def test_a_format_is_that_of_the_column_that_named_the_training_rows(plant, two_ways):
+    form = ("--time-format", AMERICAN)
+    found = run("monitor", plant / "d.mercer", two_ways[1], *form)
+    assert "not known how" not in found.stderr
+    named = run("monitor", plant / "d.mercer", two_ways[1], "--time", "time", *form)
+    assert found.stdout == named.stdout != ""
+
+
+def test_rows_that_arrive_have_no_format_of_times(plant, two_ways):
+    form = ("--rule", "3/5", "--time-format", AMERICAN)
+    done = run("monitor", plant / "d.mercer", two_ways[1], *form)
+    assert done.exit_code == 2
+    assert "--time-format is for a file that is judged as a whole" in done.stderr
+
+
+# ── detectors that Python saved ─────────────────────────────────────────────
 @pytest.fixture
 def from_python(plant, tmp_path):
     """A detector of a data frame, saved in Python: it knows its columns, and none of times."""
@@ -141,3 +166,14 @@ def test_columns_that_were_matched_by_name_are_not_said_to_have_no_names(
         done = run(*command)
         assert done.exit_code in (0, 4), done.stderr
         assert "feature names" not in done.stderr
+
+
+@LIVE
+def test_a_detector_that_knows_no_column_of_times_says_so(plant, from_python, live):
+    faulty = plant / "faulty.csv"
+    said = run("monitor", from_python, faulty, *live).stderr
+    assert said.count("knows no column of times: rows are counted from 0") == 1
+    assert (
+        "rows are counted"
+        not in run("monitor", from_python, faulty, "--time", "time", *live).stderr
+    )

@@ -87,6 +87,11 @@ class LiveRequest(OfModel, Request["Watched"]):
     def fulfil(self, run: Run) -> Watched:
         """Read, judge and write until the lines end, or a signal asks for an end."""
         named_by_time(run, self.time)
+        if run.reading.time_format is not None:
+            refuse(
+                "{time_format} is for a file that is judged as a whole, and rows that arrive are read one by "
+                "one. Leave it out, and write times as year, month and day, such as 2026-03-05 08:00."
+            )
         named = [path for path in (self.model, self.shadow) if path is not None]
         models = tuple(map(open_model, named))
         for each in models:

@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
-from mercer.app.monitor import rows_are_counted
+from mercer.app.monitor import names_of_rows, rows_are_counted, times_are_unread, unread
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
 from mercer.app.shadow import shadow_facts
@@ -93,7 +93,10 @@ class Unit:
     shelved: list[list[Any]] = field(default_factory=list)  # variables and rows that were asked for
     # What a change of detectors ends and raises in the log of events, and in that of the shadow.
     changed: tuple[News, News] = ((), ())
-    named: str | None = None  # the column that the lines may lack without a word of the reader
+    # The column that the lines may lack without a word of the reader, as `names_of_rows` has it.
+    named: str | None = None
+    time_name: str = "time"
+    fresh: bool = True  # no row was read in this call
 
     @classmethod
     def of(
@@ -120,10 +123,11 @@ class Unit:
             )
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
-        named = None if run.reading.id is not None else _preparation(models[0]).id
+        named = None if run.reading.id is not None else names_of_rows(models[0])
+        time_name = run.reading.id or named or "time"
         if path not in before.get("units", {}):
             lines = Lines(path, follow=request.follow)
-            return cls(name, lines, reader, stream, shade=shade, named=named)
+            return cls(name, lines, reader, stream, shade=shade, named=named, time_name=time_name)
         with whole(request.state):
             own = before["units"][path]
             changed = _restore(stream, shade, own)
@@ -141,6 +145,7 @@ class Unit:
                 shelved=own.get("shelved", []),
                 changed=changed,
                 named=named,
+                time_name=time_name,
             )
 
     def shelve(self, rows: int, variable: str) -> None:
@@ -183,16 +188,23 @@ class Unit:
     def _judged(self, arrived: Arrived) -> list[Row]:
         if not len(arrived.rows):
             return []
-        if self.named is not None:
-            if all(time is None for time in arrived.times) and self._lacks(self.named):
-                self.reader.notes.append(rows_are_counted(self.named))
-            self.named = None  # once is enough
+        if self.fresh:
+            self.fresh = False  # once is enough
+            self._say_times(arrived.times)
         verdicts = self.stream.push_many(arrived.rows, arrived.times)
         self.bad_lines += sum(map(bool, arrived.bad))
         self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
         none: list[Any] = [None] * len(verdicts)
         shades = none if self.shade is None else self.shade.read(self, verdicts, arrived)
         return [*map(Row, verdicts, arrived.bad, arrived.labels or none, shades)]
+
+    def _say_times(self, times: Sequence[Any]) -> None:
+        """A word on rows that are counted, or whose times can't be read."""
+        if all(time is None for time in times):
+            if self.named is not None and self._lacks(self.named):
+                self.reader.notes.append(rows_are_counted(self.named))
+        elif (time := unread([time for time in times if time is not None])) is not None:
+            self.reader.notes.append(times_are_unread(self.time_name, time, live=True))
 
     def _lacks(self, column: str) -> bool:
         """Whether the names of a CSV are without a column; points of line protocol have their own times."""

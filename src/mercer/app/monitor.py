@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, many
 from mercer._core.table import Table, plain
 from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
@@ -88,7 +88,7 @@ class MonitorRequest(OfModel, Request["Monitored"]):
             with run.timed("write"), replacing(path) as file:
                 for piece in table_text(seen, DELIMITERS[path.suffix.lower()]):
                     file.write(piece.encode())
-            run.say(f"wrote {path}: {len(seen.report.table)} rows", "wrote", path=str(path))
+            run.say(f"wrote {path}: {many(len(seen.report.table), 'row')}", "wrote", path=str(path))
         facts = results(seen, found.model)
         if seen.shadow is not None and self.shadow is not None:
             facts["shadow"] = shadow_facts(seen.shadow.report, self.model, self.shadow)

@@ -196,7 +196,9 @@ class LineReader:
         absent = [name for name in wanted if name not in names]
         noun = "column" if len(absent) == 1 else "columns"
         msg = f"{self._source} lacks the {noun} {listed(absent)}, which the model needs."
-        remedy = hint(absent[0], names) if named else "Begin with a line of names."
+        # A line of numbers that begins with a time is a row, and its names are missing.
+        named = named and 2 * sum(map(self._is_number, names)) <= len(names)
+        remedy = hint(absent[0], names, taken=wanted) if named else "Begin with a line of names."
         raise DataError.saying(msg, remedy, parameter="X", value=absent[0])
 
     # ── rows ────────────────────────────────────────────────────────────────

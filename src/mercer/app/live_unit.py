@@ -87,6 +87,7 @@ class Unit:
     stream: LiveStream
     bad_lines: int = 0
     drifts: int = 0  # events that a drift has led to
+    unannounced: int = 0  # events that were shelved
     shade: Shade | None = None
     said: int = 0  # notes that were passed on
     known: tuple[int, int] = (0, 0)  # rows and alarms before this call
@@ -139,6 +140,7 @@ class Unit:
                 stream,
                 bad_lines=own["bad_lines"],
                 drifts=own.get("drifts", 0),
+                unannounced=own.get("unannounced", 0),
                 shade=shade,
                 # Of the stream that counts now: another may have done so before.
                 known=(stream.rows, stream.counts["alarms"]),
@@ -163,6 +165,7 @@ class Unit:
             "new_alarms": self.stream.counts["alarms"] - alarms,
             "bad_lines": self.bad_lines,
             "drift_events": self.drifts,
+            "shelved_events": self.unannounced,
             "sensors": self.stream.sensor_counts(),
             "drift": vars(self.stream.drift()),
         }
@@ -193,7 +196,9 @@ class Unit:
             self._say_times(arrived.times)
         verdicts = self.stream.push_many(arrived.rows, arrived.times)
         self.bad_lines += sum(map(bool, arrived.bad))
-        self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
+        begun = [v.began for v in verdicts if v.began is not None]
+        self.drifts += sum(event.kind == "drift" for event in begun)
+        self.unannounced += sum(event.shelved for event in begun)
         none: list[Any] = [None] * len(verdicts)
         shades = none if self.shade is None else self.shade.read(self, verdicts, arrived)
         return [*map(Row, verdicts, arrived.bad, arrived.labels or none, shades)]
@@ -221,6 +226,7 @@ class Unit:
             "stream": self.stream.state(),
         }
         own |= {"bad_lines": self.bad_lines, "drifts": self.drifts, "shelved": self.shelved}
+        own["unannounced"] = self.unannounced
         if self.shade is not None:
             stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
             own["shadow"] = {"stream": stream, "agreement": agreement}

@@ -104,3 +104,17 @@ def test_rows_without_a_past_are_told_as_such_and_others_have_their_own(gap):
     np.testing.assert_allclose(
         about.measured.scores[about.placed], np.array(alone)[:, :10], rtol=1e-9, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("place", [0, 44])
+def test_a_table_of_some_columns_has_those_that_led(place):
+    rng = np.random.default_rng(3)
+    normal, names = rng.standard_normal((400, 45)), [f"sensor {j}" for j in range(45)]
+    faulty = normal[:60].copy()
+    faulty[20:40, place] += 15.0
+    page = build(KernelPCADetector().fit(normal), faulty, names=names)
+    begin = page.index("Columns, in the units of the file")
+    table = page[begin : page.index("</table>", begin)]
+    assert ">sensor " + str(place) + "<" in table
+    assert table.count(">sensor ") == 40
+    assert "40 of 45, with those that led alarms" in table

@@ -78,6 +78,7 @@ def test_a_name_that_the_model_uses_itself_is_not_proposed_for_another(
         told = run("monitor", model, other, *live)
         assert told.exit_code == 3
         assert "lacks the column 'feed_1', which the model needs. " + near + "Its" in told.stderr
+        assert "or fit a model without the others (--columns)" in told.stderr
 
 
 def test_rows_without_a_line_of_names_are_asked_to_have_one(plant, lines):

@@ -152,6 +152,12 @@ def _require_width(table: Table, preparation: Preparation) -> None:
         )
 
 
+# What to do about columns that are not there.
+OTHERWISE = (
+    "Rename those that have other names here, or fit a model without the others (`columns`)."
+)
+
+
 def _absent(table: Table, absent: list[str], wanted: list[str]) -> DataError:
     if not table.named:
         msg = (
@@ -162,7 +168,7 @@ def _absent(table: Table, absent: list[str], wanted: list[str]) -> DataError:
     noun = "column" if len(absent) == 1 else "columns"
     names = [*(column.name for column in table.columns), *table.left_out]
     msg = f"{table.source} lacks the {noun} {listed(absent)}, which the model needs."
-    remedy = hint(absent[0], names, taken=wanted)
+    remedy = f"{hint(absent[0], names, taken=wanted)} {OTHERWISE}"
     return DataError.saying(msg, remedy, parameter="X", value=absent[0])
 
 

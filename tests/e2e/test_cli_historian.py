@@ -50,6 +50,43 @@ def test_a_text_that_no_historian_writes_is_an_error(plant, lines, tmp_path):
     assert "is not a number, in line 10, column 'flow'" in told.stderr
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_units_above_too_few_numbers_are_named_as_a_way_out(plant, lines, tmp_path, rows):
+    path = tmp_path / "rows.csv"
+    path.write_text("".join([lines[0], ",m3/h,°C,bar,m,kW\n", *lines[1 : rows + 1]]))
+    told = run("monitor", plant / "d.mercer", path)
+    assert told.exit_code == 3
+    assert "If that line has the units of the columns, use --units-row." in told.stderr
+    asked = run("monitor", plant / "d.mercer", path, "--units-row")
+    assert asked.exit_code == (0 if rows else 3), asked.stderr
+    assert ("1 row" if rows else "has a header and no rows") in asked.stderr
+
+
+LIVE = pytest.mark.parametrize("live", [(), ("--rule", "3/5")], ids=["whole", "live"])
+
+
+@LIVE
+def test_a_name_that_the_model_uses_itself_is_not_proposed_for_another(
+    plant, lines, tmp_path, live
+):
+    head, other = "time,feed_1,feed_2,pressure,level,power\n", tmp_path / "rows.csv"
+    normal, model = tmp_path / "normal.csv", tmp_path / "model.mercer"
+    normal.write_text(head + "".join((plant / "normal.csv").read_text().splitlines(True)[1:]))
+    good("fit", normal, "--id", "time", "--model", "detector", "-o", model)
+    for name, near in (("R2-FI101", ""), ("FEED_1", "Did you mean 'FEED_1'? ")):
+        other.write_text("".join([head.replace("feed_1", name), *lines[1:]]))
+        told = run("monitor", model, other, *live)
+        assert told.exit_code == 3
+        assert "lacks the column 'feed_1', which the model needs. " + near + "Its" in told.stderr
+        assert "or fit a model without the others (--columns)" in told.stderr
+
+
+def test_rows_without_a_line_of_names_are_asked_to_have_one(plant, lines):
+    told = run("monitor", plant / "d.mercer", "-", input="".join(lines[1:]))
+    assert told.exit_code == 3
+    assert "Begin with a line of names." in told.stderr
+
+
 def test_a_fit_names_the_cell_and_the_option(spoilt, tmp_path):
     args = ("fit", spoilt, "--id", "time", "--label", "power.Quality")
     told = run(*args, "-o", tmp_path / "new.mercer")

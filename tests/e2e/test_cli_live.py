@@ -427,6 +427,19 @@ def test_events_of_a_shelved_variable_are_recorded_and_not_announced(
     assert [e["shelved"] for e in told(events) if e["status"] == "ended"] == shelved
     for number, hidden in enumerate(shelved, start=1):
         assert (f"event {number}, fault" in result.stderr) != hidden
+    words = "event was" if sum(shelved) == 1 else "events were"
+    assert f" 2 events; {sum(shelved)} {words} shelved" in result.stderr
+
+
+def test_shelved_events_are_counted_across_a_restart(plant, lines, tmp_path):
+    data, state = tmp_path / "r.csv", tmp_path / "s.json"
+    args = ("monitor", plant / "d.mercer", data, "--state", state, "--shelve", "400")
+    for end in (300, len(lines)):
+        data.write_text("".join(lines[:end]))
+        result = run(*args)
+    assert "since the state began 360 rows, 109 alarms, 2 events; 2 events were shelved" in (
+        result.stderr
+    )
 
 
 @pytest.mark.parametrize("given", ["flow=", "flow=x", "0", "flow=-3", "flow=²"])

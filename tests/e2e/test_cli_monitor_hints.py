@@ -7,9 +7,11 @@ import subprocess
 import sys
 from datetime import datetime
 
+import pandas as pd
 import pytest
 
 from markets.commands import good, run
+from mercer import KernelPCA, KernelPCADetector
 
 COUNTED = "there is no column 'time', which named the training rows: rows are counted from 0"
 
@@ -115,3 +117,57 @@ def test_a_fit_knows_its_gaps_by_times_of_a_given_format(plant, two_ways, tmp_pa
     good("fit", two_ways[1], *how, "--time-format", AMERICAN, "-o", of_other)
     judged = [run("monitor", model, plant / "faulty.csv").stdout for model in (of_iso, of_other)]
     assert judged[0] == judged[1]
+
+
+@LIVE
+def test_times_that_may_mean_two_days_are_said_to_be_unread(plant, two_ways, live):
+    iso, other = two_ways
+    said = run("monitor", plant / "d.mercer", other, *live).stderr
+    assert said.count("it is not known how the times in column 'time' are written") == 1
+    assert "gaps and late rows are not noticed" in said
+    assert "not known how" not in run("monitor", plant / "d.mercer", iso, *live).stderr
+
+
+@LIVE
+def test_a_format_is_that_of_the_column_that_named_the_training_rows(plant, two_ways, live):
+    form = ("--time-format", AMERICAN, *live)
+    found = run("monitor", plant / "d.mercer", two_ways[1], *form)
+    assert "not known how" not in found.stderr
+    named = run("monitor", plant / "d.mercer", two_ways[1], "--time", "time", *form)
+    assert found.stdout == named.stdout != ""
+
+
+# ── detectors that Python saved ─────────────────────────────────────────────
+@pytest.fixture
+def from_python(plant, tmp_path):
+    """A detector of a data frame, saved in Python: it knows its columns, and none of times."""
+    table = pd.read_csv(plant / "normal.csv", index_col="time")
+    KernelPCADetector().fit(table).save(tmp_path / "python.mercer")
+    return tmp_path / "python.mercer"
+
+
+def test_columns_that_were_matched_by_name_are_not_said_to_have_no_names(
+    plant, from_python, tmp_path
+):
+    faulty, model = plant / "faulty.csv", tmp_path / "kpca.mercer"
+    KernelPCA(2).fit(pd.read_csv(faulty, index_col="time")).save(model)
+    for command in (
+        ("monitor", from_python, faulty),
+        ("retrain", from_python, plant / "normal.csv", "-o", tmp_path / "newer.mercer"),
+        ("transform", model, faulty),
+        ("reconstruct", model, faulty),
+    ):
+        done = run(*command)
+        assert done.exit_code in (0, 4), done.stderr
+        assert "feature names" not in done.stderr
+
+
+@LIVE
+def test_a_detector_that_knows_no_column_of_times_says_so(plant, from_python, live):
+    faulty = plant / "faulty.csv"
+    said = run("monitor", from_python, faulty, *live).stderr
+    assert said.count("knows no column of times: rows are counted from 0") == 1
+    assert (
+        "rows are counted"
+        not in run("monitor", from_python, faulty, "--time", "time", *live).stderr
+    )

@@ -5,7 +5,7 @@ import pytest
 
 from mercer import app
 from mercer.app import demo
-from mercer.app.explore import Recipe, panels, process
+from mercer.app.explore import Recipe, panels, planes, process
 from mercer.app.explore.dataset import opened
 from mercer.web.launch import begin
 from mercer.web.session import Session
@@ -53,6 +53,22 @@ def test_the_panels_draw_complete_rows_and_say_how_many_are_not(shown):
     scores = panel.header["panels"]["scores"]
     assert "2 of 360 rows lack a reading, and are left out" in scores["caption"]
     assert "error" not in panel.header["panels"]["levels"]
+
+
+@pytest.mark.parametrize("lags", [0, 2])
+def test_rows_that_could_not_be_judged_are_not_coloured_as_normal(folder, tmp_path, lags):
+    asked = {"kind": "detector", "reading": app.Reading(id="time"), "lags": lags}
+    model, today = str(tmp_path / "lags.mercer"), str(folder / "today.csv")
+    app.run(app.FitRequest(data=str(folder / "normal.csv"), output=model, **asked))
+    table = app.run(app.MonitorRequest(model=model, data=today)).value.seen.report.table
+    alarms, judged = int(sum(table["alarm"])), int(sum(table["judged"]))
+    session = Session()
+    begin(session, today, model)
+    shown = session.shown(session.start["table"], Recipe.read(session.start["recipe"]), "rest")
+    found = planes.coloured(shown.data, "alarm", shown)
+    session.close()
+    assert found.names == ("normal", "alarm", "not judged")
+    assert found.counts == (judged - alarms, alarms, len(table) - judged)
 
 
 def test_a_class_that_is_called_bad_is_a_class(tmp_path):

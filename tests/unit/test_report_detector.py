@@ -138,3 +138,17 @@ def test_a_row_beyond_all_numbers_takes_only_those_with_it_out_of_a_page():
     gone = np.isnan(about.measured.scores).any(axis=1)
     np.testing.assert_array_equal(np.flatnonzero(gone), [0, 1, 50, 51, 52])
     assert "3 rows too far out to be computed are not drawn" in told(build(detector, rows))
+
+
+@pytest.mark.parametrize("place", [0, 44])
+def test_a_table_of_some_columns_has_those_that_led(place):
+    rng = np.random.default_rng(3)
+    normal, names = rng.standard_normal((400, 45)), [f"sensor {j}" for j in range(45)]
+    faulty = normal[:60].copy()
+    faulty[20:40, place] += 15.0
+    page = build(KernelPCADetector().fit(normal), faulty, names=names)
+    begin = page.index("Columns, in the units of the file")
+    table = page[begin : page.index("</table>", begin)]
+    assert ">sensor " + str(place) + "<" in table
+    assert table.count(">sensor ") == 40
+    assert "40 of 45, with those that led alarms" in table

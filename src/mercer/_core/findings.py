@@ -95,3 +95,22 @@ def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
 def silenced() -> Any:
     """A block without warnings of mercer: of trials, or of fits whose numbers are shown another way."""
     return collected(lambda _warning: None)
+
+
+# Whether arrays have the columns of the fit, in their order, because a caller matched them by name.
+_matched: ContextVar[bool] = ContextVar("matched", default=False)
+
+
+@contextmanager
+def columns_matched() -> Iterator[None]:
+    """Arrays of the block have the columns of the fit, matched by name: no word that they have no names."""
+    token = _matched.set(True)
+    try:
+        yield
+    finally:
+        _matched.reset(token)
+
+
+def are_columns_matched() -> bool:
+    """Whether columns of arrays were matched by name before."""
+    return _matched.get()

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
-from mercer.app.monitor import rows_are_counted
+from mercer.app.monitor import names_of_rows, rows_are_counted, times_are_unread, unread
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
 from mercer.app.shadow import shadow_facts
@@ -88,13 +88,17 @@ class Unit:
     stream: LiveStream
     bad_lines: int = 0
     drifts: int = 0  # events that a drift has led to
+    unannounced: int = 0  # events that were shelved
     shade: Shade | None = None
     said: int = 0  # notes that were passed on
     known: tuple[int, int] = (0, 0)  # rows and alarms before this call
     shelved: list[list[Any]] = field(default_factory=list)  # variables and rows that were asked for
     # What a change of detectors ends and raises in the log of events, and in that of the shadow.
     changed: tuple[News, News] = ((), ())
-    named: str | None = None  # the column that the lines may lack without a word of the reader
+    # The column that the lines may lack without a word of the reader, as `names_of_rows` has it.
+    named: str | None = None
+    time_name: str = "time"
+    fresh: bool = True  # no row was read in this call
 
     @classmethod
     def of(
@@ -121,10 +125,11 @@ class Unit:
             )
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
-        named = None if run.reading.id is not None else _preparation(models[0]).id
+        named = None if run.reading.id is not None else names_of_rows(models[0])
+        time_name = run.reading.id or named or "time"
         if unit_key(path) not in before.get("units", {}):
             lines = Lines(path, follow=request.follow)
-            return cls(name, lines, reader, stream, shade=shade, named=named)
+            return cls(name, lines, reader, stream, shade=shade, named=named, time_name=time_name)
         with whole(request.state):
             own = before["units"][unit_key(path)]
             changed = _restore(stream, shade, own)
@@ -139,12 +144,14 @@ class Unit:
                 stream,
                 bad_lines=own["bad_lines"],
                 drifts=own.get("drifts", 0),
+                unannounced=own.get("unannounced", 0),
                 shade=shade,
                 # Of the stream that counts now: another may have done so before.
                 known=(stream.rows, stream.counts["alarms"]),
                 shelved=own.get("shelved", []),
                 changed=changed,
                 named=named,
+                time_name=time_name,
             )
 
     def shelve(self, rows: int, variable: str) -> None:
@@ -162,6 +169,7 @@ class Unit:
             "new_alarms": self.stream.counts["alarms"] - alarms,
             "bad_lines": self.bad_lines,
             "drift_events": self.drifts,
+            "shelved_events": self.unannounced,
             "sensors": self.stream.sensor_counts(),
             "drift": vars(self.stream.drift()),
         }
@@ -191,16 +199,26 @@ class Unit:
     def _judged(self, arrived: Arrived) -> list[Row]:
         if not len(arrived.rows):
             return []
-        if self.named is not None:
-            if all(time is None for time in arrived.times) and self._lacks(self.named):
-                self.reader.notes.append(rows_are_counted(self.named))
-            self.named = None  # once is enough
+        if self.fresh:
+            self.fresh = False  # once is enough
+            self._say_times(arrived)
         verdicts = self.stream.push_many(arrived.rows, arrived.times, clock=arrived.clock)
         self.bad_lines += sum(map(bool, arrived.bad))
-        self.drifts += sum(v.began is not None and v.began.kind == "drift" for v in verdicts)
+        begun = [v.began for v in verdicts if v.began is not None]
+        self.drifts += sum(event.kind == "drift" for event in begun)
+        self.unannounced += sum(event.shelved for event in begun)
         none: list[Any] = [None] * len(verdicts)
         shades = none if self.shade is None else self.shade.read(self, verdicts, arrived)
         return [*map(Row, verdicts, arrived.bad, arrived.labels or none, shades)]
+
+    def _say_times(self, arrived: Arrived) -> None:
+        """A word on rows that are counted, or whose times can't be read."""
+        times = [time for time in arrived.times if time is not None]
+        if not times:
+            if self.named is not None and self._lacks(self.named):
+                self.reader.notes.append(rows_are_counted(self.named))
+        elif arrived.clock is None and (time := unread(times)) is not None:
+            self.reader.notes.append(times_are_unread(self.time_name, time))
 
     def _lacks(self, column: str) -> bool:
         """Whether the names of a CSV are without a column; points of line protocol have their own times."""
@@ -217,6 +235,7 @@ class Unit:
             "stream": self.stream.state(),
         }
         own |= {"bad_lines": self.bad_lines, "drifts": self.drifts, "shelved": self.shelved}
+        own["unannounced"] = self.unannounced
         if self.shade is not None:
             stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
             own["shadow"] = {"stream": stream, "agreement": agreement}

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError
+from mercer._core.errors import DataError, many
 from mercer._core.table import Table, plain
 from mercer._core.wording import Message
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, open_model, read_sheet
+from mercer.app.rows import OfModel, Opened, open_model, read_sheet
 from mercer.app.shadow import (
     Compared,
     compared,
@@ -25,11 +25,13 @@ from mercer.app.shadow import (
     require_detector,
     shadow_facts,
 )
+from mercer.data.words import are_dates
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.alarms import Run as AlarmRun
 from mercer.monitoring.clock import warn_backwards, warn_unread
 from mercer.monitoring.drift import DriftReport
+from mercer.monitoring.lags import clock_of
 from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import Sheet
 
@@ -74,8 +76,10 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         require_detector(found)
         shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
         sheet = read_sheet(run, self.data, found, gaps=True)
-        if sheet.ids is None and found.preparation is not None and found.preparation.id is not None:
-            run.note(rows_are_counted(found.preparation.id))
+        if sheet.ids is None and (trained := names_of_rows(found)) is not None:
+            run.note(rows_are_counted(trained))
+        if sheet.ids is not None and (time := unread(sheet.clock)) is not None:
+            run.note(times_are_unread(sheet.id_name or "id", time))
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
             if shadow is not None:
@@ -84,7 +88,7 @@ class MonitorRequest(OfModel, Request["Monitored"]):
             with run.timed("write"), replacing(path) as file:
                 for piece in table_text(seen, DELIMITERS[path.suffix.lower()]):
                     file.write(piece.encode())
-            run.say(f"wrote {path}: {len(seen.report.table)} rows", "wrote", path=str(path))
+            run.say(f"wrote {path}: {many(len(seen.report.table), 'row')}", "wrote", path=str(path))
         facts = results(seen, found.model)
         if seen.shadow is not None and self.shadow is not None:
             facts["shadow"] = shadow_facts(seen.shadow.report, self.model, self.shadow)
@@ -105,11 +109,42 @@ def named_by_time(run: Run, time: str | None) -> None:
     run.reading = replace(run.reading, id=time, id_option="--time")
 
 
+def names_of_rows(found: Opened) -> str | None:
+    """The column that named the training rows: None for none, "" where it is not known, of a data frame."""
+    if found.preparation is not None:
+        return found.preparation.id
+    return None if found.feature_names is None else ""
+
+
 def rows_are_counted(trained: str) -> str:
-    """What it means that rows lack the column that named those of the fit."""
+    """What it means that rows lack the column that named those of the fit, as `names_of_rows` has it."""
+    if not trained:
+        why, column = "the model, saved in Python, knows no column of times", "a column"
+    else:
+        why, column = (
+            f"there is no column {trained!r}, which named the training rows",
+            "another column",
+        )
+    return f"{why}: rows are counted from 0. If {column} has their times, name it with --time"
+
+
+def unread(times: Any) -> str | None:
+    """The first of the times that are written as dates, if not all of them can be read; None otherwise.
+
+    >>> unread(["03/05/2026 08:00", "03/05/2026 08:03"])
+    '03/05/2026 08:00'
+    >>> unread(["03/13/2026 08:00"]), unread(["batch 7"])
+    (None, None)
+    """
+    first = str(times[0]).strip() if len(times) else ""
+    return first if are_dates((first,)) and clock_of(times) is None else None
+
+
+def times_are_unread(column: str, time: str) -> str:
+    """What it means that times are texts, and what helps."""
     return (
-        f"there is no column {trained!r}, which named the training rows: rows are counted from 0. If another "
-        "column has their times, name it with --time"
+        f"it is not known how the times in column {column!r} are written, such as {time!r}: gaps and late "
+        'rows are not noticed, and charts count rows. Give --time-format, such as "%d/%m/%Y %H:%M"'
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from mercer._core.errors import ParameterError, Remedy, StoppedError
-from mercer._core.findings import Finding, collected
+from mercer._core.findings import Finding, collected, columns_matched
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import Observer as FitObserver
 from mercer._core.observer import observed_by
@@ -168,7 +168,8 @@ class Run(Observer, FitObserver):
         def take(warning: MercerWarning) -> None:
             self.found(Finding.of(warning))
 
-        with collected(take), observed_by(self):
+        # Use cases read files, whose columns are matched by name before an estimator gets an array.
+        with collected(take), observed_by(self), columns_matched():
             yield
 
     def outcome(self, request: Request[T]) -> Outcome[T]:

@@ -224,7 +224,12 @@ def match_table(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> M
     Columns are found by name. The columns that name and label the rows are those of the training file,
     where the new file has them. What is left out is said. With `gaps` missing values stay, as NaN.
     """
-    table, preparation = open_table(path, run.reading), opened.preparation
+    preparation, reading = opened.preparation, run.reading
+    if reading.time_format is not None and reading.id is None and preparation is not None:
+        reading = replace(
+            reading, id=preparation.id
+        )  # the times are in the column of the training file
+    table = open_table(path, reading)
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = opened.feature_names or tuple(c.name for c in table.columns)
         preparation = Preparation(numbers=names)

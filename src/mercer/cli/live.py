@@ -148,6 +148,7 @@ def summary(found: Watched) -> list[str]:
 
 # What is counted, of one and of several.
 WORDS = {
+    "shelved_events": ("event", "was shelved", "were shelved"),
     "lacking": ("row", "lacks readings", "lack readings"),
     "short": (
         "row",

@@ -57,10 +57,14 @@ def position(name: str, places: dict[str, int], *, source: str, named: bool, opt
     raise DataError.saying(msg, hint(name, list(places)), **about)
 
 
-def hint(name: str, names: Sequence[str], what: str = "columns") -> str:
-    """The nearest name, and the names that there are."""
-    close = [other for other in names if other.lower() == name.lower()]
-    close = close or difflib.get_close_matches(name, names[:5000], n=1, cutoff=0.6)
+def hint(
+    name: str, names: Sequence[str], what: str = "columns", *, taken: Sequence[str] = ()
+) -> str:
+    """The nearest name that is not taken by something else, and the names that there are."""
+    other_use = set(taken)
+    free = [other for other in names if other not in other_use]
+    close = [other for other in free if other.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, free[:5000], n=1, cutoff=0.6)
     near = f"Did you mean {quoted(close[0])}? " if close else ""
     return f"{near}Its {what} are {listed(names)}."
 

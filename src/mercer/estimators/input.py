@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._core.errors import InputError, ParameterError, many, refuse
+from mercer._core.findings import are_columns_matched
 from mercer._core.params import Number, Whole, is_whole, require
 from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
@@ -192,10 +193,9 @@ def check_rows(
     if _is_ready(X, least=2 if reset else 1) and not copy:
         if not gaps:
             require_finite(X)
-        names = getattr(estimator, "feature_names_in_", None)
-        if not reset and (names is not None or X.shape[1] != estimator.n_features_in_):
-            # scikit-learn raises or warns.
-            validate_data(estimator, X, reset=False, skip_check_array=True)
+        named = hasattr(estimator, "feature_names_in_") and not are_columns_matched()
+        if not reset and (named or X.shape[1] != estimator.n_features_in_):
+            validate_data(estimator, X, reset=False, skip_check_array=True)  # raises or warns
         return X
     X = admitted(X)
     refuse_twins(X)

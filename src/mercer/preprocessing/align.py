@@ -103,7 +103,7 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
     if not table.named or (absent and nameless):
         _require_width(table, preparation)
     if absent and (preparation.categories or not nameless):
-        raise _absent(table, absent)
+        raise _absent(table, absent, [column.name for column in wanted])
     if absent:
         wanted = [Column(name) for name in names]
         which = "model" if table.named else "file"
@@ -152,7 +152,13 @@ def _require_width(table: Table, preparation: Preparation) -> None:
         )
 
 
-def _absent(table: Table, absent: list[str]) -> DataError:
+# What to do about columns that are not there.
+OTHERWISE = (
+    "Rename those that have other names here, or fit a model without the others (`columns`)."
+)
+
+
+def _absent(table: Table, absent: list[str], wanted: list[str]) -> DataError:
     if not table.named:
         msg = (
             f"{table.source} has no names, but the model needs columns of words, {listed(absent)}, which "
@@ -162,7 +168,8 @@ def _absent(table: Table, absent: list[str]) -> DataError:
     noun = "column" if len(absent) == 1 else "columns"
     names = [*(column.name for column in table.columns), *table.left_out]
     msg = f"{table.source} lacks the {noun} {listed(absent)}, which the model needs."
-    return DataError.saying(msg, hint(absent[0], names), parameter="X", value=absent[0])
+    remedy = f"{hint(absent[0], names, taken=wanted)} {OTHERWISE}"
+    return DataError.saying(msg, remedy, parameter="X", value=absent[0])
 
 
 # ── rows ────────────────────────────────────────────────────────────────────

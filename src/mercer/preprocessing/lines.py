@@ -19,6 +19,7 @@ from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.historian import is_good, quality_columns
 from mercer.data.table import Chunk, Reading
 from mercer.data.times import as_times
+from mercer.preprocessing.align import OTHERWISE
 from mercer.preprocessing.learn import Unseen
 from mercer.preprocessing.preparation import Preparation
 
@@ -229,7 +230,11 @@ class LineReader:
         absent = [name for name in wanted if name not in names]
         noun = "column" if len(absent) == 1 else "columns"
         msg = f"{self._source} lacks the {noun} {listed(absent)}, which the model needs."
-        remedy = hint(absent[0], names) if named else "Begin with a line of names."
+        # A line of numbers that begins with a time is a row, and its names are missing.
+        named = named and 2 * sum(map(self._is_number, names)) <= len(names)
+        remedy = "Begin with a line of names."
+        if named:
+            remedy = f"{hint(absent[0], names, taken=wanted)} {OTHERWISE}"
         raise DataError.saying(msg, remedy, parameter="X", value=absent[0])
 
     # ── rows ────────────────────────────────────────────────────────────────

@@ -117,16 +117,16 @@ def _sentence(text: str) -> str:
 
 
 def _columns(subject: Subject) -> Html:
-    shown = min(subject.fitted.d, MOST_COLUMNS)
-    found = subject.measured.columns[:, :shown].T  # (shown, 4)
-    rows = [[name, *map(number, row)] for name, row in zip(subject.names, found, strict=False)]
+    d, led = subject.fitted.d, subject.led
+    shown = sorted(sorted(range(d), key=lambda j: (j not in led, j))[:MOST_COLUMNS])
+    rows = [[subject.names[j], *map(number, subject.measured.columns[:, j])] for j in shown]
     what = "Kernel values" if subject.fitted.is_precomputed else "Columns, in the units of the file"
-    if shown < subject.fitted.d:
-        what += f": the first {shown} of {count(subject.fitted.d)}"
+    if d > MOST_COLUMNS:
+        what += f": {MOST_COLUMNS} of {count(d)}, {'with those that led alarms' if led else 'the first'}"
     head = ["column", "least", "mean", "standard deviation", "largest"]
     if subject.missing is not None:
         head.append("missing")
-        rows = [[*row, count(int(m))] for row, m in zip(rows, subject.missing, strict=False)]
+        rows = [[*row, count(int(subject.missing[j]))] for row, j in zip(rows, shown, strict=True)]
     return _table(head, rows, what)
 
 

@@ -22,6 +22,7 @@ from mercer.views.fitted import Fitted
 from mercer.views.watched import watched
 
 MOST_AXES = 10  # components that a picture can be asked for
+MOST_LED = 10  # runs of alarms whose leaders are told
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,15 @@ class Subject:
         """What a detector sees in the rows, and what it warned of."""
         rows = self.every if self.fitted.looks_back else self.rows
         return watched(self.fitted, rows, names=self.names, gaps=self.gaps, time=self.called)
+
+    @cached_property
+    def led(self) -> set[int]:
+        """The columns that led when the longest runs of alarms of a detector began, three of each run."""
+        if self.fitted.detector is None:
+            return set()
+        seen = self.watched[0]
+        names = {name for run in seen.longest(MOST_LED) for name, _ in seen.began_with(run)}
+        return {j for j, name in enumerate(self.names) if name in names}
 
     @cached_property
     def looks(self) -> Classes:

@@ -56,9 +56,13 @@ class Classes:
         return None if self.labels is None else [_word(label) for label in self.labels]
 
 
-def alarm_classes(alarm: Flags, labels: Any = None) -> Classes:
-    """Rows that are alarms and rows that are not."""
-    return replace(_made(np.asarray(alarm, dtype=np.uint8), ("normal", "alarm")), labels=labels)
+def alarm_classes(alarm: Flags, labels: Any = None, *, judged: Flags | None = None) -> Classes:
+    """Rows that are alarms, rows that are not, and those that were not `judged`; None: all were."""
+    codes = np.asarray(alarm, dtype=np.uint8)
+    names: tuple[str, ...] = ("normal", "alarm")
+    if judged is not None and not np.all(judged):
+        codes, names = np.where(judged, codes, 2), (*names, "not judged")
+    return replace(_made(codes, names), labels=labels)
 
 
 def classes(labels: Any, n: int) -> Classes:

@@ -163,7 +163,7 @@ def coloured(data: Dataset, color: Any, shown: Shown | None) -> Classes:
             raise ParameterError.about(
                 parameter="color", value=color, must_be="'alarm' of a detector only"
             )
-        return alarm_classes(_alarms(shown))
+        return _alarms(shown)
     if isinstance(color, dict) and "component" in color:
         component = component_index(color["component"], shown.inside.k)
         return classes(all_scores(shown.inside, shown.sheet.rows)[:, component], n)
@@ -246,16 +246,19 @@ def _scores_of_whole(own: Fitted, block: Any) -> Array:  # (b, d) -> (b, k)
     return found
 
 
-def _alarms(shown: Shown) -> Any:  # (n,) bool
-    """Which rows are alarms; one with a gap is not judged, and is none."""
+def _alarms(shown: Shown) -> Classes:
+    """Which rows are alarms, and which could not be judged: with a gap, or too few rows before them."""
     own, rows = shown.inside, shown.sheet.rows
-    whole = None if own.looks_back else whole_rows(rows[:])
+    if own.looks_back:
+        seen = own.monitor(rows[:], top=0).table
+        return alarm_classes(seen["alarm"], judged=seen["judged"])
+    whole = whole_rows(rows[:])
     if whole is None:
-        return own.alarm(rows)
+        return alarm_classes(own.alarm(rows))
     found = np.zeros(len(whole), dtype=bool)
     if whole.any():
         found[whole] = own.alarm(np.asarray(rows[:])[whole])
-    return found
+    return alarm_classes(found, judged=whole)
 
 
 def whole_rows(block: Any) -> Any:  # (b, d) -> (b,) bool

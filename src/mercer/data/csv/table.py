@@ -154,7 +154,8 @@ class CsvTable(Table):
                 raise nameless(j, self.source)
         columns = self.columns
         pairs = list(zip(self._layout.features, columns, strict=True))
-        values = [self._numbers(cells[j], lines, c) for j, c in pairs if c.kind == "number"]
+        first = start == 0
+        values = [self._numbers(cells[j], lines, c, first) for j, c in pairs if c.kind == "number"]
         block = np.column_stack(values) if values else np.empty((len(records), 0))
         names = [c.name for c in columns if c.kind == "number"]
         self._warn_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
@@ -195,13 +196,19 @@ class CsvTable(Table):
             value=self._dialect.delimiter,
         )
 
-    def _numbers(self, texts: Sequence[str], lines: list[int], column: Column) -> Array:
+    def _numbers(
+        self, texts: Sequence[str], lines: list[int], column: Column, first: bool
+    ) -> Array:
         try:
             return numbers(texts, self._dialect.decimal, self._dialect.na_values)
         except WordError as error:
             why, hint = why_no_number(error.text, self._dialect.decimal)
             place = f"in line {lines[error.at]}, column {quoted(column.name)}"
             msg = f"{self.source}: {why}, {place}."
+            # Below the names, above too few numbers to tell words there from units.
+            below = first and error.at == 0 and self._dialect.header
+            if below and self._dialect.units is None and self.reading.units_row is None:
+                hint = f"If that line has the units of the columns, use `units_row=True`. {hint}".rstrip()
             remedy = f"{hint} {REMEDY}".lstrip()
             refuse_data(msg, remedy, parameter="X", value=error.text)
 

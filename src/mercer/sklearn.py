@@ -35,9 +35,19 @@ from mercer.engine.base import Facts
 from mercer.engine.resolve import AUTO, facts_for, resolve_engine
 from mercer.engine.threads import lanes
 from mercer.estimators.base import Saving, has_light_rows
-from mercer.estimators.drop_in import Evidence, average, centred, completed, evidence, symmetric
+from mercer.estimators.drop_in import (
+    Evidence,
+    average,
+    centred,
+    completed,
+    evidence,
+    is_precomputed,
+    read_off,
+    symmetric,
+)
 from mercer.estimators.input import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
+from mercer.kernels.names import as_kernel
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Fit, Plan, Problem, fit_kernel_pca, gram_operator
 from mercer.model.projection import Projection
@@ -65,6 +75,10 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
     does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
     `ConvergenceWarning` tells how far it got.
+
+    `kernel` may also be an object of `mercer.kernels`, such as ``RBF("median") + Linear()``, which has its
+    parameters itself and is evaluated on matrices, not row by row as functions are; its widths are read off
+    the training rows.
 
     Beyond scikit-learn's, `fit` and `fit_transform` take ``sample_weight``, ``plan_`` says what was done,
     ``fit_`` is the fitted value with its evidence, as in `mercer.KernelPCA` (print it; there is none where
@@ -98,7 +112,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self
         """
         del y
-        if self.fit_inverse_transform and self.kernel == "precomputed":
+        if self.fit_inverse_transform and is_precomputed(self.kernel):
             msg = "Cannot fit_inverse_transform with a precomputed kernel."
             raise ValueError(msg)
         X = validate_data(self, admitted(X), accept_sparse="csr", copy=self.copy_X)
@@ -144,11 +158,16 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, admitted(X), accept_sparse="csr", reset=False)
-        return self._projection(self._rows(X).astype(self._projection.coef.dtype, copy=False))
+        rows = self._rows(X).astype(self._projection.coef.dtype, copy=False)
+        sections = self._projection.sections
+        if isinstance(sections, KernelSections):
+            sections.kernel.check_rows(rows)
+        return self._projection(rows)
 
     def _rows(self, X: Any) -> Rows:
         """Rows of floats; to a function they are what scikit-learn hands it, a csr_matrix for one."""
-        return as_given(X, as_rows(X)) if callable(self.kernel) else as_rows(X)
+        ours = getattr(self.kernel, "parallel", False) or not callable(self.kernel)
+        return as_rows(X) if ours else as_given(X, as_rows(X))
 
     def inverse_transform(self, X: Any) -> Array:
         """Transform X back to the original space.
@@ -173,6 +192,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
                 raise ValueError(msg)
             given, x = x, symmetric(x, weights)
         rng = as_generator(self.random_state)
+        if isinstance(self.kernel, Kernel):
+            kernel = read_off(self, x, weights, rng)
         n = int(x.shape[0])
         k = n if self.n_components is None else min(n, int(self.n_components))
         facts, stands_in = facts_for(AUTO, facts, kernel, x)
@@ -335,6 +356,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         return replace(tight, reasons=(*chosen.reasons[:1], *tight.reasons[1:]))
 
     def _kernel(self) -> Kernel:
+        if isinstance(self.kernel, Kernel | type):
+            return as_kernel(self.kernel)
         makers: dict[str, Callable[[], Kernel]] = {
             "precomputed": Precomputed,
             "linear": Linear,

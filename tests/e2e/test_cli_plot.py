@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +79,23 @@ def drawn(shelf, tmp_path, monkeypatch):
         return kept[0]
 
     return call
+
+
+@pytest.mark.parametrize("named", ["--time", "--id"])
+def test_scores_of_rows_with_a_gap_are_the_alarms_of_the_monitor(drawn, tmp_path, named):
+    good("fit", "normal.csv", "--id", "time", "--model", "detector", "--smoothing", "0.2", "-o",
+         tmp_path / "smooth.mercer")  # fmt: skip
+    head, *lines = (line.split(",") for line in Path("faulty.csv").read_text().splitlines())
+    at = head.index("time")
+    for line in lines[300:]:  # where a fault ends, which smoothed rows would go on to show
+        line[at] = line[at].replace("2026-", "2027-", 1)
+    text = "\n".join(",".join(line) for line in [head, *lines])
+    (tmp_path / "gap.csv").write_text(text + "\n")
+    model, rows = tmp_path / "smooth.mercer", tmp_path / "gap.csv"
+    told = results("monitor", model, rows, "--time", "time", code=4)["alarms"]
+    ax = drawn("scores", model, rows, named, "time").axes[0]
+    alarms = [text.get_text() for text in ax.get_legend().get_texts()].index("alarm")
+    assert len(offsets(ax.collections[alarms])) == told["count"]
 
 
 # ── files ───────────────────────────────────────────────────────────────────

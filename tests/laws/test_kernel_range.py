@@ -8,7 +8,7 @@ from mpmath import mp
 from scipy import sparse
 
 from markets.exact import exact, exact_matern, real
-from mercer import KernelPCA, KernelPCADetector
+from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer.errors import InputError
 from mercer.kernels import (
     RBF,
@@ -154,6 +154,29 @@ def test_transform_gives_numbers_or_says_which_row_overflows(name, size):
         assert not model.kernel_.shift_invariant  # those of distances are bounded
     else:
         assert np.all(np.isfinite(scores))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1e9, 1e30, 1e100, 1e160, 1.5e308])
+@pytest.mark.parametrize("name", [*FAR, "pca", "likelihood"])
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+def test_squared_distances_are_numbers_or_the_row_is_named(name, size, dtype):
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(dtype)
+    model = PCA(2) if name in ("pca", "likelihood") else KernelPCA(2, kernel=KERNELS[name])
+    try:
+        model.fit(x)
+        ask = model.score_samples if name == "likelihood" else model.reconstruction_error
+        rows = np.array([[1.0, 2.0, 3.0], [size, 1.0, -size]])
+        model.transform(rows)
+    except InputError:  # what the fit or `transform` refuses is another law's affair
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found, told = outcome(lambda: ask(rows))
+    assert told or np.all(np.isfinite(found))
+    if told:
+        assert "overflow float64 for 1 of 2 rows, the first of them row 1" in told
+        assert size > 1e20
 
 
 @pytest.mark.parametrize("length_scale", [1e-200, 1e200])

@@ -348,10 +348,43 @@ def test_a_weight_that_is_no_number_is_refused():
         mercer.PCA(2).fit(points((40, 6)), sample_weight=np.full(40, np.nan))
 
 
-def test_overflow_of_weighted_squares_is_told(shape):
-    x = frozen(points(shape).astype(np.float32))
-    with pytest.raises(KernelError, match="overflows"):
-        mercer.PCA(2).fit(x, sample_weight=1e38 * shares(shape[0]))
+APPROXIMATIONS = {
+    "rpcholesky": RPCholesky(rank=20),
+    "refined": RPCholesky(rank=20, refine=2),
+    "nystrom": Nystrom(20),
+    "fourier": RandomFourier(50),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**-200, 2.0**-40, 2.0**40, 2.0**126, 2.0**900])
+@pytest.mark.parametrize("name", ["pca", "linear", "rbf", "polynomial", *APPROXIMATIONS])
+def test_the_unit_of_weights_changes_nothing_but_eigenvalues(name, unit, dtype):
+    """By a power of two, so that no digit changes."""
+    x = frozen(points((60, 4)).astype(dtype))
+    kernels = {"linear": Linear(), "polynomial": Polynomial(2, gamma=0.3)}
+    model = mercer.PCA(2)
+    if name != "pca":
+        approximation = APPROXIMATIONS.get(name)
+        model = mercer.KernelPCA(2, kernel=kernels.get(name, RBF(0.3)), approximation=approximation)
+    one, other = (clone(model).fit(x, sample_weight=w) for w in (shares(60), unit * shares(60)))
+    np.testing.assert_array_equal(other.fit_.eigenvalues / unit, one.fit_.eigenvalues)
+    np.testing.assert_array_equal(other.fit_.bounds / unit, one.fit_.bounds)
+    if not one.fit_.is_low_rank:
+        np.testing.assert_array_equal(other.fit_.scores, one.fit_.scores)
+    np.testing.assert_array_equal(other.residuals_, one.residuals_)
+    np.testing.assert_array_equal(other.transform(x), one.transform(x))
+    np.testing.assert_array_equal(other.explained_variance_ratio_, one.explained_variance_ratio_)
+
+
+@pytest.mark.parametrize("name", ["pca", "rbf", *APPROXIMATIONS])
+def test_weights_whose_sums_overflow_are_named(name):
+    approximation = APPROXIMATIONS.get(name)
+    model = mercer.KernelPCA(2, kernel=RBF(0.3), approximation=approximation)
+    model = mercer.PCA(2) if name == "pca" else model
+    with pytest.raises(InputError, match="Divide them by the largest") as caught:
+        model.fit(points((60, 4)), sample_weight=np.full(60, 2e306))
+    assert caught.value.parameter == "sample_weight"
 
 
 # ── one pass over the rows ──────────────────────────────────────────────────

@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from scipy import linalg, sparse
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.decomposition import KernelPCA as Reference
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
+import mercer
+from mercer.errors import InputError
+from mercer.estimators.anatomy import Anatomy
+from mercer.kernels import RBF, Chi2, Custom, Linear, Matern, Polynomial, Precomputed
 from mercer.sklearn import KernelPCA
 from mercer.solvers import BlockKrylov, Lanczos, Lapack
 
@@ -24,6 +31,10 @@ KERNELS = {
     "cosine": {},
 }
 SOLVERS = ["auto", "dense", "arpack", "randomized"]
+
+
+def _dotted(u, v):
+    return float(u @ v) ** 2
 
 
 def test_the_signature_is_scikit_learns():
@@ -279,6 +290,90 @@ def test_constant_rows_have_scikit_learns_shapes(params):
     np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)
 
 
+# ── kernel objects ───────────────────────────────────────────────────────────
+OBJECTS = {
+    "rbf": RBF(0.3),
+    "median": RBF("median"),
+    "sum": RBF("median") + 0.5 * Linear(),
+    "polynomial": Polynomial(2, gamma=0.5),
+    "linear": Linear(),
+    "matern": Matern(1.5, 2.0),
+    "chi2": Chi2(0.5),
+    "columns": RBF(0.5).on([0, 2]),
+    "names": RBF("median").on(["c", "a"]),
+    "function": Custom(_dotted),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [pd.DataFrame, sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("name", sorted(OBJECTS))
+def test_a_kernel_object_is_that_kernel(name, kind, weighted, rng):
+    """scikit-learn on the kernel matrix of the rows that count is the reference."""
+    if name == "names" and kind is not pd.DataFrame:
+        pytest.skip("sparse rows have no names")
+    x, x_new = rng.random((40, 4)), rng.random((7, 4))
+    weights = np.arange(40) % 4 if weighted else np.ones(40, dtype=int)
+    copies = np.repeat(np.arange(40), weights)
+    named = {"columns": list("abcd")} if kind is pd.DataFrame else {}
+    ours = KernelPCA(3, kernel=OBJECTS[name]).fit(kind(x, **named), sample_weight=weights)
+    k = (
+        mercer.KernelPCA(3, kernel=OBJECTS[name])
+        .fit(pd.DataFrame(x[copies], columns=list("abcd")))
+        .kernel_
+    )
+    theirs = Reference(3, kernel="precomputed", eigen_solver="dense").fit(k(x[copies]))
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-8)
+    scores = theirs.transform(k(x_new, x[copies]))
+    np.testing.assert_allclose(ours.transform(kind(x_new, **named)), scores, atol=1e-7)
+    assert clone(ours).kernel == OBJECTS[name]
+
+
+@pytest.mark.parametrize("name", sorted({*OBJECTS} - {"chi2", "columns", "names", "function"}))
+def test_a_kernel_object_leads_back_and_is_kept_in_a_file(name, rng, tmp_path):
+    x, x_new = rng.random((40, 4)), rng.random((7, 4))
+    params = {"n_components": 3, "fit_inverse_transform": True, "alpha": 0.1}
+    ours = KernelPCA(kernel=OBJECTS[name], **params).fit(x)
+    k = mercer.KernelPCA(3, kernel=OBJECTS[name]).fit(x).kernel_
+    pairs = Reference(kernel=lambda u, v: k([u], [v]).item(), eigen_solver="dense", **params).fit(x)
+    scores = pairs.transform(x_new)
+    np.testing.assert_allclose(
+        ours.inverse_transform(scores), pairs.inverse_transform(scores), atol=1e-6
+    )
+    ours.save(tmp_path / "model.mercer")
+    again = mercer.load(tmp_path / "model.mercer")
+    np.testing.assert_array_equal(again.transform(x_new), ours.transform(x_new))
+    np.testing.assert_array_equal(again.inverse_transform(scores), ours.inverse_transform(scores))
+    assert again.kernel == ours.kernel == OBJECTS[name]
+
+
+def test_a_precomputed_object_is_the_name(rng):
+    x = rng.random((30, 4))
+    k = RBF(0.3)(x)
+    named, made = (KernelPCA(2, kernel=kind) for kind in ("precomputed", Precomputed()))
+    np.testing.assert_array_equal(made.fit_transform(k), named.fit_transform(k))
+    assert get_tags(made).input_tags.pairwise
+    assert Anatomy(made).is_precomputed
+    with pytest.raises(ValueError, match="with a precomputed kernel"):
+        made.set_params(fit_inverse_transform=True).fit(k)
+
+
+def test_a_kernel_object_has_its_own_parameters(rng):
+    x = rng.random((30, 4))
+    model = KernelPCA(2, kernel=RBF(0.5))
+    values = model.set_params(kernel__gamma=2.0).fit(x).eigenvalues_
+    np.testing.assert_allclose(
+        values, KernelPCA(2, kernel="rbf", gamma=2.0).fit(x).eigenvalues_, rtol=1e-10
+    )
+    with pytest.raises(InputError, match="kernel_params must be None where kernel is an object"):
+        model.set_params(kernel_params={"gamma": 1.0}).fit(x)
+    with pytest.raises(InputError, match="must be an object; got the class RBF"):
+        KernelPCA(2, kernel=RBF).fit(x)
+    for old, new in ((x - 2.0, x), (x, x - 2.0)):
+        with pytest.raises(InputError, match="Negative values"):
+            KernelPCA(2, kernel=Chi2(0.5)).fit(old).transform(new)
+
+
 # ── functions and sparse rows ────────────────────────────────────────────────
 SPARSE = [
     sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array, sparse.csc_array,
@@ -323,10 +418,6 @@ def test_names_on_every_kind_of_sparse_rows(kernel, kind, rng):
 
 
 # ── weights ──────────────────────────────────────────────────────────────────
-def _dotted(u, v):
-    return float(u @ v) ** 2
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kernel", [*sorted(KERNELS), "precomputed", _dotted])
 def test_a_row_of_weight_two_is_a_row_twice(kernel, solver, rng):

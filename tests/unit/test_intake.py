@@ -278,6 +278,24 @@ def test_what_has_no_rows_is_refused_in_words(case, door):
         DOORS[door](make())
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+@pytest.mark.parametrize(("short", "got"), [([1.0, 2.0], "2 numbers"), ([], "0 numbers")])
+@pytest.mark.parametrize("door", [*DOORS.values(), *DENSE.values()], ids=[*DOORS, *DENSE])
+def test_rows_of_unequal_lengths_are_refused_with_the_first(door, short, got, kind):
+    rows = [kind(row) for row in X.tolist()]
+    rows[3] = rows[7] = kind(short)
+    with pytest.raises(
+        InputError, match=f"rows of one length; got 3 numbers in row 0 and {got} in row 3"
+    ):
+        door(rows)
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_number_among_rows_is_refused(door):
+    with pytest.raises(InputError, match="3 numbers in row 0 and one number alone in row 2"):
+        door([*X.tolist()[:2], 1.0, *X.tolist()[2:]])
+
+
 def test_the_drop_in_says_what_to_pass():
     with pytest.raises(InputError, match=r"pyarrow\.table\(x\)"):
         drop_in.KernelPCA(2).fit(Stream(TABLE))

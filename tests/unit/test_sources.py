@@ -708,7 +708,10 @@ BAD = {
         batches(X, sparse.csr_array(X)),
         "has sparse rows, but dense ones were expected",
     ),
-    "batch ragged": (batches([[1.0, 2.0], [3.0]]), "a list, is not a 2-D array of numbers"),
+    "batch ragged": (
+        batches([[1.0, 2.0], [3.0]]),
+        r"batch 0 .*must have rows of one length; got 2 numbers in row 0 and 1 number in row 1",
+    ),
     "batch text": (batches([["a", "b"]]), r"batch 0 \(the 1st\).*text, but numbers"),
     "batch complex": (batches(X + 1j), "complex numbers, but real"),
     "batch sparse complex": (batches(sparse.csr_array(X + 1j)), "complex numbers, but real"),

@@ -378,6 +378,29 @@ def test_rows_without_a_past_are_left_out_of_pictures_of_scores_and_counted():
     assert found.names[0] == "c"
 
 
+@pytest.mark.parametrize("brought", ["index", "argument"])
+@pytest.mark.parametrize("knobs", [{"smoothing": 0.3}, {"lags": 2}], ids=["smoothing", "lags"])
+def test_pictures_of_scores_mark_the_alarms_of_a_monitor_after_a_gap(knobs, brought):
+    minute, day = np.timedelta64(1, "m"), np.timedelta64(1, "D")
+    start = np.datetime64("2026-01-05T00:00", "ns")
+    usual = pd.DataFrame(NORMAL, columns=list("abcd"))
+    usual.index = pd.DatetimeIndex(start + minute * np.arange(len(NORMAL)))
+    detector = KernelPCADetector(**knobs).fit(usual)
+    time = start + minute * np.arange(60) + day * (np.arange(60) >= 30)
+    rows = usual[:60].set_axis(pd.DatetimeIndex(time))
+    rows.iloc[20:30] += 6.0  # what comes after the gap is judged without them
+    table = detector.monitor(rows).table
+    straight = detector.monitor(rows.set_axis(usual.index[:60])).table
+    assert np.any(table["alarm"] != straight["alarm"])  # or there is nothing to get wrong
+    if brought == "index":
+        view, arrows = views.scores(detector, rows), views.biplot(detector, rows)
+        np.testing.assert_array_equal(arrows.rows, view.rows)
+    else:
+        view = views.scores(detector, rows.to_numpy(), time=time)
+    np.testing.assert_array_equal(view.rows, np.flatnonzero(table["judged"]))
+    np.testing.assert_array_equal(view.classes.codes == 1, table["alarm"][view.rows])
+
+
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
 def test_scores_that_are_not_finite_are_left_out_and_counted(shape):
     values = np.array([1.0, np.inf, 2.0]).reshape(shape)

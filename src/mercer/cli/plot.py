@@ -36,7 +36,7 @@ class Kind:
 ANY, DETECTOR, COLUMNS = "any model", "a detector", "a model of columns that is no detector"
 TIME, COMPONENTS = frozenset({"time"}), frozenset({"components"})
 KINDS = {
-    "scores": Kind("two components, coloured by label", True, ANY, COMPONENTS),
+    "scores": Kind("two components, coloured by label", True, ANY, COMPONENTS | TIME),
     "spectrum": Kind("share of the variance of each component", False, ANY),
     "panels": Kind("data, PCA, kernel PCA and points taken back, of two variables", True, COLUMNS),
     "levels": Kind(
@@ -111,7 +111,11 @@ PLACES = Read(
     metavar="median|ROW",
     default="median",
 )
-@option("--time", "Column that says when each row of a chart was taken.", metavar="COLUMN")
+@option(
+    "--time",
+    "Column that says when each row of a chart, or of a detector's scores, was taken.",
+    metavar="COLUMN",
+)
 @option("--title", "Written above the picture.")
 @option(
     "--size",

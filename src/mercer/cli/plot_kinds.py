@@ -101,8 +101,8 @@ def draw_scores(asked: Asked) -> Any:
         listed = ",".join(map(str, asked.components or ()))
         refuse(f"--components must be one or two components for scores; got {listed}.")
     figure = asked.figure(6.0, 4.6)
-    rows, ax = asked.sheet.rows, figure.subplots()
-    plots.scores(asked.model, rows, asked.labels, components=chosen, ax=ax)
+    sheet, ax = asked.sheet, figure.subplots()
+    plots.scores(asked.model, sheet.rows, asked.labels, components=chosen, time=sheet.clock, ax=ax)
     return figure
 
 

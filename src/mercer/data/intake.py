@@ -8,7 +8,8 @@ door asks here first.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from numbers import Number
 from typing import Any, NoReturn
 
 import numpy as np
@@ -54,7 +55,33 @@ def admitted(x: Any, *, what: str = "X") -> Any:
             return [tensor_array(row, what=f"{what}[{i}]") for i, row in enumerate(x)]
         for i, row in enumerate(x):
             _refuse_masked_row(row, what, i)
+        _refuse_ragged(x, what)
     return x
+
+
+def _refuse_ragged(rows: Sequence[Any], what: str) -> None:
+    """Raise where rows of a list, lists or arrays themselves, have not all the length of the first."""
+    if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        return
+    shapes = [np.shape(row) if isinstance(row, np.ndarray) else _length(row) for row in rows]
+    for i, shape in enumerate(shapes):
+        if shape is None or shapes[0] is None:  # nothing that is known here
+            return
+        if shape[:1] != shapes[0][:1]:
+            first, other = (
+                many(s[0], "number") if s else "one number alone" for s in (shapes[0], shape)
+            )
+            msg = (
+                f"{what} must have rows of one length; got {first} in row 0 and {other} in row {i}. Drop the "
+                "rows that differ, or fill in what they lack."
+            )
+            raise InputError(msg)
+
+
+def _length(row: Any) -> tuple[int, ...] | None:
+    if isinstance(row, (list, tuple)):
+        return (len(row),)
+    return () if isinstance(row, (Number, np.generic)) else None
 
 
 def _refuse_masked_row(row: Any, what: str, i: int) -> None:

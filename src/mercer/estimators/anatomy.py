@@ -14,7 +14,7 @@ from mercer._core.wording import Message
 from mercer.data.frames import is_a
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
-from mercer.estimators.drop_in import Evidence
+from mercer.estimators.drop_in import Evidence, is_precomputed
 from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.estimators.prepared import Prepared
@@ -88,8 +88,7 @@ class Anatomy:
         """Whether it was fitted to kernel values, and never saw rows."""
         if self.kernel is not None:
             return self.kernel.is_precomputed
-        given = vars(self.projector).get("kernel")
-        return isinstance(given, str) and given == "precomputed"
+        return is_precomputed(vars(self.projector).get("kernel"))
 
     @property
     def has_preimage(self) -> bool:

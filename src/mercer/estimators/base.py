@@ -30,6 +30,7 @@ from mercer.estimators.scores import (
     lazy_scores,
     like,
     require_scores,
+    require_squares,
     score_spread,
     whitened,
 )
@@ -216,7 +217,9 @@ class Projector(
             if own.shape != (n,):
                 got = f"an array of shape {own.shape}"
                 refuse("diag", own.shape, f"{n} numbers, one for each row", got)
-        errors = FeatureSpace.of(self._current()).errors(rows, own)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+            errors = FeatureSpace.of(self._current()).errors(rows, own)
+        require_squares(errors, kernel)
         return like(in_precision(errors, self._dtype), X)
 
     def _asked(self, X: Any) -> tuple[Rows, Kernel | None]:

@@ -10,16 +10,20 @@ import numpy as np
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import KernelError, UnknownParameterError, ZeroVarianceError
+from mercer._core.errors import KernelError, UnknownParameterError, ZeroVarianceError, refuse
 from mercer._core.public import Public
 from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
 from mercer.estimators.derived import kept_components
+from mercer.kernels import Kernel
+from mercer.kernels.algebra import placed
+from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
 from mercer.model.dual import dual_fit
 from mercer.model.projection import Projection
 from mercer.model.result import Task
 from mercer.operators import Centred
+from mercer.operators.sections import KernelSections
 from mercer.solvers import EigenPairs
 
 
@@ -35,12 +39,13 @@ class Evidence(Public):
 
     fit_: Fit
     n_components: int | None
+    kernel: Any
     eigenvalues_: Array  # (k,)
     eigenvectors_: Array  # (n, k)
     _projection: Projection
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the kernel, which is a name here, have no prefix.
+        """Set parameters by name; those of a kernel object as ``kernel__gamma``, of a name without prefix.
 
         Parameters
         ----------
@@ -51,7 +56,8 @@ class Evidence(Public):
         self
         """
         nested = [name for name in params if name.startswith("kernel__")]
-        if nested:
+        kernel = params.get("kernel", self.kernel)
+        if nested and (isinstance(kernel, type) or not hasattr(kernel, "set_params")):
             knob = nested[0].removeprefix("kernel__")
             remedy = (
                 f"Write {knob}={params[nested[0]]!r}"
@@ -59,9 +65,9 @@ class Evidence(Public):
                 else "Pass kernel_params"
             )
             msg = (
-                f"{nested[0]} can't be set: the kernel of mercer.sklearn.KernelPCA is a name or a function, "
-                f"and its parameters are gamma, degree, coef0 and kernel_params. {remedy}; "
-                "mercer.KernelPCA takes kernel__gamma."
+                f"{nested[0]} can't be set: the kernel of this mercer.sklearn.KernelPCA is a name or a "
+                f"function, and its parameters are gamma, degree, coef0 and kernel_params. {remedy}; "
+                "mercer.KernelPCA takes kernel__gamma, as a kernel object does here."
             )
             raise UnknownParameterError(msg)
         found: Self = super().set_params(**params)  # type: ignore[misc]
@@ -142,6 +148,20 @@ class Evidence(Public):
             )
         self.fit_ = changed(fit, pairs=pairs, projection=own)
 
+    def _get_kernel(self, X: Any, Y: Any = None) -> Array:
+        """Kernel values of scores, for pre-images: those of the kernel of the rows, as in scikit-learn."""
+        sections = self._projection.sections
+        if isinstance(self.kernel, Kernel) and isinstance(sections, KernelSections):
+            return np.asarray(sections.kernel(X, Y))
+        return np.asarray(super()._get_kernel(X, Y))  # type: ignore[misc]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        if isinstance(self.kernel, Kernel):
+            tags.input_tags.positive_only = is_positive_only(self.kernel)
+        return tags
+
     def _evidence(self, name: str) -> Fit:
         fit: Fit | None = vars(self).get("fit_")
         if fit is not None:
@@ -154,6 +174,27 @@ class Evidence(Public):
             )
         msg = f"{type(self).__name__} has no {name!r}. {why}"
         raise AttributeError(msg)
+
+
+# ── kernels that are objects ────────────────────────────────────────────────
+def is_precomputed(kernel: Any) -> bool:
+    """Whether rows are kernel values, by the name of the kernel or the object."""
+    if isinstance(kernel, str):
+        return kernel == "precomputed"
+    return isinstance(kernel, Kernel) and kernel.is_precomputed
+
+
+def read_off(model: Any, x: Rows, weights: Array | None, rng: np.random.Generator) -> Kernel:
+    """The kernel with every parameter a number, read off the rows that count, as in `mercer.KernelPCA`."""
+    if model.kernel_params:
+        wanted = "None where kernel is an object, which has its parameters itself"
+        refuse("kernel_params", model.kernel_params, wanted, repr(model.kernel_params))
+    kernel: Kernel = placed(model.kernel, getattr(model, "feature_names_in_", None))
+    kernel.check_rows(x)
+    if weights is not None:
+        there = np.flatnonzero(weights)
+        x, weights = x[there], weights[there]
+    return kernel.resolve(x, rng=rng, weights=weights)
 
 
 # ── scikit-learn's numbers ──────────────────────────────────────────────────

@@ -23,9 +23,10 @@ from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
 from mercer.estimators.parameters import EngineLike, Seed, SolverLike
-from mercer.estimators.scores import like
+from mercer.estimators.scores import like, require_squares
 from mercer.kernels import Linear
 from mercer.model import Fit, Plan, Problem, Task, fit_kernel_pca, plan_linear
+from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
 from mercer.planning.problem import Budget, Ownership
@@ -215,9 +216,7 @@ class PCA(Projector):
         >>> bool(likely[0] > likely[1])
         True
         """
-        rows, _ = self._asked(X)
-        found = self._gaussian("score_samples").log_likelihood(rows)
-        return like(found.astype(self._dtype, copy=False), X)
+        return like(in_precision(self._likelihoods(X, "score_samples"), self._dtype), X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows: on rows held out it tells how many components the data have.
@@ -232,8 +231,14 @@ class PCA(Projector):
         log_likelihood : float
         """
         del y
-        rows, _ = self._asked(X)
-        return float(np.mean(self._gaussian("score").log_likelihood(rows)))
+        return float(np.mean(self._likelihoods(X, "score")))
+
+    def _likelihoods(self, X: Any, name: str) -> Array:
+        rows, kernel = self._asked(X)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+            found = self._gaussian(name).log_likelihood(rows)
+        require_squares(found, kernel)
+        return found
 
     def _gaussian(self, name: str) -> Gaussian:
         return Gaussian.of(self._fitted(name), int(self.n_features_in_))

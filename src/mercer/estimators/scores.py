@@ -55,13 +55,23 @@ def whitened(fit: Fit) -> Projection:
 
 def require_scores(scores: Array, kernel: Kernel | None) -> None:
     """Raise where the values of a kernel, or the sums of them, are beyond the largest number."""
-    bad = first_bad(scores)
+    require_in_range(scores, "The scores" if kernel is None else f"Values of {kernel!r}")
+
+
+def require_squares(squares: Array, kernel: Kernel | None) -> None:
+    """Raise where squared distances, one a row, are beyond the largest number: earlier than scores are."""
+    of = "" if kernel is None else f" by {kernel!r}"
+    require_in_range(squares[:, None], f"The squared distances{of}")
+
+
+def require_in_range(found: Array, of: str) -> None:  # (b, k)
+    """Raise where a number is not finite, with the first row of them."""
+    bad = first_bad(found)
     if bad is None:
         return
-    of = "The scores" if kernel is None else f"Values of {kernel!r}"
-    n = int(np.count_nonzero(~np.isfinite(scores).all(axis=1)))
+    n = int(np.count_nonzero(~np.isfinite(found).all(axis=1)))
     msg = (
-        f"{of} overflow {scores.dtype} for {n} of {len(scores)} rows, the first of them row {bad[1]}, or are "
+        f"{of} overflow {found.dtype} for {n} of {len(found)} rows, the first of them row {bad[1]}, or are "
         "not a number (NaN) there. Such rows are far from all training rows, or the kernel is not defined "
         "there: drop them or look into them, or fit with a bounded kernel (RBF, Matern, Cosine)."
     )

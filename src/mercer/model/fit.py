@@ -16,6 +16,7 @@ from mercer.model.linear import fit_features, fit_linear_pca, fit_streamed
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.result import Fit, Task
 from mercer.model.rounding import require_different
+from mercer.model.unit import in_unit, unit_of
 from mercer.operators.sections import FeatureSections
 from mercer.planning.problem import probe_rows, spread_over
 from mercer.solvers.refine import ritz_pairs
@@ -23,6 +24,14 @@ from mercer.solvers.refine import ritz_pairs
 
 def fit_kernel_pca(task: Task) -> Fit:
     """Kernel PCA of the rows with a resolved kernel, as planned: on an engine, with the plan's threads."""
+    unit = 1.0 if task.weights is None else unit_of(task.weights)
+    if unit == 1.0:
+        return _fitted(task)
+    assert task.weights is not None
+    return in_unit(_fitted(replace(task, weights=task.weights / unit)), unit)
+
+
+def _fitted(task: Task) -> Fit:
     kernel, x, plan = task.kernel, task.x, task.plan
     require_different(x)
     if not kernel.parallel:

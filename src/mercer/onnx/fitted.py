@@ -19,7 +19,7 @@ from mercer.estimators.input import is_whitened
 from mercer.estimators.pipelines import prepared_parts
 from mercer.estimators.prepared import Prepared
 from mercer.estimators.scores import score_spread
-from mercer.kernels import Kernel, Linear
+from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.projection import Projection
 from mercer.onnx.kernels import require_exportable
@@ -194,7 +194,7 @@ def _of_drop_in(model: Any) -> Fitted:
     return Fitted(
         model=model,
         projection=projection,
-        kernel=model._kernel(),
+        kernel=Anatomy(model).kernel or Precomputed(),
         spread=np.sqrt(values / n),
         mean_norm=float(abs(model._centerer.K_fit_all_)),
         variance=float(values.sum()) / n,

@@ -35,6 +35,7 @@ def scores(
     *,
     components: Sequence[int] = (0, 1),
     explained_variance_ratio: Any = None,
+    time: Any = None,
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Axes:
@@ -55,6 +56,9 @@ def scores(
         the default means the only one there is.
     explained_variance_ratio : array of shape (k,), optional
         Shares of the variance between 0 and 1, written on the axes in per cent; a model brings its own.
+    time : array-like of shape (n,), optional
+        When each row was taken, for a detector that judges rows by those before them: after a gap it begins
+        anew, as in `monitor`. The index of a data frame of dates otherwise.
     ax : matplotlib Axes, optional
         Where to draw. A new figure is made otherwise.
     title : str, optional
@@ -80,6 +84,7 @@ def scores(
         _labels.read(labels),
         components=checks.one_or_two(components, least=1),
         explained_variance_ratio=explained_variance_ratio,
+        time=time,
     )
     return _scattered(ax, view, title, width=5.2, height=4.0)
 

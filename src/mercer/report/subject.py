@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -74,15 +74,13 @@ class Subject:
         return detector is not None and len(detector.lineage_) > 0
 
     # ── what the rows say ───────────────────────────────────────────────────
-    def _scored(self, rows: Rows) -> Array:
+    def _scored(self, rows: Rows) -> Array:  # (b, k)
         """Scores of rows as the projector takes them; NaN for those so far out that the kernel overflows."""
-        try:
-            return np.asarray(self.fitted.projector.transform(rows))
-        except InputError:
-            if rows.shape[0] == 1:
-                return np.full((1, self.fitted.k), np.nan)
-        middle = rows.shape[0] // 2
-        return np.concatenate([self._scored(rows[:middle]), self._scored(rows[middle:])])
+        return _each_row(self.fitted.projector.transform, rows, np.full((1, self.fitted.k), np.nan))
+
+    def _missed(self, rows: Rows) -> Array:  # (b,)
+        """What the components miss of rows; infinite for those so far out that squares overflow."""
+        return _each_row(self.fitted.projector.reconstruction_error, rows, np.full(1, np.inf))
 
     @cached_property
     def measured(self) -> Measured:
@@ -106,7 +104,7 @@ class Subject:
                 found = fitted.each(self._scored, own, when)[at]
                 scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
                 if errors is not None:
-                    errors[i] = fitted.each(fitted.projector.reconstruction_error, own, when)[at]
+                    errors[i] = fitted.each(self._missed, own, when)[at]
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
         return Measured(columns, scores, errors, lengths)
@@ -280,3 +278,16 @@ def _one_each(what: str, values: Any, n: int, of: str) -> Any:
         msg = f"`{what}` has shape {array.shape}, but there are {n} {of}. Pass one for each."
         raise InputError(msg)
     return array
+
+
+def _each_row(ask: Callable[[Rows], Array], rows: Rows, refused: Array) -> Array:
+    """What a model says of rows, and in place of it the last argument for each row that it refuses."""
+    try:
+        return np.asarray(ask(rows))
+    except InputError:
+        if rows.shape[0] == 1:
+            return refused
+    middle = rows.shape[0] // 2
+    return np.concatenate(
+        [_each_row(ask, part, refused) for part in (rows[:middle], rows[middle:])]
+    )

@@ -17,6 +17,7 @@ from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
+from mercer.estimators.detector_lags import times_of
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
 from mercer.estimators.prepared import Prepared
@@ -198,14 +199,18 @@ class Fitted(Anatomy):
         Gaps.of(every).require_some(self.names())
         return found, whole
 
-    def inner(self, block: Any) -> Any:
+    def inner(self, block: Any, time: Any = None) -> Any:
         """Rows as the projector takes them: a detector scales its own, with their past where it has one."""
-        block = self._with_past(block)[0] if self.looks_back else block
+        block = self._with_past(block, time)[0] if self.looks_back else block
         return block if self._scale is None else self._scale(block)
 
-    def placed(self, block: Any) -> Indices | None:
+    def times(self, X: Any, time: Any = None) -> Any:  # (b,)
+        """When rows were taken, as given or as they bring it; None where rows are judged one by one."""
+        return times_of(X, time) if self.looks_back else None
+
+    def placed(self, block: Any, time: Any = None) -> Indices | None:
         """Positions of the rows that have scores: not of those with too few before them. None: all have."""
-        return np.flatnonzero(self._with_past(block)[1]) if self.looks_back else None
+        return np.flatnonzero(self._with_past(block, time)[1]) if self.looks_back else None
 
     def each(self, ask: Callable[[Any], Any], block: Any, time: Any = None) -> Array:  # (b, …)
         """What `ask` says of rows as the projector takes them; NaN where a row has too few before it.
@@ -219,9 +224,9 @@ class Fitted(Anatomy):
             found = np.asarray(ask(block if self._scale is None else self._scale(block)))
         return found if whole is None else spread_out(found, whole, np.nan)
 
-    def scores(self, block: Any) -> Array:  # (b, d) -> (b, k)
-        """Scores of some rows."""
-        return self.each(self.projector.transform, block)
+    def scores(self, block: Any, time: Any = None) -> Array:  # (b, d) -> (b, k)
+        """Scores of some rows; times as in `each`."""
+        return self.each(self.projector.transform, block, time)
 
     def raw(self, block: Rows) -> Array:  # (b, d) -> (b, d)
         """Rows in the units of the file."""
@@ -260,7 +265,9 @@ class Fitted(Anatomy):
         first = 0 if past.smoothing is not None else place - past.lags
         return np.asarray(self.contributions(rows[first : place + 1])[-1])
 
-    def alarm(self, rows: Any) -> Any:  # (b, d) -> (b,)
-        """Which rows are alarms."""
+    def alarm(self, rows: Any, time: Any = None) -> Any:  # (b, d) -> (b,)
+        """Which rows are alarms; times as in `each`."""
+        if self.looks_back and time is not None:
+            return self.monitor(rows, time=time, top=0).table["alarm"]
         with unnamed():
             return np.asarray(self.judge.predict(rows)) == -1

@@ -59,6 +59,7 @@ def scores(
     *,
     components: Sequence[int] = (0, 1),
     explained_variance_ratio: Any = None,
+    time: Any = None,
     ids: Any = None,
     keep_infinite: bool = True,
 ) -> Scores:
@@ -82,11 +83,11 @@ def scores(
         if X is None:
             msg = "Scores of a model need rows: scores(model, X), or scores(Z)."
             raise InputError(msg)
-        rows = fitted.rows(X)
-        values, ratio = fitted.scores(rows), fitted.shares
-        placed = fitted.placed(rows)
+        rows, time = fitted.rows(X), fitted.times(X, time)
+        values, ratio = fitted.scores(rows, time), fitted.shares
+        placed = fitted.placed(rows, time)
         if labels is None and fitted.detector is not None:
-            labels = alarm_classes(fitted.alarm(rows))
+            labels = alarm_classes(fitted.alarm(rows, time))
     else:
         if X is not None and labels is not None:
             msg = "Scores take labels, not rows as well: scores(Z, labels), or scores(model, X, labels)."
@@ -215,12 +216,12 @@ def biplot(
 
         fitted = Fitted.of(scores)
         names = fitted.inner_names(fitted.names(names, slopes))
-        rows = fitted.rows(slopes)
-        placed = fitted.placed(rows)
+        rows, time = fitted.rows(slopes), fitted.times(slopes)
+        placed = fitted.placed(rows, time)
         ratio = fitted.shares if explained_variance_ratio is None else explained_variance_ratio
         with unnamed():
-            found = importance(fitted.projector, fitted.inner(rows), names=names)
-        points, slopes = fitted.scores(rows), found.slopes
+            found = importance(fitted.projector, fitted.inner(rows, time), names=names)
+        points, slopes = fitted.scores(rows, time), found.slopes
     else:
         points, placed, ratio = scores, None, explained_variance_ratio
     checks.finite("scores", points if placed is None else points[placed], ndim=2, shape="(n, k)")

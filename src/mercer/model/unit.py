@@ -27,7 +27,8 @@ def unit_of(weights: Array) -> float:
         return 1.0
     unit = math.ldexp(1.0, 2 * ((math.frexp(largest)[1] - 1) // 2))
     # Beside weights as far apart as numbers can be, the smallest would vanish.
-    return unit if float(weights.min()) / unit >= np.finfo(np.float64).tiny else 1.0
+    least = float(weights.min(initial=largest, where=weights > 0.0))
+    return unit if least / unit >= np.finfo(np.float64).tiny else 1.0
 
 
 def in_unit(fit: Fit, unit: float) -> Fit:

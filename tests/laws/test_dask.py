@@ -552,7 +552,7 @@ BAD = {
     ),
     "a frame with text": (
         lambda: dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": list("xy")}), npartitions=1),
-        r"'b' \(.*columns=\['a'\]",
+        r"'b' \(.*numbers only: \['a'\]",
     ),
 }
 

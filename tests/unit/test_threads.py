@@ -170,6 +170,40 @@ def test_overlapping_holds_restore_the_limit():
     assert n_blas_threads() == before
 
 
+def test_a_hold_is_that_of_the_process_whatever_threads_begin_and_end_it():
+    """Also while a thread that was the first to set a limit is alive, with a limit of its own or without."""
+    script = """
+import threading, numpy, scipy.linalg
+from concurrent.futures import ThreadPoolExecutor
+from threadpoolctl import threadpool_limits
+from mercer.engine.threads import _blas_libraries, single_threaded_blas
+counts = lambda: {each.num_threads for each in _blas_libraries()}
+one, two, three = (ThreadPoolExecutor(1) for _ in range(3))
+on = lambda pool, act: pool.submit(act).result(60)
+for first, last in ((one, two), (two, three), (three, one)):
+    hold = single_threaded_blas()
+    on(first, hold.__enter__)
+    held = counts()
+    on(last, hold.__exit__)
+    print(held == {1}, counts() == {2})
+wider = on(one, lambda: threadpool_limits(limits=2).__enter__())  # the user's own, and it lasts
+with single_threaded_blas():
+    print(counts() == {1})
+print(counts() == {2})
+on(two, lambda: threadpool_limits(limits=1).__enter__())
+print(counts() == {1})
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
+    )
+    assert found.stdout.split() == ["True"] * 9
+
+
 def test_fits_on_many_threads_give_the_same_and_leave_blas_alone(rng):
     before = n_blas_threads()
     x = rng.standard_normal((700, 3))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import make_circles, make_moons
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 from mercer import PCA, KernelPCA
 from mercer._core.findings import collected
 from mercer._core.types import Array
 from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
+from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.kernels import RBF
 
 SENSORS = ("flow", "temperature", "pressure", "level", "power")
@@ -118,7 +118,7 @@ class DemoRequest(Request[Shown]):
             return Shown({"files": written}, {}, text)
         # Matrices this small gain nothing from threads, and on a busy machine threads that wait for
         # each other take seconds.
-        with run.timed("fit"), threadpool_limits(limits=1):
+        with run.timed("fit"), single_threaded_blas(), lanes(1):
             rows, drawn = zip(*(_fit(case) for case in CASES), strict=True)
         facts = {
             "classifier": "LogisticRegression, accuracy on its training points",

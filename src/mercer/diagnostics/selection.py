@@ -8,7 +8,6 @@ from typing import Any
 
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import (
     MercerError,
@@ -242,15 +241,13 @@ def _all_tried(
     """One after the other or side by side, in the order they were entered."""
     teller = ConsoleObserver("select") if tells else None
     around, outcomes, tries = current_observer(), [], _tries(entered, court, n_jobs)
-    # One limit around all, for candidates on threads: each with its own would undo those of the others.
-    with threadpool_limits(limits=1):
-        for outcome in tries:
-            outcomes.append(outcome)
-            if teller is not None:
-                teller.step(len(outcomes), len(entered), "candidates", None)
-            if around.step(len(outcomes), len(entered), "candidates", None):
-                msg = f"Stopped after {len(outcomes)} of {len(entered)} candidates."
-                raise StoppedError(msg)
+    for outcome in tries:
+        outcomes.append(outcome)
+        if teller is not None:
+            teller.step(len(outcomes), len(entered), "candidates", None)
+        if around.step(len(outcomes), len(entered), "candidates", None):
+            msg = f"Stopped after {len(outcomes)} of {len(entered)} candidates."
+            raise StoppedError(msg)
     if teller is not None:
         teller.finish()
     return outcomes

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
 
 from mercer._core.errors import FlatSpectrumWarning, InputError, MercerError, RankWarning
 from mercer._core.types import Array, Indices, Rows
@@ -20,6 +19,7 @@ from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import shared_by_neighbours, stability_rows
 from mercer.diagnostics.symptoms import symptoms_on
 from mercer.engine.pairwise import squared_norms
+from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import Kernel
 from mercer.preimage import Exact, Ridge
@@ -175,9 +175,9 @@ NOTHING: tuple[Array, ...] = (np.empty(0),)
 def tried(candidate: Candidate, court: Court) -> Outcome:
     """The outcome; a candidate that can't be fitted to these rows has a reason in place of numbers.
 
-    On one BLAS thread, so that the numbers do not depend on how many candidates run side by side.
+    On one thread, so that the numbers do not depend on how many candidates run side by side.
     """
-    with threadpool_limits(limits=1):
+    with single_threaded_blas(), lanes(1):
         try:
             outcome = _tried(candidate, court)
         except FAILURES as error:

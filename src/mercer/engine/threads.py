@@ -96,12 +96,29 @@ class _BlasHold(Hold):
         self.usual = _within_cores([count for _, count in libraries])
         self._limited = [(each, count) for each, count in libraries if count != 1]
         for each, _ in self._limited:
-            each.set_num_threads(1)
+            _set_threads(each, 1)
 
     def end(self) -> None:
         for each, count in self._limited:
-            each.set_num_threads(count)
+            _set_threads(each, count)
         self._limited, self.usual = [], None
+
+
+def _set_threads(library: Any, count: int) -> None:
+    """Set the threads of a library, on whatever thread this is.
+
+    Since threadpoolctl 3.8 only the thread that was first to set a limit can set others, as limits are the
+    process's and threads could undo each other's; any other sets it without effect and without a word. A
+    hold is the process's already, and one thread may begin what another ends.
+    """
+    library.set_num_threads(count)
+    clear = getattr(library, "clear_controlling_thread", None)
+    if clear is None:
+        return
+    if library.num_threads != count:
+        clear(force=True)
+        library.set_num_threads(count)
+    clear()  # a limit of the user's own, or of scikit-learn's, is not to find the way barred
 
 
 _HOLD = _BlasHold()

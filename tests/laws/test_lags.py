@@ -342,6 +342,29 @@ def test_a_stream_and_the_array_know_the_same_times(process, name):
     assert [v.row for v in verdicts if ("no time", "") in v.marks] == [20, n - 3]
 
 
+@pytest.mark.parametrize("past", [{"lags": 2}, {"smoothing": 0.3}, {"lags": 1, "smoothing": 0.3}])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_history_goes_on_over_rows_out_of_their_turn_in_an_array_as_in_a_stream(
+    process, past, seed
+):
+    """Late and repeated rows, a clock put back and gaps, anywhere."""
+    n, rng = len(process), np.random.default_rng(seed)
+    clock = 60.0 * np.arange(n)
+    detector = KernelPCADetector(**past).fit(process, time=clock)
+    clock[n // 2 :] -= 60.0 * rng.integers(5, 20)
+    clock[3 * n // 4 :] += 600.0
+    late, twice = rng.choice(np.arange(10, n - 10), (2, 6), replace=False)
+    clock[late] -= 60.0 * rng.integers(2, 5, 6)
+    clock[twice] = clock[twice - 1]
+    x = process.copy()
+    x[rng.integers(n), 0] = np.nan
+    seen, stream = detector.monitor(x, time=clock), detector.stream()
+    verdicts = stream.push_many(x, clock)
+    assert min(stream.counts[kind] for kind in ("late", "repeated", "clock put back")) > 0
+    np.testing.assert_array_equal(seen.table["judged"], [v.judged for v in verdicts])
+    np.testing.assert_array_equal(seen.table["index"], [v.index for v in verdicts])
+
+
 def test_a_fit_knows_the_step_beside_a_time_that_cannot_be_read(process):
     times = [str(60.0 * i) for i in range(len(process))]
     times[7] = "Bad"

@@ -14,7 +14,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.table import Table
 from mercer.data.times import as_times, read_times
 from mercer.estimators.input import as_generator
-from mercer.monitoring.clock import require_pace, rows_before, warn_unread
+from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, usual_step
 from mercer.monitoring.report import index_times
@@ -157,7 +157,10 @@ class Memory:
         if not self._past.static:
             require_pace(time, len(rows), self._past)
             warn_unread(time, len(rows))
-        found, whole = self._past.rows(rows, time)
+        there = np.ones(len(rows), dtype=bool) if self._past.static else in_turn(time, len(rows))
+        when = time if time is None or there.all() else np.asarray(time)[there]
+        whole = np.zeros(len(rows), dtype=bool)
+        found, whole[there] = self._past.rows(rows[there] if not there.all() else rows, when)
         lacking = int(np.isnan(rows).any(axis=1).sum())
         if not self._past.static and len(found) == 0 and lacking < len(rows):
             raise InputError(self._no_history(len(rows), lacking, time))

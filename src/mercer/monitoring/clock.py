@@ -9,12 +9,14 @@ import numpy as np
 
 from mercer._core.errors import DetectorWarning, InputError
 from mercer._core.findings import warn
+from mercer._core.types import Flags
 from mercer._core.wording import Message
 from mercer.monitoring.lags import STATIC, Dynamics, clock_of, follow, of_rows, seconds
 
 # So many rows that are late and in order among themselves mean that the clock was put back.
 PUT_BACK = 3
-KINDS = ("late", "repeated", "clock put back", "no time")
+OUT_OF_TURN = ("late", "repeated")
+KINDS = (*OUT_OF_TURN, "clock put back", "no time")
 # Share of rows out of their turn beyond which times don't say how rows follow each other.
 MOST_OUT_OF_TURN = 0.5
 # A stream looks at so many rows before it says that they come at another pace than those of the fit.
@@ -127,6 +129,15 @@ def turns(times: Any) -> dict[str, int]:
     for time in times:
         clock(time)
     return clock.counts
+
+
+def in_turn(time: Any, n: int) -> Flags:  # (n,)
+    """Which of n rows are in their turn: histories go on over late and repeated ones, as in a stream."""
+    clock = None if time is None else clock_of(of_rows(time, n))
+    if clock is None or not np.any(clock[1:] <= np.fmax.accumulate(clock)[:-1]):
+        return np.ones(n, dtype=bool)
+    mark = Clock()
+    return np.array([mark(now) not in OUT_OF_TURN for now in clock], dtype=bool)
 
 
 def warn_backwards(time: Any, n: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, refuse
 from mercer.monitoring.alarms import gains, leading, shares
-from mercer.monitoring.clock import FIRST_ROWS, Clock, warn_pace
+from mercer.monitoring.clock import FIRST_ROWS, OUT_OF_TURN, Clock, warn_pace
 from mercer.monitoring.contributions import has_slopes
 from mercer.monitoring.drift import Drift
 from mercer.monitoring.events import as_told
@@ -315,7 +315,7 @@ class LiveStream:
             place[judged] = np.arange(judged.sum())
             return x[judged], place, gaps
         for i, (row, time) in enumerate(zip(x, stamps, strict=True)):
-            if clocks[i] in ("late", "repeated"):
+            if clocks[i] in OUT_OF_TURN:
                 continue
             lagged = self._lagger.push(row, time)
             gaps[i] = self._lagger.after_gap
@@ -357,7 +357,7 @@ class LiveStream:
         self, seen: Judged, marks: tuple[tuple[str, str], ...]
     ) -> tuple[str, Event | None, Event | None]:
         """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
-        if any(kind in ("late", "repeated") for kind, _ in marks):
+        if any(kind in OUT_OF_TURN for kind, _ in marks):
             return self._tracker.standing, None, None
         state, event = self._tracker(seen, "drift" if self._drift.rising else "fault")
         if event is None:

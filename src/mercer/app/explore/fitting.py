@@ -64,6 +64,14 @@ class Shown:
         return (fit is not None and fit.is_low_rank) or (self.way is not None and self.way.sampled)
 
     @property
+    def scores(self) -> Array | None:  # (n, k)
+        """Scores of the rows of the sheet, where the fit has them: an exact one, to just these rows."""
+        fit = self.inside.fit
+        if self.way is None or self.recipe.kind == "detector" or fit is None or self.approximate:
+            return None
+        return fit.scores
+
+    @property
     def badge(self) -> str:
         """What an approximation calls itself, and which rows it saw."""
         if not self.approximate:

@@ -105,7 +105,8 @@ def _score_panel(
     wanted = [j for j in asked if not (isinstance(j, int) and j >= k)] or [0]
     if choice.rows is not None and not own.looks_back:
         rows = rows[choice.rows]
-    scores = all_scores(own, rows, observer)
+    ready = shown.scores if choice.rows is None else None
+    scores = all_scores(own, rows, observer) if ready is None else ready
     if choice.rows is not None and own.looks_back:
         scores = scores[choice.rows]
     view = views.scores(

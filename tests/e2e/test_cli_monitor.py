@@ -6,6 +6,7 @@ import io
 import numpy as np
 import pytest
 
+import mercer
 from markets.commands import good, refused, results, run, write_csv
 from mercer import KernelPCADetector
 from mercer.app import monitor
@@ -189,6 +190,28 @@ def test_what_cannot_be_done_is_one_line_and_a_code(plant, monkeypatch, args, co
     assert told in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
     assert sorted(path.name for path in plant.iterdir()) == before
+
+
+def test_a_detector_is_chosen_as_in_python(plant, tmp_path):
+    file = tmp_path / "d.mercer"
+    fit = ("fit", plant / "normal.csv", "--id", "time", "--model", "detector")
+    told = results(*fit, "--choose", "--false-alarm", 0.02, "--memory", "1GB", "-o", file)
+    table = mercer.open_table(plant / "normal.csv", id="time")
+    times = np.concatenate([chunk.ids for chunk in table.chunks(10_000)])
+    found = mercer.select_detector(table, time=times, false_alarm=0.02, random_state=0)
+    model = mercer.load(file).model
+    chosen = found.best_.get_params(deep=False) | {"memory": "1GB"}
+    assert {name: repr(value) for name, value in model.get_params(deep=False).items()} == {
+        name: repr(value) for name, value in chosen.items()
+    }
+    assert told["kernel"] == repr(model.model_.kernel_)
+    for words, others in {
+        "--choose is an option of --model detector": ("--model", "kpca"),
+        "takes no --lags": ("--lags", 2),
+        "takes no --scale": ("--scale", "none"),
+        "takes no --kernel": ("--kernel", "rbf"),
+    }.items():
+        assert words in refused(*fit, *others, "--choose", code=2)
 
 
 def test_a_detector_with_lags_judges_by_the_times_of_files(tmp_path):

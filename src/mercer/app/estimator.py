@@ -39,6 +39,8 @@ ENDLESS = (2**53, 2**53)  # a shape that no number of landmarks exceeds
 def takes(kind: str, option: str) -> bool:
     """Whether a model has an option: as a parameter, or, as all have weights, in its `fit`."""
     name = {**PARAMETERS, "refine": "approximation"}.get(option, option)
+    if option == "choose":  # between detectors
+        return kind == "detector"
     return option == "weights" or name in signature(ESTIMATORS[kind]).parameters
 
 

@@ -20,10 +20,13 @@ from mercer.app.rows import (
     take_weights,
 )
 from mercer.data.table import Table
+from mercer.diagnostics.detection import select_detector
 from mercer.estimators.anatomy import Anatomy
 from mercer.kernels import Kernel
 from mercer.preprocessing.align import Sheet
 from mercer.preprocessing.readings import ReadingsTable
+
+FOLLOWED = ("false_alarm", "confidence", "folds")  # what a choice of a detector is told
 
 
 @dataclass(frozen=True)
@@ -130,13 +133,19 @@ class FitRequest(ModelOptions, Request[Fitted]):
     ----------
     output : str, optional
         The model file; none is written otherwise.
+    choose : bool, optional
+        Whether kernel, components, lags, smoothing and statistic of a detector are chosen, as by
+        `mercer.select_detector`.
     """
 
     output: str | None = None
+    choose: bool | None = None
 
     def fulfil(self, run: Run) -> Fitted:
         """Fit, and write. A fit that was stopped is not written."""
         asked = self.asked
+        if self.choose:
+            self._require_choice()
         self.preparing_for(asked)  # before a file is looked at
         beside = [self.output] if self.output else []
         if self.checkpoint is not None:
@@ -144,11 +153,16 @@ class FitRequest(ModelOptions, Request[Fitted]):
         path = check_model_output(self.output, self.data)
         sheet, weights = self.prepared(run, asked)
         n, d = sheet.rows.shape
-        model = asked.of(sheet.names).estimator(n, scale=self.standardises)
+        model, rows = (
+            asked.of(sheet.names).estimator(n, scale=self.standardises),
+            rows_for(asked, sheet),
+        )
+        # Times say where a detector that looks back finds a gap.
+        when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.clock}
+        if self.choose:
+            model = self._chosen(run, rows, when).set_params(memory=asked.params["memory"])
         with run.timed("fit"):
-            # Times say where a detector that looks back finds a gap.
-            when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.clock}
-            model.fit(rows_for(asked, sheet), sample_weight=weights, **when)
+            model.fit(rows, sample_weight=weights, **when)
         if asked.has_free_preimages:
             run.note(
                 "the linear kernel has exact pre-images, which are kept with the model", "preimage"
@@ -159,6 +173,30 @@ class FitRequest(ModelOptions, Request[Fitted]):
         elif path is not None:
             facts["model"] = keep_model(run, path, model, sheet, self.about)
         return Fitted(model, sheet, facts)
+
+    def _require_choice(self) -> None:
+        """Raise where there is nothing to choose, or an option has chosen already."""
+        if self.kind != "detector":
+            refuse("{choose} is an option of {kind:detector}.")
+        own = {*FOLLOWED, "kind", *(each.name for each in fields(OfTraining))}
+        given = [each.name for each in fields(ModelOptions) if each.name not in own]
+        given = [name for name in given if getattr(self, name) is not None]
+        if not self.standardises:
+            given.append("scale")
+        if given:
+            refuse(
+                f"{{choose}} tries kernels, components, lags, smoothing and statistics on scaled rows, and "
+                f"takes no {{{given[0]}}}. Leave one of the two out."
+            )
+
+    def _chosen(self, run: Run, rows: Any, when: dict[str, Any]) -> Any:
+        """The detector that sees most of small deviations, with the reasons as notes."""
+        told = {name: getattr(self, name) for name in FOLLOWED if getattr(self, name) is not None}
+        with run.timed("choice"):
+            found = select_detector(rows, **told, **when, refit=False, random_state=self.seed)
+        for reason in found.reasons_:
+            run.note(reason.rstrip("."), "choice")
+        return found.best_
 
 
 def rows_for(asked: Asked, sheet: Sheet) -> Any:

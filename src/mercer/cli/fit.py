@@ -38,6 +38,16 @@ def _moved(_ctx: click.Context, _param: click.Parameter, given: bool) -> None:
 @click.argument("data")
 @model_options
 @under(
+    "Detector",
+    option(
+        "--choose",
+        "Choose kernel, components, lags, smoothing and statistic of a detector, by small deviations "
+        "that are put into rows held out.",
+        bool,
+        default=None,
+    ),
+)
+@under(
     "Output",
     option("--output -o", "Where to keep the model, such as model.mercer.", metavar="FILE"),
     option("--checkpoint", "Where a long fit keeps its state, to resume from.", metavar="FILE"),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer._core.errors import many
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,7 +39,8 @@ class LagChoice:
     def __str__(self) -> str:
         without, own = self.errors[0], self.errors[self.lags]
         best = int(np.argmin(self.errors))
-        text = f"chosen by held-out prediction of {self.directions} directions: error {own:.3g}"
+        found = many(self.directions, "direction")
+        text = f"chosen by held-out prediction of {found}: error {own:.3g}"
         if self.lags:
             text += f", {without:.3g} without the past"
         if best != self.lags:

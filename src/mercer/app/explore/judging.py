@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,9 +191,7 @@ def _cell(value: Any) -> str:
 def plan(recipe: Recipe, data: Dataset, observer: Observer | None = None) -> dict[str, Any]:
     """What an exact fit, or that of the recipe, would do and cost."""
     request = recipe.request(data)
-    shared = {
-        name: getattr(request, name) for name in vars(request) if name not in ("output", "origin")
-    }
+    shared = {each.name: getattr(request, each.name) for each in fields(app.PlanRequest)}
     outcome = app.run(app.PlanRequest(**shared), observer)
     facts = outcome.value.facts
     told = (

@@ -26,7 +26,7 @@ from mercer.kernels import Kernel
 from mercer.preprocessing.align import Sheet
 from mercer.preprocessing.readings import ReadingsTable
 
-FOLLOWED = ("false_alarm", "confidence", "folds")  # what a choice of a detector is told
+FOLLOWED = ("false_alarm", "confidence", "folds")  # options that a choice of a detector obeys
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,9 @@ class FitRequest(ModelOptions, Request[Fitted]):
 
     def _chosen(self, run: Run, rows: Any, when: dict[str, Any]) -> Any:
         """The detector that sees most of small deviations, with the reasons as notes."""
-        told = {name: getattr(self, name) for name in FOLLOWED if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in FOLLOWED if getattr(self, name) is not None}
         with run.timed("choice"):
-            found = select_detector(rows, **told, **when, refit=False, random_state=self.seed)
+            found = select_detector(rows, **given, **when, refit=False, random_state=self.seed)
         for reason in found.reasons_:
             run.note(reason.rstrip("."), "choice")
         return found.best_

@@ -20,7 +20,6 @@ from mercer.app.rows import (
     take_weights,
 )
 from mercer.data.table import Table
-from mercer.diagnostics.detection import select_detector
 from mercer.estimators.anatomy import Anatomy
 from mercer.kernels import Kernel
 from mercer.preprocessing.align import Sheet
@@ -191,6 +190,8 @@ class FitRequest(ModelOptions, Request[Fitted]):
 
     def _chosen(self, run: Run, rows: Any, when: dict[str, Any]) -> Any:
         """The detector that sees most of small deviations, with the reasons as notes."""
+        from mercer.diagnostics.detection import select_detector
+
         given = {name: getattr(self, name) for name in FOLLOWED if getattr(self, name) is not None}
         with run.timed("choice"):
             found = select_detector(rows, **given, **when, refit=False, random_state=self.seed)

@@ -162,7 +162,7 @@ def warn_unread(time: Any, n: int) -> None:
         first = int(np.flatnonzero(np.isnan(clock))[0])
         msg = (
             f"{unread} of {n} rows {'has' if unread == 1 else 'have'} no time that can be read; the first is "
-            f"row {first} (counted from 0). A gap beside such a row is not seen."
+            f"row {first} (counted from 0). Such a row counts as one step after the row before it."
         )
         warn(msg, DetectorWarning, "no_time", {"unread": unread, "rows": n})
 

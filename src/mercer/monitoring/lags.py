@@ -83,7 +83,7 @@ class Dynamics:
             In the order of time. A row with a missing cell has no lagged row, nor have the l rows after it.
         time : array-like of shape (n,), optional
             Numbers or dates. Where the step from one row to the next is not the usual one, history begins
-            anew; times of another kind, and those that can't be read, say nothing of gaps.
+            anew. A row whose time can't be read counts as one step after the row before.
         follows : ndarray of shape (n,), optional
             Which rows follow the one before, where that is known otherwise.
         """
@@ -105,8 +105,10 @@ class Dynamics:
         clock = None if time is None or self.step is None else clock_of(of_rows(time, n))
         linked = np.ones(n, dtype=bool)
         if clock is not None and self.step is not None:
+            for i in np.flatnonzero(np.isnan(clock)):
+                clock[i] = clock[i - 1] + self.step if i else np.nan
             steps = np.diff(clock)
-            linked[1:] = follow(steps, self.step) | np.isnan(steps)  # not known: no gap either
+            linked[1:] = follow(steps, self.step) | np.isnan(steps)  # before the first known time
         linked[:1] = False
         return linked
 
@@ -257,6 +259,8 @@ class Lagger:
     def _clock(self, time: Any) -> None:
         now = seconds(time)
         known = now is not None and self.time is not None and self.dynamics.step is not None
+        if now is None and self.time is not None and self.dynamics.step is not None:
+            now = self.time + self.dynamics.step
         self.after_gap = known and not follow(now - self.time, self.dynamics.step)  # type: ignore[operator, arg-type]
         if self.after_gap:
             self.reset()

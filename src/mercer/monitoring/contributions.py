@@ -169,9 +169,7 @@ class Baselines:
     """
 
     rows: Annotated[Array, "m d"]  # scaled, float64
-    unit: Annotated[Array, "d"] | None = (
-        None  # spreads of the scaled training rows; None is one everywhere
-    )
+    unit: Annotated[Array, "d"] | None = None  # the `spread`, which older files lack
     relations: Relations | None = None  # what an onset is measured by; None is the index
 
     @classmethod
@@ -202,6 +200,11 @@ class Baselines:
         """The mean of the normal rows."""
         return np.asarray(self.rows.mean(axis=0))
 
+    @cached_property
+    def spread(self) -> Array:  # (d,)
+        """The spreads of the scaled training rows."""
+        return np.ones(self.rows.shape[1]) if self.unit is None else self.unit
+
     def measure(self, index: Callable[[Array], Array]) -> Callable[[Array], Array]:
         """What says how far rows are from normal where a cause is asked for: relations, or the index."""
         return index if self.relations is None else self.relations
@@ -218,7 +221,7 @@ class Baselines:
 
     def within(self, x: Array, reach: float) -> Array:  # (b, d) -> (b, d)
         """The rows, with readings farther than so many spreads from normal brought there."""
-        far = reach * (1.0 if self.unit is None else self.unit)
+        far = reach * self.spread
         return np.clip(x, self.rows.min(axis=0) - far, self.rows.max(axis=0) + far)
 
     def explain(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from mercer._core.errors import InputError, refuse
-from mercer.monitoring.alarms import gains, leading, shares
+from mercer.monitoring.alarms import gains, leading, least_index, shares
 from mercer.monitoring.clock import FIRST_ROWS, OUT_OF_TURN, Clock, warn_pace
 from mercer.monitoring.contributions import has_slopes
 from mercer.monitoring.drift import Drift
 from mercer.monitoring.events import as_told
-from mercer.monitoring.lags import lagger_state, restore_lagger
-from mercer.monitoring.partial import least_index
 from mercer.monitoring.sensors import Watch
 from mercer.monitoring.tracker import Judged, Tracker
 from mercer.monitoring.verdict import Verdict
@@ -27,22 +25,11 @@ if TYPE_CHECKING:
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.drift import DriftReport
     from mercer.monitoring.events import Event
-    from mercer.monitoring.lags import Dynamics
+    from mercer.monitoring.lags import Lagger
     from mercer.monitoring.library import KnownEvents
     from mercer.monitoring.sensors import Sensors
 
 STATE_VERSION = 2
-
-
-class Lagging(Protocol):
-    """Keeps as many rows as a lagged row needs."""
-
-    dynamics: Dynamics
-    after_gap: bool
-
-    def push(self, row: Any, time: Any = None) -> Array | None:
-        """The lagged row that ends with this one; None where there is none."""
-        ...
 
 
 class Judging(Protocol):
@@ -87,7 +74,7 @@ class LiveStream:
         top: int,
         sensors: Sensors | None,
         known: KnownEvents,
-        lagger: Lagging | None = None,
+        lagger: Lagger | None = None,
         ways: Array | None = None,  # those of `gains`
     ) -> None:
         self._judge, self._baselines = judge, baselines
@@ -99,8 +86,7 @@ class LiveStream:
         self._tracker = Tracker(rule, self.names, self._gains, known)
         calibration = judge.calibration
         usual = None if calibration is None else float(np.mean(np.minimum(calibration.index, 1.0)))
-        unit = np.ones(baselines.rows.shape[1]) if baselines.unit is None else baselines.unit
-        self._drift = Drift(self.names, usual, baselines.middle, unit)
+        self._drift = Drift(self.names, usual, baselines.middle, baselines.spread)
         self.rows = 0
         self._counts: Counter[str] = Counter()
 
@@ -242,7 +228,7 @@ class LiveStream:
         state : dict
         """
         own = {name: part.state() for name, part in self._parts.items()}
-        past = None if self._lagger is None else lagger_state(self._lagger)
+        past = None if self._lagger is None else self._lagger.state()
         told = {"version": STATE_VERSION, "names": list(self.names)}
         told |= {"limits": self._marks_of_model(), "rows": self.rows}
         return told | {"counts": dict(self._counts), "past": past} | own
@@ -279,7 +265,7 @@ class LiveStream:
             part.restore(state[name])
         self.rows, self._counts = state["rows"], Counter(state["counts"])
         if self._lagger is not None:
-            restore_lagger(self._lagger, state["past"], self._judge.dtype)
+            self._lagger.restore(state["past"], self._judge.dtype)
 
     def _marks_of_model(self) -> list[float]:
         """What tells one model from another: its limits, which no two fits share."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer._core.params import OneOf, Whole, require
 from mercer._core.table import Table
-from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leading, shares
+from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leaders, leading, shares
+from mercer.monitoring.lags import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +121,7 @@ class Monitoring:
             nothing to explain.
         """
         gain = self.onsets.get(run.first, np.zeros(len(self.names)))
-        named = leading(gain, self.names, top)
-        return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
+        return leaders(gain, self.names, top)
 
     def summary(self, axis: str = "time") -> str:
         """The alarms in words: how many, since when, and what led when they began.
@@ -141,7 +141,7 @@ class Monitoring:
     def _counted(self, axis: str) -> str:
         alarm, time = self.table["alarm"], self.table["time"]
         count, n = int(alarm.sum()), int(self.table["judged"].sum())
-        rows = f"{n}{' judged' * (n < len(alarm))} row{'s' * (n != 1)}"
+        rows = many(n, "judged row" if n < len(alarm) else "row")
         if count == 0:
             return "The one row is not an alarm." if n == 1 else f"None of {rows} is an alarm."
         runs = self.runs
@@ -212,15 +212,12 @@ class Monitoring:
         monitoring : Monitoring
         """
         at = np.flatnonzero(gaps.judged)
-        columns: dict[str, Any] = {name: self.table[name] for name in self.table.columns}
-        for name in ("T2", "Q", "index"):
-            columns[name] = gaps.spread_out(columns[name])
-        for name in ("T2_limit", "Q_limit", "index_limit"):
-            columns[name] = np.full(len(gaps.judged), columns[name][0])
-        for name, fill in (("alarm", False), ("top", "")):
-            values = np.full(len(gaps.judged), fill, dtype=columns[name].dtype)
-            values[at] = columns[name]
-            columns[name] = values
+        fills = dict.fromkeys(("T2", "Q", "index"), np.nan) | {"alarm": False, "top": ""}
+        columns: dict[str, Any] = {}
+        for name in self.table.columns:
+            own = self.table[name]
+            columns[name] = np.full(len(gaps.judged), fills.get(name, own[0]), dtype=own.dtype)
+            columns[name][at] = own
         columns |= {"time": time, "judged": gaps.judged}
         return replace(
             self,
@@ -302,17 +299,8 @@ def report(
     judged = Monitoring(
         Table(columns), tuple(names), contributions, explained, rule.statistic, gaps.missing
     )
-    return judged.among(gaps, _times(time, len(gaps.judged)))
-
-
-def _times(time: Any, n: int) -> Any:
-    if time is None:
-        return np.arange(n)
-    times = np.asarray(time)
-    if times.shape != (n,):
-        msg = f"time must have one entry for each of the {n} rows; got shape {times.shape}."
-        raise InputError(msg)
-    return times
+    n = len(gaps.judged)
+    return judged.among(gaps, np.arange(n) if time is None else of_rows(time, n))
 
 
 def index_times(X: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.monitoring.alarm_rule import Switch
-from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, Run, beginning, leading, shares
+from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, beginning, leaders, shares
 from mercer.monitoring.course import Course
 from mercer.monitoring.events import TOP, BlamePath, Event, Stretch
 from mercer.monitoring.library import signature
@@ -201,12 +201,8 @@ class Tracker:
         if own.onset_rows:
             gain = self._gains(np.stack(own.onset_rows)).mean(axis=0)
         if gain.max() < LEAST_GAIN and own.onset_contributions:
-            told = np.stack(own.onset_contributions)
-            gain = beginning(
-                Run(0, len(told) - 1, len(told), 0), told, np.arange(len(told), dtype=np.float64)
-            )
-        named = leading(gain, self._names, TOP)
-        return tuple((name, share) for name, share in named if share >= 0.5 * named[0][1])
+            gain = beginning(np.stack(own.onset_contributions))
+        return tuple(leaders(gain, self._names, TOP))
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
 from mercer.monitoring.relations import Relations
 from mercer.monitoring.rows import mean_and_spread
-from mercer.monitoring.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from mercer._core.types import Array, Flags, Rows
     from mercer.kernels import Kernel
     from mercer.monitoring.limits import Limits, Rule
-    from mercer.monitoring.statistics import Gauge
+    from mercer.monitoring.statistics import Gauge, Statistics
 
 NODES = 16  # Gauss-Legendre points in each part of the path
 # Where the path is cut, in turn until the sum is right. The last is the finer the nearer to its start: on the
@@ -56,7 +55,7 @@ def contributions(
         of_t2 = statistic == "T2"
         slope, limit = (gauge.t2_slopes, limits.t2) if of_t2 else (gauge.q_slopes, limits.q)
         width = gauge.space.projection.sections.width
-        target = seen.t2_between if of_t2 else seen.q_between
+        target = seen.x.t2 - seen.start.t2 if of_t2 else seen.x.q - seen.start.q
         found, gap = integrated_gradients(target, slope, x, start, width=width)
         # Beside the limit, and beside rounding: a gap in contributions to next to nothing is none.
         share = gap / np.maximum(np.abs(found.sum(axis=1)), limit)
@@ -85,22 +84,11 @@ class Ends:
     def by(cls, gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
         """Both, read off by the gauge."""
         seen, b = gauge(np.concatenate([x, start])), len(x)
-        return cls(Statistics(seen.t2[:b], seen.q[:b]), Statistics(seen.t2[b:], seen.q[b:]))
+        return cls(seen.taken(slice(b)), seen.taken(slice(b, None)))
 
     def of(self, which: Flags) -> Ends:
         """Those of some of the rows."""
-        x, start = (Statistics(own.t2[which], own.q[which]) for own in (self.x, self.start))
-        return Ends(x, start)
-
-    @property
-    def t2_between(self) -> Array:  # (b,)
-        """What contributions to T² sum to."""
-        return self.x.t2 - self.start.t2
-
-    @property
-    def q_between(self) -> Array:  # (b,)
-        """What contributions to Q sum to."""
-        return self.x.q - self.start.q
+        return Ends(self.x.taken(which), self.start.taken(which))
 
 
 def integrated_gradients(

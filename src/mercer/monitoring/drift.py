@@ -22,9 +22,8 @@ BEFORE = 100
 # A mean over 500 rows of a process whose rows resemble each other for 30 is that of some 16 independent ones,
 # and within a quarter of the level at the fit in all but one of a hundred.
 DRIFTED = 1.5
-LIFTED = (
-    1.2  # and by how much the level over 500 rows is raised, at least, when a drift meets the limit
-)
+# By so much, at least, the level over 500 rows is raised when a drift meets the limit.
+LIFTED = 1.2
 REMEDY = "If the process has changed for good, mercer retrain DETECTOR NEW_ROWS -o NEW.mercer follows it."
 
 
@@ -57,10 +56,10 @@ class DriftReport:
     def __str__(self) -> str:
         if not self.rows:
             return "No row was judged yet."
-        told = f"The index is {self.level:.2f} times what it was at the fit"
-        told += ": the process has drifted" if self.drifted else ": no drift"
+        change = "the process has drifted" if self.drifted else "no drift"
+        text = f"The index is {self.level:.2f} times what it was at the fit: {change}."
         moved = ", ".join(f"{name} by {shift:+.1f} spreads" for name, shift in self.shifts)
-        return f"{told}. Moved most: {moved}." if moved else f"{told}."
+        return f"{text} Moved most: {moved}." if moved else text
 
 
 class Drift:
@@ -115,8 +114,8 @@ class Drift:
 
     def state(self) -> dict[str, Any]:
         """What JSON can hold of it."""
-        own = {"mean": self._mean, "lately": self._lately, "rows": self._rows, "usual": self._usual}
-        return own | {"where": self._where.tolist()}
+        levels = {"mean": self._mean, "lately": self._lately, "usual": self._usual}
+        return levels | {"rows": self._rows, "where": self._where.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.errors import many
 from mercer._core.table import Table
 from mercer.monitoring.alarms import LEAST_SHARE, leading
 from mercer.monitoring.library import LIKE, UNLIKE, signature_distance
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.monitoring.course import Course
-    from mercer.monitoring.library import Nearest
+    from mercer.monitoring.library import Course, Nearest
 
 Named = tuple[tuple[str, float], ...]
 # Stretches in which the blame of an event is kept. When there are more, two neighbours become one.
@@ -167,15 +167,15 @@ class Event:
 
     def __str__(self) -> str:
         span = f"since {self.begin}" if self.end is None else f"from {self.begin} to {self.end}"
-        whole = "all" if self.alarms == self.rows else f"{self.alarms}"
-        rows = f"{self.rows} row{'s' * (self.rows > 1)}, {whole} alarms"
-        told = f"event {self.number}, {self.kind}: {span} ({rows})"
-        told += f", severity {self.severity}"
+        alarms = "all" if self.alarms == self.rows else self.alarms
+        text = (
+            f"event {self.number}, {self.kind}: {span} ({many(self.rows, 'row')}, {alarms} alarms)"
+        )
+        text += f", severity {self.severity}"
         if self.onset:
-            told += f", began with {', '.join(name for name, _ in self.onset)}"
-        if self.nearest is not None:
-            told += f"; {self.nearest}"
-        return told + ("; shelved" if self.shelved else "")
+            text += f", began with {', '.join(name for name, _ in self.onset)}"
+        parts = [text, "" if self.nearest is None else str(self.nearest), "shelved" * self.shelved]
+        return "; ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)

@@ -139,16 +139,15 @@ class LiveStream:
         index = self._judge.index(found)
         out = []
         for i, (time, late) in enumerate(zip(stamps, clocks, strict=True)):
-            at = int(place[i])
-            told = None
+            at, seen = int(place[i]), None
             if at >= 0:
-                told = (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
+                seen = (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
             own = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
             own += ((late, ""),) if late else ()
             if self._lagger is not None:
                 self._look_back(time, gap=bool(gaps[i]), short=at < 0 and not np.isnan(x[i]).any())
                 own += (("gap", ""),) if gaps[i] else ()
-            out.append(self._verdict(x[i], time, told, own))
+            out.append(self._verdict(x[i], time, seen, own))
         return out
 
     def close(self) -> list[Event]:
@@ -176,13 +175,8 @@ class LiveStream:
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
         own = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
-        return {
-            "rows": self.rows,
-            **own,
-            "events": self._tracker.count,
-            **self._clock.counts,
-            **sensors,
-        }
+        own = {"rows": self.rows, **own, "events": self._tracker.count}
+        return own | self._clock.counts | sensors
 
     def sensor_counts(self) -> dict[str, dict[str, int]]:
         """Rows in which each sensor was missing, frozen or out of range, of those that ever were."""
@@ -227,11 +221,15 @@ class LiveStream:
         -------
         state : dict
         """
-        own = {name: part.state() for name, part in self._parts.items()}
-        past = None if self._lagger is None else self._lagger.state()
-        told = {"version": STATE_VERSION, "names": list(self.names)}
-        told |= {"limits": self._marks_of_model(), "rows": self.rows}
-        return told | {"counts": dict(self._counts), "past": past} | own
+        return {
+            "version": STATE_VERSION,
+            "names": list(self.names),
+            "limits": self._marks_of_model(),
+            "rows": self.rows,
+            "counts": dict(self._counts),
+            "past": None if self._lagger is None else self._lagger.state(),
+            **{name: part.state() for name, part in self._parts.items()},
+        }
 
     def knows(self, state: dict[str, Any]) -> bool:
         """Whether a state is one of a stream of the same model.
@@ -274,9 +272,9 @@ class LiveStream:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """What has a memory of its own."""
-        names = ("watch", "clock", "tracker", "drift")
-        return {name: getattr(self, f"_{name}") for name in names}
+        """What has a memory, by its name in a state."""
+        parts = {"watch": self._watch, "clock": self._clock}
+        return {**parts, "tracker": self._tracker, "drift": self._drift}
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _read(self, rows: Any) -> Array:  # (b, d), NaN where cells are missing
@@ -318,10 +316,10 @@ class LiveStream:
             warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
 
     def _verdict(
-        self, row: Array, time: Any, told: Any, marks: tuple[tuple[str, str], ...]
+        self, row: Array, time: Any, found: Any, marks: tuple[tuple[str, str], ...]
     ) -> Verdict:
-        judged, nan = told is not None, float("nan")
-        t2, q, index, scaled = told or (nan, nan, nan, None)
+        judged, nan = found is not None, float("nan")
+        t2, q, index, scaled = found or (nan, nan, nan, None)
         at_least = index if judged else self._at_least(row)
         # An index that is no number is not normal; of a row that lacks cells it says that nothing is known.
         alarm = not at_least <= self.limit if judged else at_least > self.limit

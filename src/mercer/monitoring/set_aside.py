@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from mercer.monitoring.wild_readings import (
     far_cells,
     is_usual,
     other_times,
-    wild_cells,
+    unknown_to,
     without_witness,
 )
 
@@ -38,7 +39,12 @@ MOST_ROWS = 0.5
 # ── far cells, and which of them are wild ───────────────────────────────────
 @dataclass(frozen=True, repr=False)
 class FarCells:
-    """Readings far beyond all others of their column, in the order of rows."""
+    """Readings far beyond all others of their column, in the order of rows.
+
+    They are wild where they are isolated, or in stretches that no other column knows of. A process that goes
+    somewhere takes more than one sensor along. One that jumps out and back by itself, while all others go on
+    as before, has failed.
+    """
 
     n: int  # rows of the table
     cells: Array  # (m, 3): row, column and reading
@@ -52,28 +58,16 @@ class FarCells:
 
         Unless they are to be `judged`, none is wild.
         """
-        if isinstance(x, DaskRows):
-            found = [each for group in x.by_columns(_far_columns) for each in group]
-            return cls._sorted(x, found, judged=judged)
-        far = far_cells(x)
-        wild = wild_cells(x, far) if judged else np.zeros_like(far)
-        (at, j), columns = np.nonzero(far), np.flatnonzero(far.any(axis=0))
-        cells = np.column_stack([at, j, x[far]]).astype(np.float64)
-        medians = {int(c): float(np.median(x[:, c])) for c in columns}
-        return cls(len(x), cells, wild[far], without_witness(wild)[far], medians)
-
-    @classmethod
-    def _sorted(
-        cls, x: DaskRows, found: list[tuple[int, Indices, Array, float]], *, judged: bool
-    ) -> FarCells:
+        groups = x.by_columns(_far_columns) if isinstance(x, DaskRows) else [_far_columns(x, 0)]
         n, parts, medians = int(x.shape[0]), [np.empty((0, 5))], {}
-        for j, at, readings, median in found:
+        for j, at, readings, median in chain.from_iterable(groups):
             far = _flags(n, at)
-            wild = without_witness(far[:, None])[:, 0] & judged
-            if judged and np.any(far & ~wild) and _unknown_to_others(x, j, at):
+            wild = without_witness(far) & judged
+            if judged and np.any(far & ~wild) and _unknown_to_others(x, j, far):
                 wild = far
-            lonely = without_witness(wild[:, None])[at, 0]
-            parts.append(np.column_stack([at, np.full(len(at), j), readings, wild[at], lonely]))
+            lonely = without_witness(wild)
+            of_cells = at, np.full(len(at), j), readings, wild[at], lonely[at]
+            parts.append(np.column_stack(of_cells))
             medians[j] = median
         cells = np.concatenate(parts)
         cells = cells[np.lexsort(cells[:, 1::-1].T)]
@@ -94,11 +88,13 @@ def _far_columns(columns: Array, first: int) -> list[tuple[int, Indices, Array, 
     ]
 
 
-def _unknown_to_others(x: DaskRows, j: int, at: Indices) -> bool:
+def _unknown_to_others(x: Rows, j: int, far: Flags) -> bool:
     """Whether all columns but j are, in these rows, as they are at any other time."""
-    n = int(x.shape[0])
-    if other_times(_flags(n, at)) is None:
+    if not isinstance(x, DaskRows):
+        return unknown_to(np.delete(x, j, axis=1), far)
+    if other_times(far) is None:
         return False
+    n, at = len(far), np.flatnonzero(far)
     (usual,) = x.by_columns(partial(_evidence, j, at), then=partial(_is_usual, n, at))
     return bool(usual)
 

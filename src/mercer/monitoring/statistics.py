@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -30,6 +30,11 @@ GROUP = 16
 ORDINARY = (1e-6, 1e6)
 
 
+def row_count(values: Array, weights: Array | None) -> float:  # (b,), (b,)
+    """How many rows there are, by weight; None: each counts once."""
+    return len(values) if weights is None else float(weights.sum())
+
+
 @dataclass(frozen=True, repr=False)
 class Statistics:
     """T² and Q of b rows."""
@@ -41,7 +46,12 @@ class Statistics:
     @property
     def count(self) -> float:
         """How many rows there are, by weight."""
-        return len(self.t2) if self.weights is None else float(self.weights.sum())
+        return row_count(self.t2, self.weights)
+
+    def taken(self, at: Any) -> Statistics:
+        """Those of some of the rows."""
+        weights = None if self.weights is None else self.weights[at]
+        return Statistics(self.t2[at], self.q[at], weights)
 
     def or_else(self, other: Statistics) -> Statistics:
         """These statistics, with those of the other where these are infinite."""

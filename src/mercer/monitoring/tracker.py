@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.monitoring.alarm_rule import Switch
 from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, beginning, leaders, shares
-from mercer.monitoring.course import Course
 from mercer.monitoring.events import TOP, BlamePath, Event, Stretch
-from mercer.monitoring.library import signature
+from mercer.monitoring.library import Course, signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -197,9 +196,8 @@ class Tracker:
         """What led in the first alarms: variables with at least half of the largest gain."""
         own = self._open
         assert own is not None
-        gain: Any = np.zeros(len(self._names))
-        if own.onset_rows:
-            gain = self._gains(np.stack(own.onset_rows)).mean(axis=0)
+        rows = own.onset_rows
+        gain = self._gains(np.stack(rows)).mean(axis=0) if rows else np.zeros(len(self._names))
         if gain.max() < LEAST_GAIN and own.onset_contributions:
             gain = beginning(np.stack(own.onset_contributions))
         return tuple(leaders(gain, self._names, TOP))
@@ -209,8 +207,8 @@ class Tracker:
         """What JSON can hold of it: floats read back to the same bits."""
         return {
             "switch": self._switch.state(),
-            "recent": [_row_state(row) for row in self._recent],
-            "open": None if self._open is None else _open_state(self._open),
+            "recent": [_jsonable(asdict(row)) for row in self._recent],
+            "open": None if self._open is None else _jsonable(asdict(self._open)),
             "shelved": self._shelved,
             "standing": self.standing,
             "count": self.count,
@@ -230,31 +228,21 @@ class Tracker:
 ARRAYS = ("scaled", "contributions", "deviation")
 
 
-def _listed(values: Any) -> Any:
-    return None if values is None else np.asarray(values).tolist()
+def _jsonable(value: Any) -> Any:
+    """Arrays as lists, in dictionaries and lists of them."""
+    if isinstance(value, dict):
+        return {name: _jsonable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(each) for each in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _array(values: Any) -> Any:
     return None if values is None else np.array(values, dtype=np.float64)
 
 
-def _row_state(row: Judged) -> dict[str, Any]:
-    return vars(row) | {name: _listed(getattr(row, name)) for name in ARRAYS}
-
-
 def _row_of(state: dict[str, Any]) -> Judged:
     return Judged(**(state | {name: _array(state[name]) for name in ARRAYS}))
-
-
-def _open_state(own: _Open) -> dict[str, Any]:
-    rows = {name: _row_state(getattr(own, name)) for name in ("first", "last", "peak")}
-    arrays = {
-        name: [*map(_listed, getattr(own, name))] for name in ("onset_rows", "onset_contributions")
-    }
-    stretches = [vars(one) | {"shares": _listed(one.shares)} for one in own.path.stretches]
-    path = {"stretches": stretches, "height": own.path.height}
-    course = {"parts": _listed(own.course.parts), "rows": own.course.rows}
-    return vars(own) | rows | arrays | {"path": path, "course": course}
 
 
 def _open_of(state: dict[str, Any]) -> _Open:
@@ -267,4 +255,4 @@ def _open_of(state: dict[str, Any]) -> _Open:
     onset = tuple((name, share) for name, share in state["onset"])
     course = Course(_array(state["course"]["parts"]), state["course"]["rows"])
     found = {"path": path, "course": course, "onset": onset}
-    return replace(_Open(**(state | rows | arrays | found)))
+    return _Open(**(state | rows | arrays | found))

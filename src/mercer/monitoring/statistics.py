@@ -172,14 +172,8 @@ class Gauge:
         own = sections.diag(take_rows(x, np.zeros(1, dtype=np.intp)))
         return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
 
-    def t2(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        return self._t2(self.space.scores(x))
-
     def _t2(self, scores: Array) -> Array:
         return np.asarray(np.square(scores) @ (1.0 / self.variances))
-
-    def q(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        return self.space.errors(x)
 
     def q_rounding(self, x: Rows) -> Array:  # (b, d) -> (b,)
         """What Q of a row may be off by: it is a difference of squared lengths."""

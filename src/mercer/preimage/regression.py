@@ -207,8 +207,12 @@ class Tridiagonal:
         roots, n = weighted(kappa, weights), len(kappa)
         lanes = native.vector_bytes // 8
         turned = aligned((n, -(-n // lanes) * lanes), np.float64)
-        reduced = _compiled if n <= COMPILED_ROWS and lanes >= 4 else _by_lapack
-        diagonal, off = reduced(kappa, turned, native)
+        if n <= COMPILED_ROWS and lanes >= 4:  # a core's cache holds the matrix: it needs no panels
+            form = Reflections(native, kappa, turned)
+            # Without the room for the reflections.
+            diagonal, off = form.diagonal.copy(), form.off[:-1].copy()
+        else:
+            diagonal, off = _by_lapack(kappa, turned)
         return cls(native, turned, diagonal, off, roots)
 
     @property
@@ -239,13 +243,7 @@ class Tridiagonal:
         return pivots, below
 
 
-def _compiled(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:
-    """T, and Qᵀ into `turned`: a matrix that stays in a core's cache needs no panels."""
-    form = Reflections(native, kappa, turned)
-    return form.diagonal.copy(), form.off[:-1].copy()  # without the room for the reflections
-
-
-def _by_lapack(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:  # noqa: ARG001
+def _by_lapack(kappa: Array, turned: Array) -> tuple[Array, Array]:
     """T, and Qᵀ into `turned`; κ is overwritten."""
     n = len(kappa)
     form, diagonal, off, scales, _ = lapack.dsytrd(kappa.T, lower=1, overwrite_a=1, lwork=PANEL * n)

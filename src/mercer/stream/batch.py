@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -105,12 +105,11 @@ class Batch:
     @cached_property
     def moments(self) -> Moments:
         """Of the coordinates: of blocks of rows on threads, merged in their order."""
-        step = partial(_block_moments, self.weights)
-        return fold(self.f, step, height=MOMENT_ROWS, n_threads=n_blas_threads())
 
+        def of_block(f: Array, place: slice) -> Moments:
+            return Moments.of(f, self.weights[place])
 
-def _block_moments(weights: Array, f: Array, place: slice) -> Moments:
-    return Moments.of(f, weights[place])
+        return fold(self.f, of_block, height=MOMENT_ROWS, n_threads=n_blas_threads())
 
 
 def grown(

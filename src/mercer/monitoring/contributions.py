@@ -225,9 +225,14 @@ class Baselines:
         index = limits.indices(seen.x)
         finite = np.isfinite(index)
         found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
-        with np.errstate(over="ignore", invalid="ignore"):
-            own, ends = (x[finite], start[finite], statistic), seen.of(finite)
-            found[finite], gap[finite] = contributions(gauge, limits, *own, seen=ends)
+
+        def explained(rows: Array, start: Array, seen: Ends, at: Flags) -> tuple[Array, Array]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return contributions(
+                    gauge, limits, rows[at], start[at], statistic, seen=seen.of(at)
+                )
+
+        found[finite], gap[finite] = explained(x, start, seen, finite)
         for reach in REACHES:
             lost = np.flatnonzero(~(gap <= INCOMPLETE) & finite)
             if len(lost) == 0:
@@ -239,9 +244,8 @@ class Baselines:
             wild = np.any(near != x[lost], axis=1) & same
             if not wild.any():
                 break
-            lost, own = lost[wild], (near[wild], start[wild], statistic)
-            with np.errstate(over="ignore", invalid="ignore"):
-                again, missed = contributions(gauge, limits, *own, seen=seen.of(wild))
+            again, missed = explained(near, start, seen, wild)
+            lost = lost[wild]
             better = ~(gap[lost] <= missed)
             found[lost[better]], gap[lost[better]] = again[better], missed[better]
         return found, gap
@@ -272,23 +276,23 @@ def has_slopes(kernel: Kernel | None) -> bool:
 
 def need_slopes(kernel: Kernel | None) -> None:
     """Refuse a kernel without a derivative."""
-    if has_slopes(kernel):
-        return
-    msg = (
-        f"Contributions need a kernel with a known derivative, but {kernel!r} has "
-        "none. Kernels of distances and dot products, and their sums and products, have one."
-    )
-    raise KernelError(msg)
+    if not has_slopes(kernel):
+        msg = (
+            f"Contributions need a kernel with a known derivative, but {kernel!r} has "
+            "none. Kernels of distances and dot products, and their sums and products, have one."
+        )
+        raise KernelError(msg)
 
 
 def warn_incomplete(gap: Array) -> None:
     """Warn of contributions that don't sum to what they should."""
-    bad = ~(gap <= INCOMPLETE)
-    if np.any(bad):
+    bad = int(np.sum(~(gap <= INCOMPLETE)))
+    if bad:
+        worst = float(np.max(gap))
         msg = (
-            f"The contributions of {int(bad.sum())} of {len(bad)} rows miss their sum by up to "
-            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
-            "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
+            f"The contributions of {bad} of {len(gap)} rows miss their sum by up to {worst:.1%} of it: the "
+            "kernel changes too fast on the way to those rows, or they lie too far out. Look at the readings "
+            "themselves, or use a wider or a smoother kernel."
         )
-        figures = {"rows": int(bad.sum()), "of": len(bad), "worst": float(np.max(gap))}
+        figures = {"rows": bad, "of": len(gap), "worst": worst}
         warn(msg, DetectorWarning, "contributions", figures)

@@ -219,9 +219,8 @@ def compare_events(a: Event, b: Event) -> Comparison:
         "second": other[order],
         "difference": (other - one)[order],
     }
-    return Comparison(
-        signature_distance(a.signature, b.signature), Table(columns), (str(a), str(b))
-    )
+    distance = signature_distance(a.signature, b.signature)
+    return Comparison(distance, Table(columns), (str(a), str(b)))
 
 
 # ── blame, in bounded memory ────────────────────────────────────────────────

@@ -151,12 +151,7 @@ class LiveStream:
         return out
 
     def close(self) -> list[Event]:
-        """End the event that lasts, since there are no more rows.
-
-        Returns
-        -------
-        events : list of Event
-        """
+        """End the event that lasts, since there are no more rows, and give it."""
         return self._tracker.close()
 
     # ── what is known ───────────────────────────────────────────────────────
@@ -188,12 +183,7 @@ class LiveStream:
         }
 
     def drift(self) -> DriftReport:
-        """Whether the process has left slowly what the model knows.
-
-        Returns
-        -------
-        report : DriftReport
-        """
+        """Whether the process has left slowly what the model knows."""
         return self._drift.report()
 
     def seen_normal(self, ratio: float, scaled: Array) -> None:
@@ -215,12 +205,7 @@ class LiveStream:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """Everything but the model, as JSON can hold it; `restore` goes on from there.
-
-        Returns
-        -------
-        state : dict
-        """
+        """Everything but the model, as JSON can hold it; `restore` goes on from there."""
         return {
             "version": STATE_VERSION,
             "names": list(self.names),
@@ -237,10 +222,6 @@ class LiveStream:
         Parameters
         ----------
         state : dict
-
-        Returns
-        -------
-        known : bool
         """
         same = (STATE_VERSION, list(self.names), self._marks_of_model())
         return (state.get("version"), state.get("names"), state.get("limits")) == same

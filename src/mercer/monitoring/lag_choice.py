@@ -55,17 +55,21 @@ def chosen_lags(z: Array, linked: Flags, rng: np.random.Generator) -> LagChoice:
     """
     n, d = z.shape
     most = max(min(MOST_LAGS, n // (ROWS_EACH * d) - 1, n // (2 * STRETCHES)), 0)
-    z = _standardized(z)
+    z = np.asarray(z, dtype=np.float64)
+    z = z - z.mean(axis=0)
+    spread = z.std(axis=0)
+    z = z / np.where(spread > 0.0, spread, 1.0)
     r, axes = parallel_analysis(z, rng)
-    scores = z @ axes[:r].T  # (n, r)
-    ages = _ages(linked)
+    scores, rows = z @ axes[:r].T, np.arange(n)  # (n, r), (n,)
+    ages = rows - np.maximum.accumulate(
+        np.where(linked, 0, rows)
+    )  # rows of unbroken history before each
     at = np.flatnonzero(ages >= most)
     if most == 0 or len(at) < 2 * STRETCHES:
         return LagChoice(0, r, np.ones(1))
     past = [scores[at - i] for i in range(most + 1)]
-    errors = np.array(
-        [_errors(past[0], past[1 : m + 1], most) for m in range(most + 1)]
-    )  # (m + 1, s)
+    # (m + 1, s)
+    errors = np.array([_errors(past[0], past[1 : m + 1], most) for m in range(most + 1)])
     means = errors.mean(axis=1)
     worse = errors - errors[np.argmin(means)]
     allowed = worse.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
@@ -88,19 +92,6 @@ def parallel_analysis(z: Array, rng: np.random.Generator) -> tuple[int, Array]: 
         turned[i] = np.linalg.svd(moved, compute_uv=False)
     below = np.flatnonzero(own <= np.quantile(turned, ABOVE, axis=0))
     return max(int(below[0]) if len(below) else len(own), 1), axes
-
-
-def _standardized(z: Array) -> Array:
-    z = np.asarray(z, dtype=np.float64)
-    z = z - z.mean(axis=0)
-    spread = z.std(axis=0)
-    return np.asarray(z / np.where(spread > 0.0, spread, 1.0))
-
-
-def _ages(linked: Flags) -> Array:  # (n,)
-    """Rows of unbroken history before each row."""
-    at = np.arange(len(linked))
-    return np.asarray(at - np.maximum.accumulate(np.where(linked, 0, at)))
 
 
 def _errors(now: Array, past: Sequence[Array], gap: int) -> Array:  # (m, r), l of them -> (s,)

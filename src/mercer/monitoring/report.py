@@ -130,10 +130,6 @@ class Monitoring:
         ----------
         axis : str, default="time"
             What the times are called, such as "row" where they count rows.
-
-        Returns
-        -------
-        text : str
         """
         texts = (self._counted(axis), self._beginnings(axis), self.gaps.in_words(self.names))
         return " ".join(filter(None, texts))
@@ -159,20 +155,15 @@ class Monitoring:
         runs, time = self.runs, self.table["time"]
         longest = self.longest(MOST_RUNS)
         named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
-        told = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
-        if not told:
+        led = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
+        if not led:
             return ""
         if len(runs) == 1:
-            return f"Leading when it began: {told[0][1]}."
-        listed = "; ".join(
-            f"{words} ({axis} {time[run.first]}, {run.rows} long)" for run, words in told
-        )
-        which = (
-            "the runs"
-            if len(longest) == len(runs)
-            else f"the {len(longest)} longest of {len(runs)} runs"
-        )
-        return f"Leading when {which} began: {listed}."
+            return f"Leading when it began: {led[0][1]}."
+        texts = [f"{words} ({axis} {time[run.first]}, {run.rows} long)" for run, words in led]
+        some = len(longest) < len(runs)
+        which = f"the {len(longest)} longest of {len(runs)} runs" if some else "the runs"
+        return f"Leading when {which} began: {'; '.join(texts)}."
 
     @classmethod
     def joined(cls, reports: Sequence[Monitoring]) -> Monitoring:
@@ -198,19 +189,7 @@ class Monitoring:
         )
 
     def among(self, gaps: Gaps, time: Any) -> Monitoring:
-        """The report of complete rows as one of all rows, with those that could not be judged between.
-
-        Parameters
-        ----------
-        gaps : Gaps
-            Of all n rows.
-        time : array of shape (n,)
-            When each of them was taken.
-
-        Returns
-        -------
-        monitoring : Monitoring
-        """
+        """The report of complete rows as one of all n rows in ``gaps``, which were taken at these times."""
         at = np.flatnonzero(gaps.judged)
         fills = dict.fromkeys(("T2", "Q", "index"), np.nan) | {"alarm": False, "top": ""}
         columns: dict[str, Any] = {}

@@ -85,7 +85,7 @@ class _Stretches:
             np.maximum(longest, length, out=longest)
         head[head == 0] = n
         edges = rows[0].astype(np.float64), rows[-1].astype(np.float64)
-        low, high = (np.asarray(f(rows, axis=0), dtype=np.float64) for f in (np.min, np.max))
+        low, high = (f(rows, axis=0).astype(np.float64) for f in (np.min, np.max))
         return cls(low, high, longest, head, length, *edges, n)
 
     def merged(self, other: _Stretches) -> _Stretches:
@@ -104,18 +104,13 @@ class _Stretches:
 
 
 class Watch:
-    """Sensors as rows arrive: which cells of each row are missing, frozen or out of range, and counts.
+    """Which cells are missing, frozen or out of range as rows of d sensors arrive, and how many.
 
-    Parameters
-    ----------
-    sensors : Sensors or None
-        None where the model is older than this: missing cells alone are marked.
-    d : int
-        The number of sensors.
+    Of a model that is older than `Sensors`, missing cells alone are marked.
     """
 
     def __init__(self, sensors: Sensors | None, d: int) -> None:
-        self._sensors, self._d = sensors, d
+        self._sensors = sensors
         self._patience = None if sensors is None else sensors.patience
         self._last = np.full(d, np.nan)
         self._length = np.zeros(d, dtype=np.intp)

@@ -277,21 +277,11 @@ class ShadowStream:
         return found
 
     def report(self) -> ShadowReport:
-        """What would have changed so far.
-
-        Returns
-        -------
-        report : ShadowReport
-        """
+        """What would have changed so far."""
         return self._agreement.report()
 
     def swapped(self) -> ShadowStream:
-        """The other way round: the new model counts, and the old one is watched, to go back to if need be.
-
-        Returns
-        -------
-        both : ShadowStream
-        """
+        """The other way round: the new model counts, and the old one is watched, to go back to if need be."""
         other = ShadowStream(self.new, self.old)
         other._agreement = self._agreement.swapped()
         return other

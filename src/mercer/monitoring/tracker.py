@@ -78,14 +78,7 @@ class _Open:
 class Tracker:
     """Makes events of rows that were judged.
 
-    Parameters
-    ----------
-    rule : AlarmRule
-    names : sequence of str
-        Of the variables.
-    gains : callable
-        Scaled rows (b, d) to the share of each one's index that goes with one variable, (b, d).
-    known : KnownEvents
+    ``gains`` tells of scaled rows (b, d) the share of each one's index that goes with one variable, (b, d).
     """
 
     def __init__(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PARAMETERS: dict[str, Constraint] = {
     "n": Whole(1),

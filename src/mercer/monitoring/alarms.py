@@ -11,18 +11,17 @@ at least the index that it has with the best normal values in them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, many
+from mercer._core.types import Array, Flags, Indices
 from mercer.monitoring.statistics import GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array, Flags, Indices
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.report import Monitoring
 

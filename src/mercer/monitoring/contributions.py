@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
 from mercer._core.errors import DetectorWarning, KernelError
 from mercer._core.findings import warn
+from mercer._core.types import Array, Flags, Rows
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.pairwise import manhattan_distances
+from mercer.kernels import Kernel
+from mercer.monitoring.limits import Limits, Rule
 from mercer.monitoring.relations import Relations
 from mercer.monitoring.rows import mean_and_spread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Flags, Rows
-    from mercer.kernels import Kernel
-    from mercer.monitoring.limits import Limits, Rule
-    from mercer.monitoring.statistics import Gauge, Statistics
+from mercer.monitoring.statistics import Gauge, Statistics
 
 NODES = 16  # Gauss-Legendre points in each part of the path
 # Where the path is cut, in turn until the sum is right. The last is the finer the nearer to its start: on the

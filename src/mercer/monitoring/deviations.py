@@ -6,12 +6,11 @@ Sizes are in spreads of the sensors, drawn once; every candidate of a comparison
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
+from mercer._core.types import Array, Indices
 
 Kind: TypeAlias = Literal["bias", "drift", "several", "unrelated", "wider"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.monitoring.alarms import leading
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
 
 # Rows over which levels are averaged, with weights that fall exponentially.
 MEMORY = 500

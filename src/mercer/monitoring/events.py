@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import many
 from mercer._core.table import Table
+from mercer._core.types import Array
 from mercer.monitoring.alarms import LEAST_SHARE, leading
-from mercer.monitoring.library import LIKE, UNLIKE, signature_distance
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.monitoring.library import Course, Nearest
+from mercer.monitoring.library import LIKE, UNLIKE, Course, Nearest, signature_distance
 
 Named = tuple[tuple[str, float], ...]
 # Stretches in which the blame of an event is kept. When there are more, two neighbours become one.

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from mercer._core.errors import InputError, refuse
+from mercer._core.types import Array
+from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.alarms import gains, leading, least_index, shares
 from mercer.monitoring.clock import FIRST_ROWS, OUT_OF_TURN, Clock, warn_pace
-from mercer.monitoring.contributions import has_slopes
-from mercer.monitoring.drift import Drift
-from mercer.monitoring.events import as_told
-from mercer.monitoring.sensors import Watch
+from mercer.monitoring.contributions import Baselines, has_slopes
+from mercer.monitoring.drift import Drift, DriftReport
+from mercer.monitoring.events import Event, as_told
+from mercer.monitoring.lags import Lagger
+from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.sensors import Sensors, Watch
 from mercer.monitoring.tracker import Judged, Tracker
 from mercer.monitoring.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
-    from mercer.monitoring.alarm_rule import AlarmRule
-    from mercer.monitoring.contributions import Baselines
-    from mercer.monitoring.drift import DriftReport
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.lags import Lagger
-    from mercer.monitoring.library import KnownEvents
-    from mercer.monitoring.sensors import Sensors
 
 STATE_VERSION = 2
 

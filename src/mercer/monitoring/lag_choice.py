@@ -7,17 +7,13 @@ against each other rather than shuffled, since slow columns correlate by chance 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import many
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags
+from mercer._core.types import Array, Flags
 
 MOST_LAGS = 5
 # A detector needs a few rows for each column of lagged rows: limits hold from three rows a component on.

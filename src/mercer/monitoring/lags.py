@@ -10,20 +10,17 @@ Lowry et al. (1992).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, many
+from mercer._core.types import Array, Flags
 from mercer.data.times import read_times
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags
 
 # A row follows the one before when the time between them is that of sampling, give or take this share of it.
 SLACK = 0.5

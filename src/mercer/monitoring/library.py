@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.monitoring.alarms import shares
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
 
 # An event at most this far from a known one is like it. Blame that is the same but for a fifth of it lies at
 # √(1 - √0.8) = 0.33. Beyond the second it is unlike: less than half of its blame is the same.

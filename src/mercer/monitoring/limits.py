@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, expm1, log1p
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import special, stats
@@ -13,14 +14,9 @@ from scipy import special, stats
 from mercer._core.errors import DetectorWarning, InputError, ParameterError
 from mercer._core.findings import warn
 from mercer._core.params import Constraint, Number, OneOf, require
+from mercer._core.types import Array
 from mercer._core.wording import Message
-from mercer.monitoring.statistics import STATISTICS, row_count
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
-    from mercer.monitoring.statistics import Statistics
+from mercer.monitoring.statistics import STATISTICS, Statistics, row_count
 
 # With fewer rows than this expected above a limit, an order statistic is mostly luck.
 FEW_ABOVE = 5.0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mercer.monitoring.limits import Limits
-    from mercer.monitoring.statistics import Gauge
+from mercer.monitoring.limits import Limits
+from mercer.monitoring.statistics import Gauge
 
 
 @dataclass(frozen=True)

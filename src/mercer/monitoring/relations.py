@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import take_rows
 from mercer.engine.moments import Moments
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Rows
-    from mercer.model.space import FeatureSpace
+from mercer.model.space import FeatureSpace
 
 # Shares of the diagonal that are tried, and stretches of neighbouring rows of which each is held out once.
 SHRINKAGE = np.array([1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0])

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, many
 from mercer._core.params import OneOf, Whole, require
 from mercer._core.table import Table
-from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leaders, leading, shares
+from mercer._core.types import Array, Flags, Indices
+from mercer.monitoring.alarms import Gaps, Run, alarm_runs, in_words, leaders, leading, shares
 from mercer.monitoring.lags import of_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags, Indices
-    from mercer.monitoring.alarms import Run
-    from mercer.monitoring.limits import Limits, Rule
-    from mercer.monitoring.statistics import Statistics
+from mercer.monitoring.limits import Limits, Rule
+from mercer.monitoring.statistics import Statistics
 
 MOST_RUNS = 3  # the longest, of which a summary tells what they began with
 BEGINNERS = 2  # variables that it names for each

@@ -6,20 +6,17 @@ sums over columns and a flag for each row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
+from mercer.engine.base import Engine
 from mercer.engine.moments import BLOCK_ROWS, Scale, column_moments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
 
 
 def made(rows: Rows, step: Callable[[Array], Array], at: Indices | None = None) -> Rows:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array, Flags, Indices, Rows
+from mercer.engine.base import Engine
 from mercer.engine.moments import BLOCK_ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
 
 # A sensor is frozen when it repeats itself for longer than this many times the longest such stretch of the
 # training rows, and no less than FEWEST rows. An analyser that reports every tenth row is not frozen between.

@@ -5,16 +5,20 @@ Warnings name the far cells alone: of rows on workers nothing else is fetched.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DetectorWarning
 from mercer._core.findings import warn
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
+from mercer.data.training import TrainingData
+from mercer.monitoring.limits import Limits
 from mercer.monitoring.rows import chosen
 from mercer.monitoring.wild_readings import (
     evidence,
@@ -24,13 +28,6 @@ from mercer.monitoring.wild_readings import (
     unknown_to,
     without_witness,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.data.training import TrainingData
-    from mercer.monitoring.limits import Limits
 
 # With more than this share of all rows to set aside, the readings are not isolated.
 MOST_ROWS = 0.5

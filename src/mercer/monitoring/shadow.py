@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import many
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.judge import LiveStream
-    from mercer.monitoring.verdict import Verdict
+from mercer.monitoring.events import Event
+from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.verdict import Verdict
 
 SIDES = ("old", "new")
 PAIRS = ("only", "alarms", "unjudged")  # what is counted of either model

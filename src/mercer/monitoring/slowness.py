@@ -11,28 +11,24 @@ independent; blocks, as long as rows resemble each other, keep the spells whole 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import fft, stats
 
 from mercer._core.errors import DetectorWarning, Remedy
 from mercer._core.findings import warn
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
+from mercer.engine.base import Engine
 from mercer.engine.resolve import resolve_engine
-from mercer.monitoring.limits import held_limit, held_out_limits
+from mercer.monitoring.limits import Limits, Rule, held_limit, held_out_limits
 from mercer.monitoring.rows import chosen, made, mean_of, moves, principal_axes
 from mercer.monitoring.statistics import Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.monitoring.limits import Limits, Rule
 
 # Lag-one correlations of independent rows stay below this many of their standard errors, 1/√n, in any of
 # hundreds of directions: for such rows nothing changes.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, take_rows
+from mercer.model.result import Fit
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.model.result import Fit
 
 Statistic: TypeAlias = Literal["T2", "Q", "combined"]  # what a detector may go by
 STATISTICS: tuple[str, ...] = get_args(Statistic)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mercer.monitoring.alarm_rule import Switch
+from mercer._core.types import Array
+from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, beginning, leaders, shares
 from mercer.monitoring.events import TOP, BlamePath, Event, Stretch
-from mercer.monitoring.library import Course, signature
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array
-    from mercer.monitoring.alarm_rule import AlarmRule
-    from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.library import Course, KnownEvents, signature
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mercer.monitoring.events import Event
 from mercer.monitoring.sensors import in_words
-
-if TYPE_CHECKING:
-    from mercer.monitoring.events import Event
 
 
 @dataclass(frozen=True, eq=False, slots=True)

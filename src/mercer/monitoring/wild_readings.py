@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import fft
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices
+from mercer._core.types import Array, Flags, Indices
 
 # The farthest readings below a gap, this share of all, say what the tail of a column is like. Up to as many
 # beyond it may be wild.

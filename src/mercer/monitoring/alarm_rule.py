@@ -95,11 +95,9 @@ class Switch:
         return "pending" if any(self._seen) else "normal"
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
         own = {"above": self._above, "normal": self._normal, "raised": self.raised}
         return {"seen": list(self._seen), **own}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._seen = deque(state["seen"], maxlen=self.rule.m)
         self._above, self._normal, self.raised = state["above"], state["normal"], state["raised"]

@@ -76,12 +76,10 @@ class Clock:
         return "clock put back"
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
         times = {"newest": self._newest, "late": self._late, "unread": self._unread}
         return times | {"counts": self.counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._newest, self._late = state["newest"], list(state["late"])
         self._unread = state.get("unread", 0)  # older versions did not count them
         self.counts = dict.fromkeys(KINDS, 0) | state["counts"]

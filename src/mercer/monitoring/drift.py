@@ -110,12 +110,10 @@ class Drift:
         return DriftReport(self.level, self.drifted, self._rows, shifts)
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
         levels = {"mean": self._mean, "lately": self._lately, "usual": self._usual}
         return levels | {"rows": self._rows, "where": self._where.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._mean, self._lately = state["mean"], state["lately"]
         self._rows, self._usual = state["rows"], state["usual"]
         self._where = np.array(state["where"], dtype=np.float64)

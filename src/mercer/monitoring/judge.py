@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -41,7 +42,31 @@ class Judging(Protocol):
     def own(self, values: Array) -> Array: ...
 
 
-class LiveStream:
+class RowByRow(ABC):
+    """What judges blocks of rows, and so single ones."""
+
+    @abstractmethod
+    def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
+        """Judge the next rows."""
+
+    def push(self, row: Any, time: Any = None) -> Verdict:
+        """Judge the next row.
+
+        Parameters
+        ----------
+        row : array-like of shape (d,)
+            NaN, or None, where a reading is missing.
+        time : number, date or text, optional
+            When it was taken; its count otherwise.
+
+        Returns
+        -------
+        verdict : Verdict
+        """
+        return self.push_many([row], None if time is None else [time])[0]
+
+
+class LiveStream(RowByRow):
     """Judges rows when they arrive. `KernelPCADetector.stream` makes one.
 
     Memory is that of the model, of an alarm rule and of the event that lasts: it does not grow with the rows.
@@ -84,22 +109,6 @@ class LiveStream:
         self._counts: Counter[str] = Counter()
 
     # ── rows ────────────────────────────────────────────────────────────────
-    def push(self, row: Any, time: Any = None) -> Verdict:
-        """Judge the next row.
-
-        Parameters
-        ----------
-        row : array-like of shape (d,)
-            NaN, or None, where a reading is missing.
-        time : number, date or text, optional
-            When it was taken; its count otherwise.
-
-        Returns
-        -------
-        verdict : Verdict
-        """
-        return self.push_many([row], None if time is None else [time])[0]
-
     def push_many(self, rows: Any, times: Any = None, *, clock: Any = None) -> list[Verdict]:
         """Judge the next rows: the same verdicts as of one after the other, to the bit.
 
@@ -317,10 +326,7 @@ class LiveStream:
         """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
         if any(kind in OUT_OF_TURN for kind, _ in marks):
             return self._tracker.standing, None, None
-        state, event = self._tracker(seen, "drift" if self._drift.rising else "fault")
-        if event is None:
-            return state, None, None
-        return (state, event, None) if event.end is None else (state, None, event)
+        return self._tracker(seen, "drift" if self._drift.rising else "fault")
 
     def _at_least(self, row: Array) -> float:
         """What a row with missing cells has at least; nothing is known of lagged rows."""

@@ -140,13 +140,11 @@ class Watch:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
         last = [None if np.isnan(value) else float(value) for value in self._last]
         counts = {kind: found.tolist() for kind, found in self.counts.items()}
         return {"last": last, "length": self._length.tolist(), "counts": counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._last = np.array([np.nan if v is None else v for v in state["last"]], dtype=np.float64)
         self._length = np.array(state["length"], dtype=np.intp)
         self.counts = {kind: np.array(n, dtype=np.intp) for kind, n in state["counts"].items()}

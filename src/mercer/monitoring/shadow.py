@@ -9,7 +9,7 @@ from typing import Any
 
 from mercer._core.errors import many
 from mercer.monitoring.events import Event
-from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.judge import LiveStream, RowByRow
 from mercer.monitoring.verdict import Verdict
 
 SIDES = ("old", "new")
@@ -217,7 +217,7 @@ def _side_of(state: dict[str, Any]) -> _Side:
     return _Side(**(state | {"open": None if lasts is None else _Span(**lasts), "over": over}))
 
 
-class ShadowStream:
+class ShadowStream(RowByRow):
     """Judges rows by two streams. Verdicts are those of the first; the second is watched.
 
     Parameters
@@ -240,20 +240,6 @@ class ShadowStream:
     def __init__(self, old: LiveStream, new: LiveStream) -> None:
         self.old, self.new = old, new
         self._agreement = Agreement()
-
-    def push(self, row: Any, time: Any = None) -> Verdict:
-        """Judge the next row, as `LiveStream.push`.
-
-        Parameters
-        ----------
-        row : array-like of shape (d,)
-        time : optional
-
-        Returns
-        -------
-        verdict : Verdict
-        """
-        return self.push_many([row], None if time is None else [time])[0]
 
     def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
         """Judge the next rows, as `LiveStream.push_many`.

@@ -91,8 +91,8 @@ class Tracker:
         self._shelved: dict[str, int] = {}  # variable, "" for all, to the row until which
         self.standing, self.count = "normal", 0
 
-    def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None]:
-        """The state after the next row, and the event that began or ended with it.
+    def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None, Event | None]:
+        """The state after the next row, the event that began with it, and the one that ended.
 
         ``kind`` is what an event that begins here is called.
         """
@@ -103,11 +103,9 @@ class Tracker:
             self._recent.append(row)
         else:
             self._open.add(row)
-        if self._switch.raised and not was:
-            return self.standing, self._begin(row.row, kind)
-        if was and not self._switch.raised:
-            return self.standing, self._end()
-        return self.standing, None
+        began = self._begin(row.row, kind) if self._switch.raised and not was else None
+        ended = self._end() if was and not self._switch.raised else None
+        return self.standing, began, ended
 
     def close(self) -> list[Event]:
         """The event that still lasts, ended: there are no more rows."""
@@ -192,7 +190,6 @@ class Tracker:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it: floats read back to the same bits."""
         return {
             "switch": self._switch.state(),
             "recent": [_jsonable(asdict(row)) for row in self._recent],
@@ -203,7 +200,6 @@ class Tracker:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._switch.restore(state["switch"])
         self._recent.clear()
         self._recent.extend(_row_of(row) for row in state["recent"])

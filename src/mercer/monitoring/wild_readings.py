@@ -133,11 +133,12 @@ def _pareto_chance(below: Array, far: float, times: float, share: float) -> floa
     threshold = below[0]
     excess = below[1:] / threshold - 1.0  # (k,)
     scale, shape = USUAL_SCALE * SCALES[:, None], SHAPES[None, :]  # (s, 1), (1, h)
-    end, start = (
-        _log_survival(np.asarray(e), scale, shape) for e in (far / threshold - 1.0, excess[-1])
-    )
-    start = np.maximum(start, -1e3)  # an end before that is not to be believed
-    density = _log_density(excess, scale[..., None], shape[..., None])  # (s, h, k)
+    end = _log_survival(np.asarray(far / threshold - 1.0), scale, shape)
+    start = np.maximum(
+        _log_survival(excess[-1], scale, shape), -1e3
+    )  # an earlier end is not credible
+    survival = _log_survival(excess, scale[..., None], shape[..., None])  # (s, h, k)
+    density = (1.0 + shape[..., None]) * survival - np.log(scale[..., None])  # in logarithms
     likely = share * np.sum(density, axis=-1) + (times - 1.0) * start
     likely -= 0.5 * ((shape - 1.0 / HEAVY) / SHAPE_SPREAD) ** 2 + 0.5 * np.log(SCALES[:, None]) ** 2
     weights = np.exp(likely - likely.max())  # (s, h)
@@ -151,12 +152,6 @@ def _log_survival(excess: Array, scale: Array, shape: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         power = -np.log(np.maximum(grown, 0.0)) / np.where(bent, shape, 1.0)
     return np.where(grown > 0.0, np.where(bent, power, -excess / scale), -np.inf)
-
-
-def _log_density(excess: Array, scale: Array, shape: Array) -> Array:
-    survival = _log_survival(excess, scale, shape)
-    grown = np.maximum(1.0 + shape * excess / scale, np.finfo(np.float64).tiny)
-    return survival - np.log(grown) - np.log(scale)
 
 
 # ── wild: what the rest of the column, and the other columns, know nothing of ───

@@ -5,8 +5,8 @@ reconstruction-based contribution of Alcala & Qin (2009), for any kernel. A cont
 path from normal depends on where the process stood: a flow that drifts while the load is high is blamed on
 the temperature, which is far from its mean for good reasons. Here each variable in turn may take any normal
 value, and what counts is how much of the index goes; where no kernel bends, of the distance by the relations
-of the sensors (`mercer.monitoring.relations`). It needs no slopes. In the same way a row that lacks cells has
-at least the index that it has with the best normal values in them.
+of the sensors (`Relations`). It needs no slopes. In the same way a row that lacks cells has at least the
+index that it has with the best normal values in them.
 """
 
 from __future__ import annotations

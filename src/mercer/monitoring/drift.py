@@ -1,4 +1,4 @@
-"""Slow change told from fault: how the levels of the index and of variables move while no event lasts."""
+"""Slow change as against a fault: how the levels of the index and of variables move while no event lasts."""
 
 from __future__ import annotations
 

@@ -99,10 +99,8 @@ class Dynamics:
 
     def links(self, n: int, time: Any = None) -> Flags:  # (n,)
         """Which rows follow the one before; the first follows none."""
-        clock, linked = (
-            None if self.step is None else clock_of_rows(time, n),
-            np.ones(n, dtype=bool),
-        )
+        linked = np.ones(n, dtype=bool)
+        clock = None if self.step is None else clock_of_rows(time, n)
         if clock is not None and self.step is not None:
             for i in np.flatnonzero(np.isnan(clock)):
                 clock[i] = clock[i - 1] + self.step if i else np.nan
@@ -157,10 +155,7 @@ class Dynamics:
         """
         if self.static:
             return None
-        ages = [
-            *range(self.lags + 1),
-            *((self.lags + n for n in SETTLING) if self.smoothing else ()),
-        ]
+        ages = [*range(self.lags + 1), *(self.lags + n for n in SETTLING if self.smoothing)]
         since = np.maximum(np.array(ages)[:, None] - np.arange(self.lags + 1) + 1, 0)  # (p, l + 1)
         keeps = 0.0 if self.smoothing is None else 1.0 - self.smoothing
         shown = self._joined(list((1.0 - keeps**since).T[:, :, None]))  # (p, l + 1)

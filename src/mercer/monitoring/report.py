@@ -226,7 +226,7 @@ class Monitoring:
         -------
         ndarray of two matplotlib Axes
         """
-        # Here, not on top: rows are judged where there is no matplotlib.
+        # Here, not on top: rows are judged where matplotlib is not installed.
         from mercer.plots.charts import monitoring
 
         return monitoring(self, fault_at=fault_at, fig=fig, axis=axis)
@@ -291,12 +291,11 @@ def named_columns(names: Any, fitted: Any, d: int) -> list[str]:
     """Names that were given, those of the data frame of the fit, or x0, x1, …"""
     if names is None:
         names = [f"x{j}" for j in range(d)] if fitted is None else fitted
-    if isinstance(names, str) or not np.iterable(names):
-        msg = f"names must be a list of {d} names, one for each variable; got {names!r}."
-        raise InputError(msg)
-    named = [str(name) for name in names]
+    several = np.iterable(names) and not isinstance(names, str)
+    named = [str(name) for name in names] if several else []
     if len(named) != d:
-        msg = f"names must be a list of {d} names, one for each variable; got {len(named)}."
+        got = len(named) if several else repr(names)
+        msg = f"names must be a list of {d} names, one for each variable; got {got}."
         raise InputError(msg)
     return named
 

@@ -114,7 +114,7 @@ def _flags(n: int, at: Indices) -> Flags:  # (n,)
     return flags
 
 
-# ── set aside, and told ─────────────────────────────────────────────────────
+# ── rows set aside, and the warnings of them ────────────────────────────────
 def without_wild(
     read: TrainingData, names: Any, *, keep: bool
 ) -> tuple[Rows, Array | None, Array, Indices]:
@@ -141,7 +141,7 @@ def _where(cells: Array, positions: Indices | None) -> Array:  # (m, 3) -> (m, 3
 
 
 def set_aside(far: FarCells, positions: Indices | None, names: Any) -> Flags:  # (n,)
-    """Which rows are kept: those without a wild cell. The others are told by row, column and reading."""
+    """Which rows are kept: those without a wild cell. A warning names the others."""
     cells, kept = far.cells[far.wild], np.ones(far.n, dtype=bool)
     if len(cells) == 0:
         return kept
@@ -202,12 +202,11 @@ def _warn_crowded(far: FarCells, names: Any) -> None:
         reading = readings[np.argmax(np.abs(readings - far.medians[int(j)]))]
         return f"column {_column(j, names)}: {len(readings)} of {far.n} rows, up to {reading:g}"
 
-    told = "; ".join(first_ten(columns, shown))
     msg = (
         "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
-        f"or with none to tell, as in a state of the process: {told}. They are kept, so "
-        "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
-        "wild='keep' (--wild keep) if they are normal."
+        "or with none to tell, as in a state of the process: "
+        f"{'; '.join(first_ten(columns, shown))}. They are kept, so they set the scale of that column, and a "
+        "step in it may go unseen. Clean the rows, or pass wild='keep' (--wild keep) if they are normal."
     )
     warn(msg, DetectorWarning, "wild-readings-kept", {"readings": len(cells), "of": far.n})
 
@@ -229,10 +228,10 @@ def listed(columns: Indices, names: Any) -> str:
     return ", ".join(first_ten(columns, lambda j: _column(j, names)))
 
 
-def first_ten(things: Sequence[Any] | Indices, told: Callable[[Any], str]) -> list[str]:
+def first_ten(things: Sequence[Any] | Indices, words: Callable[[Any], str]) -> list[str]:
     """Ten of them in words, and how many more there are."""
     more = len(things) - 10
-    return [told(thing) for thing in things[:10]] + ([f"and {more} more"] if more > 0 else [])
+    return [words(thing) for thing in things[:10]] + ([f"and {more} more"] if more > 0 else [])
 
 
 def warn_still(columns: Indices, names: Any) -> None:

@@ -43,7 +43,7 @@ FEWEST = 4.0
 # One run in twenty varies more than this quantile of the variance allows for.
 STRAY = 0.05
 MOST_STRETCH, MOST_STRAY = 2.0, 3.0
-# So many times as many false alarms as asked for, in the widest run of twenty, are told.
+# So many times as many false alarms as asked for, in the widest run of twenty, deserve a warning.
 TOLERATED = 3.0
 # A number of components is advised where that run makes clearly fewer: half of what is tolerated.
 CLEARLY = 0.5

@@ -173,7 +173,7 @@ def _drawn(
     """Rows to take in, rows that can't be, and the Cholesky factor of the residuals of the first.
 
     The residual of φ(x) ≈ Σ c_j φ(z_j) is rounded by about eps (k(x, x) + Σ c_j² k(z_j, z_j)). Among points
-    that came one after the other, as those of a drift do, c can be huge: what counts as a residual has
+    that arrived one after the other, as in a drift, c can be huge: what counts as a residual has
     to be measured by it, or noise is taken for a point.
     """
     drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())

@@ -104,7 +104,7 @@ class Stream:
 
     def _batch(self, x: Rows, weights: Array) -> Batch:
         rows = x.astype(np.float64, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # an error in words follows
             diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
         require_finite(diag)
         return Batch(rows, weights, diag, self.dictionary.features(rows))
@@ -211,7 +211,7 @@ class Stream:
         cut = self._cut(pairs.values)
         self._require_variance(pairs.values, cut)
         pairs = keep(pairs, asked, total=total, cut=cut)
-        # The largest score of a landmark is positive: in whichever order the points came in.
+        # The largest score of a landmark is positive, whatever the order of the points.
         offset = self.moments.mean @ pairs.vectors
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
         coef, offset = self.dictionary.whiten @ pairs.vectors, self.moments.mean @ pairs.vectors

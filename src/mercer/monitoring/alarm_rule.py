@@ -95,8 +95,8 @@ class Switch:
         return "pending" if any(self._seen) else "normal"
 
     def state(self) -> dict[str, Any]:
-        own = {"above": self._above, "normal": self._normal, "raised": self.raised}
-        return {"seen": list(self._seen), **own}
+        counts = {"above": self._above, "normal": self._normal, "raised": self.raised}
+        return {"seen": list(self._seen), **counts}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._seen = deque(state["seen"], maxlen=self.rule.m)

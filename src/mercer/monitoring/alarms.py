@@ -133,8 +133,8 @@ def alarm_runs(alarm: Flags, judged: Flags) -> list[Run]:
     normal = np.cumsum(known & ~np.asarray(alarm, dtype=bool))  # rows so far that are no alarms
     cuts = np.flatnonzero(np.diff(normal[at]) > MOST_BETWEEN) + 1
     return [
-        Run(int(own[0]), int(own[-1]), len(own), int(np.sum(~known[own[0] : own[-1] + 1])))
-        for own in np.split(at, cuts)
+        Run(int(run[0]), int(run[-1]), len(run), int(np.sum(~known[run[0] : run[-1] + 1])))
+        for run in np.split(at, cuts)
     ]
 
 
@@ -197,8 +197,8 @@ def with_onsets(
         first = run.first + np.flatnonzero(alarm[run.first : run.last + 1])[:FIRST_ALARMS]
         gain = gains(index, baselines, take(first), ways).mean(axis=0)  # (d,)
         if gain.max() < LEAST_GAIN and report.contributions is not None:
-            own = alarm[at] & (run.first <= at) & (at <= run.last)
-            gain = beginning(report.contributions[own])
+            within = alarm[at] & (run.first <= at) & (at <= run.last)
+            gain = beginning(report.contributions[within])
         found[run.first] = gain
     return replace(report, onsets=found)
 
@@ -213,13 +213,12 @@ def gains(
     """
     x = baselines.within(x, REACH)
     ways = np.eye(x.shape[1])[:, None, :] if ways is None else ways
-    own, lowest = index(x), np.empty((len(x), len(ways)))
+    here, lowest = index(x), np.empty((len(x), len(ways)))
     for j, way in enumerate(ways):
-        lowest[:, j] = np.minimum(
-            own, np.min([_lowest(index, baselines, x, j, w) for w in way], axis=0)
-        )
+        found = [_lowest(index, baselines, x, j, w) for w in way]
+        lowest[:, j] = np.minimum(here, np.min(found, axis=0))
     with np.errstate(invalid="ignore"):
-        return np.nan_to_num((own[:, None] - lowest) / own[:, None], nan=0.0)
+        return np.nan_to_num((here[:, None] - lowest) / here[:, None], nan=0.0)
 
 
 def _lowest(

@@ -73,8 +73,8 @@ def contributions(
     found, gap = np.empty(x.shape), np.empty(len(x))
     for name, mine, limit in (("T2", by_t2, limits.t2), ("Q", ~by_t2, limits.q)):
         if np.any(mine):
-            own = x[mine], start[mine], name
-            found[mine], gap[mine] = contributions(gauge, limits, *own, seen=seen.of(mine))
+            some = x[mine], start[mine], name
+            found[mine], gap[mine] = contributions(gauge, limits, *some, seen=seen.of(mine))
             found[mine] /= limit
     return found, gap
 
@@ -208,8 +208,8 @@ def shrinkage(parts: list[Moments], unit: Array, moves: Any) -> float:  # (d,), 
         w, axes = np.linalg.eigh((rest.scatter / rest.weight)[both] / scale)
         along = np.einsum("ij,ik,kj->j", axes, about[both] / scale, axes, optimize=True)
         for j, share in enumerate(SHRINKAGE):
-            own = _shrunk(w, share)
-            loss[j] += held.weight * np.log(own).sum() + (along / own).sum()
+            shrunk = _shrunk(w, share)
+            loss[j] += held.weight * np.log(shrunk).sum() + (along / shrunk).sum()
     return float(SHRINKAGE[np.argmin(loss)])
 
 

@@ -32,16 +32,16 @@ class Deviation:
         """The rows with this deviation from one row to another, the latter excluded."""
         out, at, columns = x.copy(), np.arange(first, last), self.columns
         mean, spread = x[:, columns].mean(axis=0), x[:, columns].std(axis=0)
-        own = x[first:last, columns]
+        moved = x[first:last, columns]
         if self.kind in ("bias", "several"):
-            own = own + self.sizes * spread
+            moved = moved + self.sizes * spread
         elif self.kind == "drift":
-            own = own + np.linspace(0.0, 1.0, len(at))[:, None] * self.sizes * spread
+            moved = moved + np.linspace(0.0, 1.0, len(at))[:, None] * self.sizes * spread
         elif self.kind == "unrelated":  # what the sensor showed at another time: normal, alone
-            own = x[(at + len(x) // 2) % len(x)][:, columns]
+            moved = x[(at + len(x) // 2) % len(x)][:, columns]
         else:
-            own = mean + (own - mean) * (1.0 + np.abs(self.sizes))
-        out[first:last, columns] = own
+            moved = mean + (moved - mean) * (1.0 + np.abs(self.sizes))
+        out[first:last, columns] = moved
         return out
 
 

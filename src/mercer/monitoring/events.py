@@ -248,5 +248,5 @@ def severity(peak: float) -> str:
 
 def as_told(time: Any) -> Any:
     """A time as JSON can hold it: a number, or a text."""
-    own = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
-    return own if own is None or isinstance(own, (int, float, str)) else str(own)
+    plain = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
+    return plain if plain is None or isinstance(plain, (int, float, str)) else str(plain)

@@ -144,12 +144,12 @@ class LiveStream(RowByRow):
             at, seen = int(place[i]), None
             if at >= 0:
                 seen = (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
-            own = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
-            own += ((late, ""),) if late else ()
+            marked = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
+            marked += ((late, ""),) if late else ()
             if self._lagger is not None:
                 self._look_back(time, gap=bool(gaps[i]), short=at < 0 and not np.isnan(x[i]).any())
-                own += (("gap", ""),) if gaps[i] else ()
-            out.append(self._verdict(x[i], time, seen, own))
+                marked += (("gap", ""),) if gaps[i] else ()
+            out.append(self._verdict(x[i], time, seen, marked))
         return out
 
     def close(self) -> list[Event]:
@@ -171,9 +171,9 @@ class LiveStream(RowByRow):
     def counts(self) -> dict[str, int]:
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
-        own = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
-        own = {"rows": self.rows, **own, "events": self._tracker.count}
-        return own | self._clock.counts | sensors
+        found = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
+        found = {"rows": self.rows, **found, "events": self._tracker.count}
+        return found | self._clock.counts | sensors
 
     def sensor_counts(self) -> dict[str, dict[str, int]]:
         """Rows in which each sensor was missing, frozen or out of range, of those that ever were."""
@@ -317,8 +317,8 @@ class LiveStream(RowByRow):
         self._counts["alarms"] += int(alarm)
         self._counts["unjudged"] += int(not judged)
         self.rows += 1
-        own = (self.rows - 1, time, t2, q, index, self.limit, alarm, judged, at_least)
-        return Verdict(*own, tuple(top), marks, state, self._tracker.number, began, ended)
+        values = (seen.row, time, t2, q, index, self.limit, alarm, judged, at_least)
+        return Verdict(*values, tuple(top), marks, state, self._tracker.number, began, ended)
 
     def _tracked(
         self, seen: Judged, marks: tuple[tuple[str, str], ...]

@@ -33,10 +33,10 @@ class LagChoice:
     errors: Array  # (m + 1,) of 0 to m lags, as shares of the variance
 
     def __str__(self) -> str:
-        without, own = self.errors[0], self.errors[self.lags]
+        without, chosen = self.errors[0], self.errors[self.lags]
         best = int(np.argmin(self.errors))
         found = many(self.directions, "direction")
-        text = f"chosen by held-out prediction of {found}: error {own:.3g}"
+        text = f"chosen by held-out prediction of {found}: error {chosen:.3g}"
         if self.lags:
             text += f", {without:.3g} without the past"
         if best != self.lags:
@@ -80,14 +80,14 @@ def parallel_analysis(z: Array, rng: np.random.Generator) -> tuple[int, Array]: 
     moved round by a time of its own, which keeps its autocorrelation and nothing else.
     """
     n, d = z.shape
-    _, own, axes = np.linalg.svd(z, full_matrices=False)
-    turned = np.empty((DRAWS, len(own)))
+    _, sizes, axes = np.linalg.svd(z, full_matrices=False)
+    turned = np.empty((DRAWS, len(sizes)))
     for i in range(DRAWS):
         by = rng.integers(0, n, d)
         moved = z[(np.arange(n)[:, None] + by) % n, np.arange(d)]
         turned[i] = np.linalg.svd(moved, compute_uv=False)
-    below = np.flatnonzero(own <= np.quantile(turned, ABOVE, axis=0))
-    return max(int(below[0]) if len(below) else len(own), 1), axes
+    below = np.flatnonzero(sizes <= np.quantile(turned, ABOVE, axis=0))
+    return max(int(below[0]) if len(below) else len(sizes), 1), axes
 
 
 def _errors(now: Array, past: Sequence[Array], gap: int) -> Array:  # (m, r), l of them -> (s,)
@@ -99,9 +99,11 @@ def _errors(now: Array, past: Sequence[Array], gap: int) -> Array:  # (m, r), l 
     for test in np.array_split(np.arange(len(now)), STRETCHES):
         near = np.zeros(len(now), dtype=bool)
         near[max(test[0] - gap, 0) : test[-1] + gap + 1] = True
-        own, wanted = x[~near], now[~near]
-        gram = own.T @ own
+        known, wanted = x[~near], now[~near]
+        gram = known.T @ known
         ridge = RIDGE * np.trace(gram[:-1, :-1]) / max(len(gram) - 1, 1)
-        slopes = np.linalg.solve(gram + np.diag([*[ridge] * (len(gram) - 1), 0.0]), own.T @ wanted)
+        slopes = np.linalg.solve(
+            gram + np.diag([*[ridge] * (len(gram) - 1), 0.0]), known.T @ wanted
+        )
         found.append(np.square(now[test] - x[test] @ slopes).mean(axis=0).sum() / total)
     return np.array(found)

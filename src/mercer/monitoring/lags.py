@@ -170,9 +170,9 @@ class Dynamics:
         """Names of the columns of lagged rows: "flow", "flow (1 row before)", …"""
         if names is None and self.lags == 0:
             return None
-        own = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
+        plain = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
         later = [f" ({many(i, 'row')} before)" for i in range(1, self.lags + 1)]
-        return [name + when for when in ["", *later] for name in own]
+        return [name + when for when in ["", *later] for name in plain]
 
     def in_words(self) -> str:
         """'2 lags (chosen by …), smoothed with weight 0.2'; nothing of rows as they are."""

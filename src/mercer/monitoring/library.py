@@ -135,7 +135,7 @@ class KnownEvents:
         if not self.names or not np.any(course.parts):
             return None
         so_far = course.upto(course.rows)
-        whole = [signature_distance(so_far, own) for own in self.signatures]
+        whole = [signature_distance(so_far, each) for each in self.signatures]
         aligned = [self._aligned(i, course, whole[i]) for i in range(len(self.names))]
         found = aligned if min(aligned) <= LIKE else np.minimum(aligned, whole)
         at = int(np.argmin(found))
@@ -143,11 +143,11 @@ class KnownEvents:
 
     def _aligned(self, i: int, course: Course, whole: float) -> float:
         """The distance over the rows that both have; the given one where no course is known."""
-        own = self.course(i)
-        if own is None:
+        known = self.course(i)
+        if known is None:
             return whole
-        rows = min(own.rows, course.rows)
-        return signature_distance(course.upto(rows), own.upto(rows))
+        rows = min(known.rows, course.rows)
+        return signature_distance(course.upto(rows), known.upto(rows))
 
     def __repr__(self) -> str:
         return f"KnownEvents({', '.join(self.names)})"

@@ -151,7 +151,7 @@ class Monitoring:
         runs, time = self.runs, self.table["time"]
         longest = self.longest(MOST_RUNS)
         named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
-        led = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
+        led = [(run, ", ".join(name for name, _ in leads)) for run, leads in named if leads]
         if not led:
             return ""
         if len(runs) == 1:
@@ -190,9 +190,9 @@ class Monitoring:
         fills = dict.fromkeys(("T2", "Q", "index"), np.nan) | {"alarm": False, "top": ""}
         columns: dict[str, Any] = {}
         for name in self.table.columns:
-            own = self.table[name]
-            columns[name] = np.full(len(gaps.judged), fills.get(name, own[0]), dtype=own.dtype)
-            columns[name][at] = own
+            given = self.table[name]
+            columns[name] = np.full(len(gaps.judged), fills.get(name, given[0]), dtype=given.dtype)
+            columns[name][at] = given
         columns |= {"time": time, "judged": gaps.judged}
         return replace(
             self,

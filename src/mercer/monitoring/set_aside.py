@@ -176,8 +176,8 @@ def _listed(cells: Array, names: Any) -> str:
     """The first ten cells, or stretches of them: row, column and reading."""
     stretches = []
     for j in np.unique(cells[:, 1]):
-        own = cells[cells[:, 1] == j]  # in the order of rows
-        stretches += np.split(own, 1 + np.flatnonzero(np.diff(own[:, 0]) != 1.0))
+        column = cells[cells[:, 1] == j]  # in the order of rows
+        stretches += np.split(column, 1 + np.flatnonzero(np.diff(column[:, 0]) != 1.0))
     stretches.sort(key=lambda one: (one[0, 0], one[0, 1]))
     return "; ".join(first_ten(stretches, lambda one: _in_words(one, names)))
 

@@ -112,9 +112,9 @@ class Gauge:
         groups = [at[i : i + GROUP] for i in range(0, len(at), GROUP)]
         groups += [np.array([i]) for i in np.flatnonzero(~usual)]
         t2, q = np.empty(len(x)), np.empty(len(x))
-        for own in groups:
-            found = self._group(x[own])
-            t2[own], q[own] = found.t2, found.q
+        for rows in groups:
+            found = self._group(x[rows])
+            t2[rows], q[rows] = found.t2, found.q
         return Statistics(t2, q)
 
     def _group(self, x: Array) -> Statistics:  # (b, d), b up to GROUP
@@ -166,8 +166,8 @@ class Gauge:
         if not isinstance(sections, KernelSections):
             return None
         b = self.space.projection.offset[None, :]  # (1, k)
-        own = sections.diag(take_rows(x, np.zeros(1, dtype=np.intp)))
-        return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
+        length = sections.diag(take_rows(x, np.zeros(1, dtype=np.intp)))
+        return Statistics(self._t2(b), length + self.space.mean.norm - np.square(b).sum(axis=1))
 
     def _t2(self, scores: Array) -> Array:
         return np.asarray(np.square(scores) @ (1.0 / self.variances))

@@ -60,14 +60,43 @@ class _Open:
             self.peak = row
         if row.scaled is not None and len(self.onset_rows) < FIRST_ALARMS:
             self.onset_rows.append(row.scaled)
-        explained = row.contributions is not None and row.deviation is not None
-        own = signature(row.contributions, row.deviation) if explained else None  # type: ignore[arg-type]
-        self.course.add(row.row - self.first.row, own)
-        if row.contributions is None:
+        if row.contributions is None or row.deviation is None:
+            self.course.add(row.row - self.first.row, None)
             return
+        self.course.add(row.row - self.first.row, signature(row.contributions, row.deviation))
         if np.any(row.contributions > 0.0) and len(self.onset_contributions) < FIRST_ALARMS:
             self.onset_contributions.append(row.contributions)
         self.path.add(row.time, shares(row.contributions))
+
+    def lead(self, gains: Callable[[Array], Array], names: tuple[str, ...]) -> None:
+        """Find what led in the first alarms: the onset."""
+        rows = self.onset_rows
+        gain = gains(np.stack(rows)).mean(axis=0) if rows else np.zeros(len(names))
+        if gain.max() < LEAST_GAIN and self.onset_contributions:
+            gain = beginning(np.stack(self.onset_contributions))
+        self.onset = tuple(leaders(gain, names, TOP))
+
+    def event(self, names: tuple[str, ...], known: KnownEvents, end: Any = None) -> Event:
+        """The event as it is known so far."""
+        return Event(
+            self.number,
+            self.first.time,
+            end,
+            self.first.row,
+            self.last.row,
+            self.raised,
+            self.alarms,
+            self.unjudged,
+            float(self.peak.index),
+            self.peak.time,
+            self.kind,
+            self.onset,
+            tuple(self.path.stretches),
+            Course(self.course.parts.copy(), self.course.rows),
+            names,
+            known.nearest(self.course),
+            self.shelved,
+        )
 
 
 class Tracker:
@@ -103,13 +132,17 @@ class Tracker:
             self._recent.append(row)
         else:
             self._open.add(row)
-        began = self._begin(row.row, kind) if self._switch.raised and not was else None
-        ended = self._end() if was and not self._switch.raised else None
+        raised, lasting = self._switch.raised, self._open
+        began = self._begin(row.row, kind) if raised and not was else None
+        ended = self._end(lasting) if lasting is not None and not raised else None
         return self.standing, began, ended
 
     def close(self) -> list[Event]:
-        """The event that still lasts, ended: there are no more rows."""
-        return [] if self._open is None else [self._end()]
+        """The event that still lasts, ended: alarms that follow after all are another one."""
+        if self._open is None:
+            return []
+        self._switch, self.standing = Switch(self.rule), "normal"
+        return [self._end(self._open)]
 
     def shelve(self, row: int, rows: int, variable: str = "") -> None:
         """Don't announce events that begin with a variable, or any, for so many rows."""
@@ -127,7 +160,7 @@ class Tracker:
     @property
     def current(self) -> Event | None:
         """The event that lasts."""
-        return None if self._open is None else self._event(end=None)
+        return None if self._open is None else self._open.event(self._names, self.known)
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _begin(self, at: int, kind: str) -> Event:
@@ -136,57 +169,23 @@ class Tracker:
         rows = list(self._recent)
         first = next(row for row in rows if row.alarm)
         course = Course.empty(len(self._names))
-        self._open = _Open(self.count, at, kind, first, first, first, course=course)
+        found = _Open(self.count, at, kind, first, first, first, course=course)
         for row in rows[rows.index(first) :]:
-            self._open.add(row)
+            found.add(row)
         self._recent.clear()
-        self._open.onset = self._onset()
-        leads = self._open.onset[0][0] if self._open.onset else ""
+        found.lead(self._gains, self._names)
+        leads = found.onset[0][0] if found.onset else ""
         until = max(self._shelved.get(name, -1) for name in {"", leads})
-        self._open.shelved = at < until
-        return self._event(end=None)
+        found.shelved, self._open = at < until, found
+        return found.event(self._names, self.known)
 
-    def _end(self) -> Event:
-        assert self._open is not None
-        self._open.onset = self._onset()
-        event = self._event(end=self._open.last.time)
+    def _end(self, lasting: _Open) -> Event:
+        lasting.lead(self._gains, self._names)
+        event = lasting.event(self._names, self.known, end=lasting.last.time)
         if self.rule.shelve and event.onset:
             self.shelve(event.last, self.rule.shelve + 1, event.onset[0][0])
         self._open = None
         return event
-
-    def _event(self, end: Any) -> Event:
-        own = self._open
-        assert own is not None
-        return Event(
-            own.number,
-            own.first.time,
-            end,
-            own.first.row,
-            own.last.row,
-            own.raised,
-            own.alarms,
-            own.unjudged,
-            float(own.peak.index),
-            own.peak.time,
-            own.kind,
-            own.onset,
-            tuple(own.path.stretches),
-            Course(own.course.parts.copy(), own.course.rows),
-            self._names,
-            self.known.nearest(own.course),
-            own.shelved,
-        )
-
-    def _onset(self) -> tuple[tuple[str, float], ...]:
-        """What led in the first alarms: variables with at least half of the largest gain."""
-        own = self._open
-        assert own is not None
-        rows = own.onset_rows
-        gain = self._gains(np.stack(rows)).mean(axis=0) if rows else np.zeros(len(self._names))
-        if gain.max() < LEAST_GAIN and own.onset_contributions:
-            gain = beginning(np.stack(own.onset_contributions))
-        return tuple(leaders(gain, self._names, TOP))
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:

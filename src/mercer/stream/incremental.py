@@ -263,9 +263,8 @@ class Stream:
         """
         kernel, points = self.dictionary.kernel, self.dictionary.points
         error = ALIKE + math.sqrt(int(points.shape[1]))
-        # A Python function is not called for this.
-        own = kernel.parallel
-        error *= entry_error(kernel, points.astype(np.float64, copy=False)) if own else UNIT
+        known = kernel.parallel  # a Python function is not called for this
+        error *= entry_error(kernel, points.astype(np.float64, copy=False)) if known else UNIT
         eps, top = float(np.finfo(self.dtype).eps), float(np.max(values, initial=0.0))
         return 30.0 * eps * top + error**2 * self.dictionary.condition * self.trace
 

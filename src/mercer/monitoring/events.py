@@ -58,8 +58,7 @@ class Event:
     kind : "fault" or "drift"
         Whether the statistics were normal until it began, or had been rising for long.
     onset : tuple of (name, share)
-        The variables that led when it began: the share of the distance from normal that goes when one of
-        them takes its best normal value, in the first three alarms.
+        The variables that led when it began, with shares as in `Monitoring.onsets`.
     blame : tuple of Stretch
         How blame moved from variable to variable.
     course : Course

@@ -69,8 +69,7 @@ class RowByRow(ABC):
 class LiveStream(RowByRow):
     """Judges rows when they arrive. `KernelPCADetector.stream` makes one.
 
-    Memory is that of the model, of an alarm rule and of the event that lasts: it does not grow with the rows.
-    Nothing that a row may hold ends the stream.
+    Its memory does not grow with the rows, and nothing that a row may hold ends it.
 
     Attributes
     ----------
@@ -311,7 +310,11 @@ class LiveStream(RowByRow):
         top = () if shown[0] is None else leading(shares(shown[0]), self.names, self._top)
         kept = scaled if alarm else None
         seen = Judged(self.rows, as_told(time), alarm, judged, ratio, kept, *shown)
-        state, began, ended = self._tracked(seen, marks)
+        kind = "drift" if self._drift.rising else "fault"
+        if any(mark in OUT_OF_TURN for mark, _ in marks):  # it stays outside of the alarm rule
+            state, began, ended = self._tracker.standing, None, None
+        else:
+            state, began, ended = self._tracker(seen, kind)
         if judged and state != "raised":
             self._drift.add(ratio, scaled)  # type: ignore[arg-type]  # judged rows have one
         self._counts["alarms"] += int(alarm)
@@ -320,14 +323,6 @@ class LiveStream(RowByRow):
         values = (seen.row, time, t2, q, index, self.limit, alarm, judged, at_least)
         return Verdict(*values, tuple(top), marks, state, self._tracker.number, began, ended)
 
-    def _tracked(
-        self, seen: Judged, marks: tuple[tuple[str, str], ...]
-    ) -> tuple[str, Event | None, Event | None]:
-        """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
-        if any(kind in OUT_OF_TURN for kind, _ in marks):
-            return self._tracker.standing, None, None
-        return self._tracker(seen, "drift" if self._drift.rising else "fault")
-
     def _at_least(self, row: Array) -> float:
         """What a row with missing cells has at least; nothing is known of lagged rows."""
         if self._lagger is not None:
@@ -335,10 +330,10 @@ class LiveStream(RowByRow):
         absent = np.isnan(row)
         filled = self._judge.scaled(np.where(absent, 0.0, row)[None].astype(row.dtype))[0]
         cells = np.where(absent, np.nan, filled)
-        return least_index(self._index, self._baselines, cells, self.limit)
-
-    def _index(self, x: Array) -> Array:
-        return self._judge.index(self._judge.gauge.steady(x))
+        judge = self._judge
+        return least_index(
+            lambda x: judge.index(judge.gauge.steady(x)), self._baselines, cells, self.limit
+        )
 
     def _gains(self, x: Array) -> Array:  # (b, D) -> (b, d)
         judge, base = self._judge, self._baselines

@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer._core.errors import many
 from mercer._core.types import Array, Flags
+from mercer.monitoring.lags import ages
 
 MOST_LAGS = 5
 # A detector needs a few rows for each column of lagged rows: limits hold from three rows a component on.
@@ -56,11 +57,8 @@ def chosen_lags(z: Array, linked: Flags, rng: np.random.Generator) -> LagChoice:
     spread = z.std(axis=0)
     z = z / np.where(spread > 0.0, spread, 1.0)
     r, axes = parallel_analysis(z, rng)
-    scores, rows = z @ axes[:r].T, np.arange(n)  # (n, r), (n,)
-    ages = rows - np.maximum.accumulate(
-        np.where(linked, 0, rows)
-    )  # rows of unbroken history before each
-    at = np.flatnonzero(ages >= most)
+    scores = z @ axes[:r].T  # (n, r)
+    at = np.flatnonzero(ages(np.ones(n, dtype=bool), linked) >= most)
     if most == 0 or len(at) < 2 * STRETCHES:
         return LagChoice(0, r, np.ones(1))
     past = [scores[at - i] for i in range(most + 1)]

@@ -89,11 +89,7 @@ class Dynamics:
             return (x if complete.all() else x[complete]), complete
         linked = self.links(len(x), time) if follows is None else np.asarray(follows)
         x = self._smoothed(x, complete, linked)
-        # Rows since history began: a lagged row takes l of them before its own.
-        age, whole = 0, np.zeros(len(x), dtype=bool)
-        for i, (known, link) in enumerate(zip(complete.tolist(), linked.tolist(), strict=True)):
-            age = (age + 1 if link else 1) if known else 0
-            whole[i] = age > self.lags
+        whole = ages(complete, linked) >= self.lags
         at = np.flatnonzero(whole)
         return self._joined([x[at - i] for i in range(self.lags + 1)]), whole
 
@@ -266,6 +262,13 @@ class Lagger:
         self.past = deque(np.array(row, dtype) for row in state["past"])
         self.mean = None if state["mean"] is None else np.array(state["mean"], dtype)
         self.time = state["time"]
+
+
+def ages(complete: Flags, linked: Flags) -> Array:  # (n,), (n,) -> (n,)
+    """Rows of unbroken history before each row; -1 of one that is not complete."""
+    at = np.arange(len(linked))
+    begins = np.where(complete, np.where(linked, 0, at), at + 1)
+    return np.asarray(at - np.maximum.accumulate(begins))
 
 
 # ── time ────────────────────────────────────────────────────────────────────

@@ -139,11 +139,7 @@ class Rule:
         return limits.index if self.statistic == "combined" else 1.0
 
     def joint(self, limits: Limits) -> Limits:
-        """Limits of T² and Q where alarms begin, so that each statistic has one limit, and the index 1.
-
-        Two tests make more false alarms than one, so where both judge, the index has a limit of its own;
-        that of T² in the table would not be the line at which T² makes an alarm.
-        """
+        """Limits of T² and Q where alarms begin, so that each statistic has one limit, and the index 1."""
         edge = self.limit(limits)
         return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
 

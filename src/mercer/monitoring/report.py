@@ -45,9 +45,9 @@ class Monitoring:
         Cells that each column lacks.
     onsets : dict of int to ndarray of shape (d,)
         For the ten longest of ``runs``, by their first positions: the share of the distance from normal that
-        goes when one variable takes its best normal value, mean of the first three alarms. The distance is
-        that of a Gaussian with the relations of the training rows, and the index where the kernel bends or a
-        single statistic is gone by. `began_with` names the largest.
+        would go if each variable alone took its best normal value, mean of the first three alarms. The
+        distance is that of a Gaussian with the relations of the training rows, and the index where the
+        kernel bends or a single statistic is gone by. `began_with` names the largest.
     short : int
         Complete rows that were not judged, since a detector with lags finds too few rows before them.
 
@@ -112,8 +112,7 @@ class Monitoring:
         Returns
         -------
         named : list of (name, share)
-            Variables, with the share of the distance from normal that would go if each alone were put right,
-            in the first three alarms; none with less than half of the largest. Empty where there is
+            With shares as in ``onsets``; none with less than half of the largest. Empty where there is
             nothing to explain.
         """
         gain = self.onsets.get(run.first, np.zeros(len(self.names)))

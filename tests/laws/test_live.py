@@ -187,11 +187,20 @@ def test_missing_cells_hide_no_fault_that_the_others_show(fitted):
 
 def test_anything_may_stand_in_a_row(fitted):
     stream = fitted("default").stream(NAMES)
-    for row in ([None] * 6, ["Bad", 1, 2, 3, 4, 5], [np.inf] * 6, [-1e308] * 6, [np.nan] * 6):
+    for row in (
+        [None] * 6,
+        ["Bad", 1, 2, 3, 4, 5],
+        [np.inf] * 6,
+        [-1e308] * 6,
+        [np.nan] * 6,
+        [-(10**400)] * 6,
+    ):
         verdict = stream.push(row)
         assert verdict.judged == (not any(kind == "missing" for kind, _ in verdict.marks))
     assert stream.push(plant(1, 7)[0]).judged
-    assert stream.counts["rows"] == 6
+    assert stream.counts["rows"] == 7
+    huge = [fitted("default").stream(NAMES).push([x, *[0.0] * 5]).index for x in (10**400, np.inf)]
+    assert huge[0] == huge[1]
     with pytest.raises(ValueError, match="6 readings"):
         stream.push([1.0, 2.0])
 

@@ -63,7 +63,7 @@ class AlarmRule:
             raise ParameterError.about(parameter="n", value=self.n, must_be=must_be)
 
     def states(self, index: Iterable[float], limit: float = 1.0) -> list[str]:
-        """What becomes of rows with these indices: "normal", "pending" or "raised"."""
+        """The state of each row by its index: "normal", "pending" or "raised"."""
         switch = Switch(self)
         return [switch(bool(value > limit), float(value) / limit) for value in index]
 

@@ -139,7 +139,7 @@ def alarm_runs(alarm: Flags, judged: Flags) -> list[Run]:
 
 
 def shares(contributions: Array) -> Array:  # (..., d) -> (..., d)
-    """Of what raises the statistic, summing to 1; zeros where nothing does, or nothing is known."""
+    """Shares of what raises the statistic, summing to 1; zeros where nothing does or nothing is known."""
     raising = np.maximum(np.nan_to_num(contributions, nan=0.0), 0.0)
     # By the largest first: sums of what is near the largest number there is overflow.
     largest = raising.max(axis=-1, keepdims=True, initial=0.0)
@@ -250,8 +250,8 @@ def least_index(
 ) -> float:  # (d,), scaled, NaN where cells are missing
     """The index of a row whose missing cells hold the best values within four spreads of normal.
 
-    If that is above the limit, so is the row, whatever normal values its sensors would have shown: an alarm
-    can be told from the cells that are there. If not, nothing is known: NaN, as soon as one value of a cell
+    If that is above the limit, so is the row, whatever normal values its sensors would have shown: the cells
+    that are there are enough for an alarm. If not, nothing is known: NaN, as soon as one value of a cell
     makes the row normal, which for most rows is among the first that are tried.
     """
     absent = np.flatnonzero(np.isnan(row))

@@ -88,12 +88,12 @@ class Ends:
 
     @classmethod
     def by(cls, gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
-        """Both, read off by the gauge."""
+        """The statistics of both, by one call of the gauge."""
         seen, b = gauge(np.concatenate([x, start])), len(x)
         return cls(seen.taken(slice(b)), seen.taken(slice(b, None)))
 
     def of(self, which: Flags) -> Ends:
-        """Those of some of the rows."""
+        """The ends of some of the rows."""
         return Ends(self.x.taken(which), self.start.taken(which))
 
 
@@ -173,7 +173,7 @@ class Relations:
     def of(
         cls, space: FeatureSpace, variances: Array, x: Rows, weights: Array | None = None
     ) -> Relations | None:  # (k,), (n, d), (n,)
-        """Those of scaled rows in time; None where they bend, are elsewhere, too few or too wide."""
+        """The relations of scaled rows in time; None where rows bend, are on workers, too few or too wide."""
         fits = isinstance(x, np.ndarray) and x.shape[1] <= MOST_COLUMNS
         if not fits or len(x) < 2 * STRETCHES or bend(space, variances, x) > STRAIGHT:
             return None
@@ -277,7 +277,7 @@ class Baselines:
         return np.ones(self.rows.shape[1]) if self.unit is None else self.unit
 
     def measure(self, index: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """What says how far rows are from normal where a cause is asked for: relations, or the index."""
+        """The distance from normal that causes are looked for with: relations, or else the index."""
         return index if self.relations is None else self.relations
 
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)

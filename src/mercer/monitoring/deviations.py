@@ -46,7 +46,7 @@ class Deviation:
 
 
 def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]:  # (n, d)
-    """So many of each kind, of columns that move."""
+    """As many deviations of each kind as asked for, of columns that move."""
     moving = np.flatnonzero(x.std(axis=0) > 0.0)
     found = []
     for kind in KINDS:

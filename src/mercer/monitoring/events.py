@@ -112,7 +112,7 @@ class Event:
 
     @property
     def severity(self) -> str:
-        """Of the peak: "low" up to twice the limit, "medium" up to five times, "high" above."""
+        """The `severity` of the peak."""
         return severity(self.peak)
 
     @property
@@ -241,7 +241,7 @@ class BlamePath:
 
 
 def severity(peak: float) -> str:
-    """In words: "low" up to twice the limit, "medium" up to five times, "high" above."""
+    """A peak in words: "low" up to twice the limit, "medium" up to five times, "high" above."""
     return "high" if peak > 5.0 else "medium" if peak > 2.0 else "low"
 
 

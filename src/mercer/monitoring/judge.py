@@ -43,7 +43,7 @@ class Judging(Protocol):
 
 
 class RowByRow(ABC):
-    """What judges blocks of rows, and so single ones."""
+    """A stream that judges blocks of rows, and so single ones."""
 
     @abstractmethod
     def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
@@ -248,13 +248,13 @@ class LiveStream(RowByRow):
             self._lagger.restore(state["past"], self._judge.dtype)
 
     def _marks_of_model(self) -> list[float]:
-        """What tells one model from another: its limits, which no two fits share."""
+        """The limits of the model, which no two fits share."""
         limits = self._judge.limits
         return [float(limits.t2), float(limits.q), self.limit]
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """What has a memory, by its name in a state."""
+        """The parts with a memory, by their names in a state."""
         parts = {"watch": self._watch, "clock": self._clock}
         return {**parts, "tracker": self._tracker, "drift": self._drift}
 
@@ -263,7 +263,7 @@ class LiveStream(RowByRow):
         """Rows as a file of them would be read: in the precision of the fit, no number infinite."""
         try:
             x = np.asarray(rows, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             x = np.array([[_number(cell) for cell in row] for row in rows], dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.names):
             must_be = f"rows of {len(self.names)} readings, {', '.join(self.names[:5])}, …"
@@ -324,7 +324,7 @@ class LiveStream(RowByRow):
         return Verdict(*values, tuple(top), marks, state, self._tracker.number, began, ended)
 
     def _at_least(self, row: Array) -> float:
-        """What a row with missing cells has at least; nothing is known of lagged rows."""
+        """The least index of a row with missing cells; NaN of lagged rows, of which nothing is known."""
         if self._lagger is not None:
             return float("nan")
         absent = np.isnan(row)
@@ -355,5 +355,7 @@ def _number(cell: Any) -> float:
     """A reading; NaN for what is not a number, such as the "Bad" of a historian."""
     try:
         return float(cell)
+    except OverflowError:  # an integer beyond all floats
+        return np.inf if cell > 0 else -np.inf
     except (TypeError, ValueError):
-        return float("nan")
+        return np.nan

@@ -68,7 +68,7 @@ class Dynamics:
         return d * (self.lags + 1)
 
     def lagger(self) -> Lagger:
-        """What makes lagged rows of rows as they arrive."""
+        """A new `Lagger`, for rows that arrive one by one."""
         return Lagger(self)
 
     def rows(self, x: Array, time: Any = None, follows: Flags | None = None) -> tuple[Array, Flags]:
@@ -137,7 +137,7 @@ class Dynamics:
 
     # ── back to sensors ─────────────────────────────────────────────────────
     def folded(self, values: Array) -> Array:  # (b, d(l + 1)) -> (b, l + 1, d)
-        """What belongs to columns of lagged rows, by lag and sensor.
+        """Values of the columns of lagged rows, by lag and sensor.
 
         A difference x_{t-i+1} - x_{t-i} stands at lag i, where it begins.
         """
@@ -253,7 +253,7 @@ class Lagger:
         self.time = now
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
+        """The rows that it keeps, as JSON can hold them."""
         mean = None if self.mean is None else self.mean.tolist()
         return {"past": [row.tolist() for row in self.past], "mean": mean, "time": self.time}
 

@@ -112,7 +112,7 @@ class KnownEvents:
         return Course(self.courses[i], int(self.rows[i]))
 
     def learned(self, name: str, course: Course) -> KnownEvents:
-        """With one more, or with another course for a name that is known."""
+        """The known events with one more, or with another course for a name that is known."""
         kept = [i for i, known in enumerate(self.names) if known != name]
         d = self.signatures.shape[1]
         unknown = Course(np.zeros((len(ENDS), d)))

@@ -127,7 +127,7 @@ class Rule:
         )
 
     def index(self, limits: Limits, found: Statistics) -> Array:  # (b,)
-        """What is gone by, in units of the limits."""
+        """The index that the detector goes by, in units of the limits."""
         if self.statistic == "T2":
             return found.t2 / limits.t2
         if self.statistic == "Q":
@@ -146,7 +146,7 @@ class Rule:
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """What p-values of new rows are counted against: the indices of rows that were held out."""
+    """The indices of rows that were held out, which p-values of new rows are counted against."""
 
     index: Annotated[Array, "n"]  # ascending, in units of the limits
     weights: Annotated[Array, "n"] | None  # how often each counts; None: once

@@ -1,4 +1,4 @@
-"""What was seen while a process ran: a table, its alarms, and a summary in words."""
+"""A report on a process that ran: a table, its alarms, and a summary in words."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from mercer.engine.moments import BLOCK_ROWS, Scale, column_moments
 
 
 def made(rows: Rows, step: Callable[[Array], Array], at: Indices | None = None) -> Rows:
-    """What a step makes of the rows at these ascending positions (None: of all)."""
+    """The rows that a step makes of those at these ascending positions (None: of all)."""
     if isinstance(rows, DaskRows):
         return rows.taken(at, step)
     return step(rows if at is None else rows[at])

@@ -51,7 +51,7 @@ class FarCells:
 
     @classmethod
     def of(cls, x: Rows, *, judged: bool = True) -> FarCells:  # (n, d)
-        """Those of rows in memory, or of rows on workers, of which each column is seen by one of them.
+        """The far cells of rows in memory, or on workers, of which each sees whole columns.
 
         Unless they are to be `judged`, none is wild.
         """
@@ -72,7 +72,7 @@ class FarCells:
 
 
 def _far_columns(columns: Array, first: int) -> list[tuple[int, Indices, Array, float]]:  # (n, w)
-    """Of each column with far cells its number, their rows and readings, and its median."""
+    """For each column with far cells: its number, their rows and readings, and its median."""
     far = far_cells(columns)
     return [
         (

@@ -173,7 +173,7 @@ class Agreement:
             side.over = [span for span in side.over if not span.settled or span.last >= least]
 
     def report(self) -> ShadowReport:
-        """What was counted so far; an event that is not settled yet counts by what is known now."""
+        """The counts so far; an event that is not settled yet counts by what is known now."""
         found: dict[str, Any] = {name: self._counts[name] for name in ("rows", "both")}
         for at, name in enumerate(SIDES):
             side, other = self._sides[at], self._sides[1 - at]
@@ -193,7 +193,7 @@ class Agreement:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
+        """The counts, as JSON can hold them."""
         sides = [asdict(side) for side in self._sides]
         return {"counts": dict(self._counts), "sides": sides, "row": self._row}
 

@@ -118,7 +118,7 @@ def _along(centre: Array, directions: Array, z: Array) -> Array:  # (d,), (r, d)
 
 
 def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
-    """Of each direction whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
+    """For each direction, whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
     del first
     correlations = autocorrelations(scores)  # (n, r)
     slow = _is_slow(scores, correlations)
@@ -129,7 +129,7 @@ def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
 
 
 def autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)
-    """At lags 0 to n - 1, biased as usual: Σ_t s_t s_{t+l}/Σ_t s_t²."""
+    """Autocorrelations at lags 0 to n - 1, biased as usual: Σ_t s_t s_{t+l}/Σ_t s_t²."""
     n = len(scores)
     size = fft.next_fast_len(2 * n, real=True)
     power = np.abs(fft.rfft(scores, size, axis=0)) ** 2

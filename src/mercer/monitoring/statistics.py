@@ -46,7 +46,7 @@ class Statistics:
         return row_count(self.t2, self.weights)
 
     def taken(self, at: Any) -> Statistics:
-        """Those of some of the rows."""
+        """The statistics of some of the rows."""
         weights = None if self.weights is None else self.weights[at]
         return Statistics(self.t2[at], self.q[at], weights)
 
@@ -76,7 +76,7 @@ def _finite_or_infinite(values: Array) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class Gauge:
-    """What is read off a row.
+    """Reads T² and Q off rows.
 
     T²(x) = Σ_j s_j(x)²/v_j over the kept components, with v_j = λ_j/(Σw - 1) (Hotelling 1931), and
     Q(x) = ‖φ(x) - μ‖² - ‖s(x)‖², the squared distance from the components (Jackson & Mudholkar 1979).
@@ -173,7 +173,7 @@ class Gauge:
         return np.asarray(np.square(scores) @ (1.0 / self.variances))
 
     def q_rounding(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """What Q of a row may be off by: it is a difference of squared lengths."""
+        """The rounding error of Q, which is a difference of squared lengths."""
         return ROUNDING * (self.space.lengths(x) + self.space.mean.norm) + self.rounding
 
     # ── slopes ──────────────────────────────────────────────────────────────

@@ -115,7 +115,7 @@ def _power_chance(below: Array, far: float, most: float) -> float:
 
 
 def _powers_chance(below: Array, far: float, times: float, share: float) -> float:
-    """That it does so for several readings: the mean over all powers, which have a gamma distribution.
+    """The same probability for several readings: the mean over all powers, which have a gamma distribution.
 
     Several multiply their probabilities, and with them the error of the most likely power.
     """

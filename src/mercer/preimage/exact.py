@@ -204,7 +204,7 @@ class DistancesBack:
         return points, None
 
     def _best(self, t: Array, found: Array, nearest: Array) -> Array:
-        """Of the points found, (b, m, d), and the nearest row, (b, 1, d), the one nearest to ψ, (b, d)."""
+        """The one nearest to ψ, (b, d), of the points found, (b, m, d), and the nearest row, (b, 1, d)."""
         if _is_linear(self.kernel):  # these distances agree, and a linear map may go anywhere
             return np.asarray(found[:, -1])
         left = np.square(found - self.centre).sum(axis=2) > (LEFT * self.radius) ** 2

@@ -115,7 +115,7 @@ class Regression:
         return np.asarray(coef / diag[:, None])
 
     def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, r) -> (p, d)
-        """What the map learned without row i says at scores near its own.
+        """The values of the map learned without row i at scores near those of the row.
 
         seen : what the decomposition has `seen` of κ at the moved scores. Without row i the coefficients
         lose G e_i a_i/G_ii.
@@ -136,7 +136,7 @@ class Regression:
 
 
 class SpectrumRegression(Regression):
-    """With errors for many penalties by one product."""
+    """A regression whose errors for many penalties are one product."""
 
     own: Spectrum
 
@@ -154,7 +154,7 @@ class SpectrumRegression(Regression):
 
     @cached_property
     def _squares(self) -> tuple[Array, Array]:  # (n, r), (n,)
-        """Those of U, and the diagonal of I - UUᵀ: the same for every penalty."""
+        """The squares of U, and the diagonal of I - UUᵀ: the same for every penalty."""
         return self.own.left**2, beside(self.own.left)
 
 
@@ -257,7 +257,7 @@ def _by_lapack(kappa: Array, turned: Array) -> tuple[Array, Array]:
 
 
 class TridiagonalRegression(Regression):
-    """With errors that the compiled library sums up."""
+    """A regression whose errors the compiled library sums up."""
 
     own: Tridiagonal
 

@@ -104,7 +104,7 @@ class Batch:
 
     @cached_property
     def moments(self) -> Moments:
-        """Of the coordinates: of blocks of rows on threads, merged in their order."""
+        """Moments of the coordinates: of blocks of rows on threads, merged in their order."""
 
         def of_block(f: Array, place: slice) -> Moments:
             return Moments.of(f, self.weights[place])
@@ -244,7 +244,7 @@ def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float
 
 
 def stream_bytes(max_landmarks: int, batch_size: int, d: int) -> int:
-    """At most what a stream holds, while a batch of dense rows is taken in and points are dropped."""
+    """The most that a stream holds while a batch of dense rows is taken in and points are dropped."""
     p = 2 * max_landmarks  # when everything was forgotten
     # Of p x p: L and W before and after, moments of past, batch and both, what LAPACK works on; of
     # b x p: kernel values, coordinates with and without new points, and their centred copy.

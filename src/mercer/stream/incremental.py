@@ -72,7 +72,7 @@ class Stream:
 
     @classmethod
     def start(cls, kernel: Kernel, rows: Rows, *, seed: int) -> Stream:
-        """Before the first row; `rows` shows what the rows will look like."""
+        """The stream before its first row; `rows` shows what the rows will look like."""
         dictionary = Dictionary.empty(kernel, rows)
         none, dtype = Moments.empty(0), np.dtype(rows.dtype)
         return cls(
@@ -85,7 +85,7 @@ class Stream:
 
     # ── a batch ─────────────────────────────────────────────────────────────
     def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
-        """After these rows, in this order: a new value, the old one stays what it is."""
+        """The stream after these rows, in this order: a new value, the old one stays what it is."""
         past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         # Many small problems, and a few short passes.
         with blas_between_passes(rules.max_landmarks):
@@ -152,7 +152,7 @@ class Stream:
         return most > WORTH * cheapest, cheapest
 
     def _extended(self, dictionary: Dictionary) -> Stream:
-        """With more points; the stand-ins stay, their new coordinates are zero."""
+        """The stream with more points; the stand-ins stay, their new coordinates are zero."""
         seen, m, p = self.moments, self.dictionary.size, dictionary.size
         scatter = np.zeros((p, p))
         scatter[:m, :m] = seen.scatter
@@ -170,7 +170,7 @@ class Stream:
         )
 
     def _thinned(self, batch: Batch, size: int) -> Stream:
-        """With the batch, and with `size` points only: stand-ins are projected onto their span, by P.
+        """The stream with the batch and `size` points only: stand-ins are projected onto their span, by P.
 
         How far rows are from their stand-ins then, in either norm:
 

@@ -141,10 +141,7 @@ class Distances(Preimage):
     n_neighbours: int = 10
     max_rows: int = 5000
 
-    constraints: ClassVar[Constraints] = {
-        "n_neighbours": Whole(2),
-        "max_rows": Whole(2),
-    }
+    constraints: ClassVar[Constraints] = {"n_neighbours": Whole(2), "max_rows": Whole(2)}
 
     def missing_in(self, kernel: Kernel) -> str:
         if of_distance(kernel) is not None or of_dot_product(kernel) is not None:

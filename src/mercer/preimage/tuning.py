@@ -17,13 +17,7 @@ from mercer._core.types import Array, Indices
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import scaled_squared_distances, squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
-from mercer.preimage.regression import (
-    LEAST_ROWS,
-    Decomposition,
-    Regression,
-    Spectrum,
-    Tridiagonal,
-)
+from mercer.preimage.regression import LEAST_ROWS, Decomposition, Regression, Spectrum, Tridiagonal
 
 # Columns in which candidates are compared: more are mixed down to so many, the same for all of them.
 SKETCH = 16

@@ -35,13 +35,11 @@ def chosen(rows: Rows, at: Indices | Flags) -> Rows:
     return rows.taken(np.flatnonzero(at) if at.dtype == bool else np.asarray(at, dtype=np.intp))
 
 
-def scale_of(
-    engine: Engine[Any], rows: Rows, usual: Scale | None = None, weights: Array | None = None
-) -> Scale:
+def scale_of(engine: Engine[Any], rows: Rows, weights: Array | None = None) -> Scale:
     """Mean and standard deviation of each column, as `Scale.of` has them."""
     if isinstance(rows, DaskRows):
-        return Scale.over(engine, rows, usual, weights)
-    return Scale.of(rows, usual, weights)
+        return Scale.over(engine, rows, weights=weights)
+    return Scale.of(rows, weights=weights)
 
 
 def mean_of(engine: Engine[Any], rows: Rows) -> Array:  # (d,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -49,6 +49,9 @@ PAIRS, STRAIGHT = 100, 0.05
 INCOMPLETE = 1e-2
 
 
+Ends: TypeAlias = tuple[Statistics, Statistics]  # of rows, and of where the paths to them start
+
+
 def contributions(
     gauge: Gauge, limits: Limits, x: Array, start: Array, statistic: str, *, seen: Ends
 ) -> tuple[Array, Array]:
@@ -57,11 +60,12 @@ def contributions(
     ``start``, (b, d), has the normal row that each row is measured from, ``seen`` the statistics of both.
     "combined" explains, for each row, the larger of T² and Q in units of their limits, in these units.
     """
+    there, normal = seen
     if statistic != "combined":
         of_t2 = statistic == "T2"
         slope, limit = (gauge.t2_slopes, limits.t2) if of_t2 else (gauge.q_slopes, limits.q)
         width = gauge.space.projection.sections.width
-        target = seen.x.t2 - seen.start.t2 if of_t2 else seen.x.q - seen.start.q
+        target = there.t2 - normal.t2 if of_t2 else there.q - normal.q
         found, gap = integrated_gradients(target, slope, x, start, width=width)
         # Beside the limit, and beside rounding: a gap in contributions to next to nothing is none.
         share = gap / np.maximum(np.abs(found.sum(axis=1)), limit)
@@ -69,32 +73,20 @@ def contributions(
         if not of_t2 and len(open_):
             share[open_[gap[open_] <= ROUNDINGS * gauge.q_rounding(x[open_])]] = 0.0
         return found, share
-    by_t2 = seen.x.t2 / limits.t2 > seen.x.q / limits.q
+    by_t2 = there.t2 / limits.t2 > there.q / limits.q
     found, gap = np.empty(x.shape), np.empty(len(x))
     for name, mine, limit in (("T2", by_t2, limits.t2), ("Q", ~by_t2, limits.q)):
         if np.any(mine):
-            some = x[mine], start[mine], name
-            found[mine], gap[mine] = contributions(gauge, limits, *some, seen=seen.of(mine))
+            some, both = (x[mine], start[mine], name), (there.taken(mine), normal.taken(mine))
+            found[mine], gap[mine] = contributions(gauge, limits, *some, seen=both)
             found[mine] /= limit
     return found, gap
 
 
-@dataclass(frozen=True, repr=False)
-class Ends:
-    """The statistics of b rows, and of the normal row that each is measured from, by one look."""
-
-    x: Statistics
-    start: Statistics
-
-    @classmethod
-    def by(cls, gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
-        """The statistics of both, by one call of the gauge."""
-        seen, b = gauge(np.concatenate([x, start])), len(x)
-        return cls(seen.taken(slice(b)), seen.taken(slice(b, None)))
-
-    def of(self, which: Flags) -> Ends:
-        """The ends of some of the rows."""
-        return Ends(self.x.taken(which), self.start.taken(which))
+def ends(gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
+    """The statistics of rows, and of the normal row that each is measured from, by one call."""
+    seen, b = gauge(np.concatenate([x, start])), len(x)
+    return seen.taken(slice(b)), seen.taken(slice(b, None))
 
 
 def integrated_gradients(
@@ -304,16 +296,15 @@ class Baselines:
         bend of the path can be found: contributions to one are those to the other.
         """
         start = self(x)
-        seen = Ends.by(gauge, x, start)
-        index = limits.indices(seen.x)
+        seen = ends(gauge, x, start)
+        index = limits.indices(seen[0])
         finite = np.isfinite(index)
         found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
 
         def explained(rows: Array, start: Array, seen: Ends, at: Flags) -> tuple[Array, Array]:
+            both = seen[0].taken(at), seen[1].taken(at)
             with np.errstate(over="ignore", invalid="ignore"):
-                return contributions(
-                    gauge, limits, rows[at], start[at], statistic, seen=seen.of(at)
-                )
+                return contributions(gauge, limits, rows[at], start[at], statistic, seen=both)
 
         found[finite], gap[finite] = explained(x, start, seen, finite)
         for reach in REACHES:
@@ -322,8 +313,8 @@ class Baselines:
                 break
             near = self.within(x[lost], reach)
             start = self(near)
-            seen = Ends.by(gauge, near, start)
-            same = np.abs(limits.indices(seen.x) - index[lost]) <= SAME * index[lost]
+            seen = ends(gauge, near, start)
+            same = np.abs(limits.indices(seen[0]) - index[lost]) <= SAME * index[lost]
             wild = np.any(near != x[lost], axis=1) & same
             if not wild.any():
                 break

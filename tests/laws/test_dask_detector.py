@@ -322,7 +322,7 @@ def test_scales_moves_and_axes(placed, engine):
     rows = np.repeat(stopping()[:150], 2, axis=0)
     there = placed(rows)
     for weights in (None, COUNTS):
-        ours, theirs = scale_of(engine, there, None, weights), scale_of(engine, rows, None, weights)
+        ours, theirs = scale_of(engine, there, weights), scale_of(engine, rows, weights)
         np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-12)
         np.testing.assert_allclose(ours.spread, theirs.spread, rtol=1e-12)
     np.testing.assert_array_equal(moves(engine, there), moves(engine, rows))

@@ -10,13 +10,21 @@ from scipy import signal
 import mercer
 from mercer import PCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, InputError
-from mercer.monitoring.wild_readings import far_cells, wild_cells
+from mercer.monitoring.set_aside import FarCells
+from mercer.monitoring.wild_readings import far_cells
 
 
 def process(n, *, d=6, seed=0):
     mixing = np.random.default_rng(99).standard_normal((3, d))
     rng = np.random.default_rng(seed)
     return 5.0 + rng.standard_normal((n, 3)) @ mixing + 0.3 * rng.standard_normal((n, d))
+
+
+def wild_cells(x):
+    found, out = FarCells.of(x), np.zeros(x.shape, dtype=bool)
+    rows, columns, _ = found.cells[found.wild].T
+    out[rows.astype(int), columns.astype(int)] = True
+    return out
 
 
 X, NEW = process(300), process(200, seed=1)

@@ -9,8 +9,8 @@ from scipy import signal, stats
 from mercer import KernelPCADetector, select_detector
 from mercer.errors import ParameterError
 from mercer.kernels import RBF, Linear
-from mercer.monitoring.blocks import block_length, blocks_again
 from mercer.monitoring.deviations import KINDS, Deviation, deviations
+from mercer.monitoring.slowness import block_length, blocks_again
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pytest
 from tests.laws.test_live import NAMES, plant
 
 from mercer import KernelPCADetector, load
-from mercer.monitoring.course import ENDS, Course
-from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.library import ENDS, Course, KnownEvents
 
 # Column and shift when a fault begins, and those ten rows later, when the controllers have answered.
 FAULTS = {

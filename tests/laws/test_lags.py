@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from dataclasses import replace
@@ -363,6 +364,34 @@ def test_a_history_goes_on_over_rows_out_of_their_turn_in_an_array_as_in_a_strea
     assert min(stream.counts[kind] for kind in ("late", "repeated", "clock put back")) > 0
     np.testing.assert_array_equal(seen.table["judged"], [v.judged for v in verdicts])
     np.testing.assert_array_equal(seen.table["index"], [v.index for v in verdicts])
+
+
+@pytest.mark.parametrize("past", [{"lags": 2}, {"smoothing": 0.3}, {"lags": 1, "smoothing": 0.3}])
+@pytest.mark.parametrize("missing", [1, 3])  # rows of the gap
+@pytest.mark.parametrize("unread", [slice(100, 101), slice(100, 104), slice(0, 2)])
+def test_a_gap_beside_a_time_that_cannot_be_read_is_seen(process, past, missing, unread):
+    """At the next time that can be read, on whichever side of the unread rows the gap is."""
+    x, usual = process[:120], 60.0 * np.arange(len(process))
+    detector = KernelPCADetector(**past).fit(process, time=usual)
+    first, after = unread.start, unread.stop
+    for begin in (first, after) if first else (after + 1,):
+        expected = usual[:120] + 60.0 * missing * (np.arange(120) >= max(begin, after))
+        times = [str(t) for t in usual[:120] + 60.0 * missing * (np.arange(120) >= begin)]
+        times[unread] = ["Bad"] * (after - first)
+        stream, singly = detector.stream(), detector.stream()
+        verdicts = stream.push_many(x, times)
+        assert [v.row for v in verdicts if ("gap", "") in v.marks] == [max(begin, after)]
+        with pytest.warns(DetectorWarning, match="no time that can be read"):
+            seen = detector.monitor(x, time=times).table
+        np.testing.assert_array_equal(seen["index"], [v.index for v in verdicts])
+        np.testing.assert_array_equal(
+            seen["index"], detector.monitor(x, time=expected).table["index"]
+        )
+        for row, time, verdict in zip(x, times, verdicts, strict=True):
+            again = singly.push(row, time)
+            singly.restore(json.loads(json.dumps(singly.state())))
+            told = [(v.judged, v.alarm, v.marks) for v in (again, verdict)]
+            assert told[0] == told[1]
 
 
 def test_a_fit_knows_the_step_beside_a_time_that_cannot_be_read(process):

@@ -125,6 +125,22 @@ def test_a_stream_goes_on_from_its_state(fitted, cut):
     assert json.dumps(second.state()) == json.dumps(whole.state())
 
 
+@pytest.mark.parametrize("later", [9.0, 0.0])  # more of the fault, or none of it
+def test_a_stream_that_was_closed_may_go_on(fitted, later):
+    detector = fitted("default")
+    stream, middle = detector.stream(rule=AlarmRule(2, 2, clear=2)), detector.center_
+    far = middle + 9.0 * detector.spread_
+    stream.push_many([far, far])
+    assert [(event.number, event.last) for event in stream.close()] == [(1, 1)]
+    assert stream.close() == []
+    stream = detector.stream(rule=stream.rule, state=json.loads(json.dumps(stream.state())))
+    verdicts = stream.push_many([middle + later * detector.spread_] * 4)
+    assert [v.state for v in verdicts] == (
+        ["pending", *["raised"] * 3] if later else ["normal"] * 4
+    )
+    assert [(event.number, event.first) for event in stream.close()] == ([(2, 2)] if later else [])
+
+
 def test_a_state_of_another_model_is_refused(fitted):
     state = fitted("default").stream(NAMES).state()
     with pytest.raises(ValueError, match="the same model"):
@@ -171,11 +187,20 @@ def test_missing_cells_hide_no_fault_that_the_others_show(fitted):
 
 def test_anything_may_stand_in_a_row(fitted):
     stream = fitted("default").stream(NAMES)
-    for row in ([None] * 6, ["Bad", 1, 2, 3, 4, 5], [np.inf] * 6, [-1e308] * 6, [np.nan] * 6):
+    for row in (
+        [None] * 6,
+        ["Bad", 1, 2, 3, 4, 5],
+        [np.inf] * 6,
+        [-1e308] * 6,
+        [np.nan] * 6,
+        [-(10**400)] * 6,
+    ):
         verdict = stream.push(row)
         assert verdict.judged == (not any(kind == "missing" for kind, _ in verdict.marks))
     assert stream.push(plant(1, 7)[0]).judged
-    assert stream.counts["rows"] == 6
+    assert stream.counts["rows"] == 7
+    huge = [fitted("default").stream(NAMES).push([x, *[0.0] * 5]).index for x in (10**400, np.inf)]
+    assert huge[0] == huge[1]
     with pytest.raises(ValueError, match="6 readings"):
         stream.push([1.0, 2.0])
 

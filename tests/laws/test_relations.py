@@ -14,7 +14,7 @@ from mercer import PCA, AlarmRule, KernelPCADetector
 from mercer.engine.moments import Moments
 from mercer.kernels import RBF, Polynomial
 from mercer.monitoring.alarms import gains
-from mercer.monitoring.relations import MOST_COLUMNS, SHRINKAGE, STRETCHES, Relations, shrinkage
+from mercer.monitoring.contributions import MOST_COLUMNS, SHRINKAGE, STRETCHES, Relations, shrinkage
 
 NAMES = ("a", "b", "c", "d", "e")
 PASTS = {"none": {}, "lags": {"lags": 2}, "both": {"lags": 1, "smoothing": 0.3}}

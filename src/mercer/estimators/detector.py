@@ -24,7 +24,6 @@ from mercer.estimators.input import remember
 from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
 from mercer.kernels.names import is_positive_only
 from mercer.monitoring.alarms import Gaps, with_onsets
-from mercer.monitoring.blocks import with_confidence
 from mercer.monitoring.clock import warn_backwards, warn_unread
 from mercer.monitoring.contributions import Baselines, has_slopes, warn_incomplete
 from mercer.monitoring.limits import Calibration, LimitsFrom, Rule, Wild, warn_blind
@@ -32,6 +31,7 @@ from mercer.monitoring.report import Monitoring, check_top, named_columns, repor
 from mercer.monitoring.rows import made, scale_of
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.set_aside import listed, noted, warn_still, without_wild
+from mercer.monitoring.slowness import with_confidence
 from mercer.monitoring.statistics import Gauge, Statistic
 
 

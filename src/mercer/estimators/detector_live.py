@@ -14,10 +14,9 @@ from mercer._core.public import Public
 from mercer.estimators.detector_lags import times_of
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_pace, require_turns
-from mercer.monitoring.course import Course
 from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.lags import STATIC, of_rows
-from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.library import Course, KnownEvents
 from mercer.monitoring.report import named_columns
 
 if TYPE_CHECKING:

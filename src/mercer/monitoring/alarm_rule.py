@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer._core.errors import ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PARAMETERS: dict[str, Constraint] = {
     "n": Whole(1),
@@ -65,7 +63,7 @@ class AlarmRule:
             raise ParameterError.about(parameter="n", value=self.n, must_be=must_be)
 
     def states(self, index: Iterable[float], limit: float = 1.0) -> list[str]:
-        """What becomes of rows with these indices: "normal", "pending" or "raised"."""
+        """The state of each row by its index: "normal", "pending" or "raised"."""
         switch = Switch(self)
         return [switch(bool(value > limit), float(value) / limit) for value in index]
 
@@ -97,11 +95,9 @@ class Switch:
         return "pending" if any(self._seen) else "normal"
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
-        own = {"above": self._above, "normal": self._normal, "raised": self.raised}
-        return {"seen": list(self._seen), **own}
+        counts = {"above": self._above, "normal": self._normal, "raised": self.raised}
+        return {"seen": list(self._seen), **counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._seen = deque(state["seen"], maxlen=self.rule.m)
         self._above, self._normal, self.raised = state["above"], state["normal"], state["raised"]

@@ -5,22 +5,23 @@ reconstruction-based contribution of Alcala & Qin (2009), for any kernel. A cont
 path from normal depends on where the process stood: a flow that drifts while the load is high is blamed on
 the temperature, which is far from its mean for good reasons. Here each variable in turn may take any normal
 value, and what counts is how much of the index goes; where no kernel bends, of the distance by the relations
-of the sensors (`mercer.monitoring.relations`). It needs no slopes.
+of the sensors (`Relations`). It needs no slopes. In the same way a row that lacks cells has at least the
+index that it has with the best normal values in them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
+from mercer._core.types import Array, Flags, Indices
+from mercer.monitoring.statistics import GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array, Flags, Indices
     from mercer.monitoring.contributions import Baselines
     from mercer.monitoring.report import Monitoring
 
@@ -38,6 +39,12 @@ REACH = 1e2  # spreads: a reading farther out is brought there first, where ever
 MOST_RUNS = 10  # the longest; a run costs some thousand evaluations of the model
 # When no variable alone lowers the index by this share, several are wrong at once: contributions tell then.
 LEAST_GAIN = 0.05
+MOST_MISSING = 0.25  # of a row that lacks more than this share of its cells nothing is said
+SWEEPS = 2  # over several missing cells: what fits one depends on the others
+# Values that a cell is tried with, in spreads around normal: as many as are judged at once. Then again around
+# the best, so narrow that the next ones of the first time are just within.
+CELLS = np.linspace(-4.0, 4.0, GROUP)
+TIMES, NARROWER = 3, 7.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +72,6 @@ class Gaps:
     def count(self) -> int:
         """Rows that are not complete."""
         return int(np.sum(~self.judged))
-
-    def spread_out(self, values: Array) -> Array:  # (m,) -> (n,)
-        """Values of the rows that were judged in their places among all rows; NaN in the others."""
-        out = np.full(len(self.judged), np.nan)
-        out[self.judged] = values
-        return out
 
     def require_some(self, names: Sequence[str]) -> None:
         """Raise where no row can be judged."""
@@ -117,7 +118,7 @@ class Run:
 
     def __str__(self) -> str:
         """'40 rows, 37 of them alarms and 2 not judged'."""
-        text = f"{self.rows} row{'' if self.rows == 1 else 's'}"
+        text = many(self.rows, "row")
         if self.alarms == self.rows:
             return text
         unjudged = f" and {self.unjudged} not judged" if self.unjudged else ""
@@ -132,13 +133,13 @@ def alarm_runs(alarm: Flags, judged: Flags) -> list[Run]:
     normal = np.cumsum(known & ~np.asarray(alarm, dtype=bool))  # rows so far that are no alarms
     cuts = np.flatnonzero(np.diff(normal[at]) > MOST_BETWEEN) + 1
     return [
-        Run(int(own[0]), int(own[-1]), len(own), int(np.sum(~known[own[0] : own[-1] + 1])))
-        for own in np.split(at, cuts)
+        Run(int(run[0]), int(run[-1]), len(run), int(np.sum(~known[run[0] : run[-1] + 1])))
+        for run in np.split(at, cuts)
     ]
 
 
 def shares(contributions: Array) -> Array:  # (..., d) -> (..., d)
-    """Of what raises the statistic, summing to 1; zeros where nothing does, or nothing is known."""
+    """Shares of what raises the statistic, summing to 1; zeros where nothing does or nothing is known."""
     raising = np.maximum(np.nan_to_num(contributions, nan=0.0), 0.0)
     # By the largest first: sums of what is near the largest number there is overflow.
     largest = raising.max(axis=-1, keepdims=True, initial=0.0)
@@ -158,17 +159,20 @@ def in_words(named: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {100 * share:.0f} %" for name, share in named)
 
 
-def beginning(run: Run, contributions: Array, explained: Array) -> Array:  # (m, d), (m,) -> (d,)
+def leaders(gain: Array, names: Sequence[str], top: int) -> list[tuple[str, float]]:
+    """The `leading` variables, with at least half of the largest gain."""
+    named = leading(gain, names, top)
+    return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
+
+
+def beginning(contributions: Array) -> Array:  # (m, d) -> (d,)
     """Shares of the variables in the first alarms of a run, in their sum.
 
-    After a while the controllers' answer leads a run and no longer its cause: of rows that were explained
-    every one has its own leader, and a run the one that it began with. The sum, not the mean of shares,
-    lets the rows count in which the statistic is clearly above its limit.
+    After a while the controllers' answer leads a run and no longer its cause: each row that was explained
+    has a leader of its own, and a run the one that it began with. The sum, not the mean of shares, lets the
+    rows count in which the statistic is clearly above its limit.
     """
-    first = np.searchsorted(explained, run.first)
-    last = np.searchsorted(explained, run.last, side="right")
-    own = contributions[first:last]
-    known = own[np.any(own > 0.0, axis=1)][:FIRST_ALARMS]
+    known = contributions[np.any(contributions > 0.0, axis=1)][:FIRST_ALARMS]
     if len(known) == 0:
         return np.zeros(contributions.shape[1])
     return shares((known / np.abs(known).max()).sum(axis=0))
@@ -187,15 +191,14 @@ def with_onsets(
     ``index`` is what `Baselines.measure` says of scaled rows, (b, D) -> (b,), which ``take`` gives by their
     positions; ``ways`` are those of `gains`.
     """
-    longest = sorted(report.runs, key=lambda run: -run.rows)[:MOST_RUNS]
-    alarms = np.flatnonzero(report.table["alarm"])
+    alarm, at = report.table["alarm"], report.explained
     found: dict[int, Array] = {}
-    for run in longest:
-        first = alarms[np.searchsorted(alarms, run.first) :][: min(run.alarms, FIRST_ALARMS)]
+    for run in report.longest(MOST_RUNS):
+        first = run.first + np.flatnonzero(alarm[run.first : run.last + 1])[:FIRST_ALARMS]
         gain = gains(index, baselines, take(first), ways).mean(axis=0)  # (d,)
         if gain.max() < LEAST_GAIN and report.contributions is not None:
-            explained = report.table["alarm"][report.explained]
-            gain = beginning(run, report.contributions[explained], report.explained[explained])
+            within = alarm[at] & (run.first <= at) & (at <= run.last)
+            gain = beginning(report.contributions[within])
         found[run.first] = gain
     return replace(report, onsets=found)
 
@@ -210,21 +213,20 @@ def gains(
     """
     x = baselines.within(x, REACH)
     ways = np.eye(x.shape[1])[:, None, :] if ways is None else ways
-    own, lowest = index(x), np.empty((len(x), len(ways)))
+    here, lowest = index(x), np.empty((len(x), len(ways)))
     for j, way in enumerate(ways):
-        lowest[:, j] = np.minimum(
-            own, np.min([_lowest(index, baselines, x, j, w) for w in way], axis=0)
-        )
+        found = [_lowest(index, baselines, x, j, w) for w in way]
+        lowest[:, j] = np.minimum(here, np.min(found, axis=0))
     with np.errstate(invalid="ignore"):
-        return np.nan_to_num((own[:, None] - lowest) / own[:, None], nan=0.0)
+        return np.nan_to_num((here[:, None] - lowest) / here[:, None], nan=0.0)
 
 
 def _lowest(
     index: Callable[[Array], Array], baselines: Baselines, x: Array, j: int, way: Array
 ) -> Array:  # (b, D) -> (b,)
     """The lowest index of each row with column j at any normal value, the others moved along the way."""
-    unit = 1.0 if baselines.unit is None else baselines.unit[j]
-    middle, every, h = baselines.rows[:, j].mean(), np.arange(len(x)), TRIED[1] - TRIED[0]
+    unit, middle = baselines.spread[j], baselines.rows[:, j].mean()
+    every, h = np.arange(len(x)), TRIED[1] - TRIED[0]
 
     def tried(values: Array) -> Array:  # (m, b) in spreads -> (m, b)
         by = middle + unit * values - x[:, j]  # (m, b)
@@ -240,3 +242,34 @@ def _lowest(
         step = np.where(bend > 0.0, 0.5 * h * (left - right) / np.where(bend > 0, bend, 1), 0.0)
     between = tried((TRIED[best] + np.clip(np.nan_to_num(step), -h, h))[None])
     return np.minimum(seen.min(axis=0), between[0])
+
+
+# ── rows with missing cells ─────────────────────────────────────────────────
+def least_index(
+    index: Callable[[Array], Array], baselines: Baselines, row: Array, limit: float
+) -> float:  # (d,), scaled, NaN where cells are missing
+    """The index of a row whose missing cells hold the best values within four spreads of normal.
+
+    If that is above the limit, so is the row, whatever normal values its sensors would have shown: the cells
+    that are there are enough for an alarm. If not, nothing is known: NaN, as soon as one value of a cell
+    makes the row normal, which for most rows is among the first that are tried.
+    """
+    absent = np.flatnonzero(np.isnan(row))
+    if len(absent) > MOST_MISSING * len(row):
+        return float("nan")
+    middle, least = baselines.middle, np.inf
+    filled = np.where(np.isnan(row), middle, row)
+    for _ in range(1 if len(absent) == 1 else SWEEPS):
+        for j in absent:
+            centre, width = middle[j], baselines.spread[j]
+            for _ in range(TIMES):
+                tried = np.repeat(filled[None], len(CELLS), axis=0)
+                tried[:, j] = centre + width * CELLS
+                found = index(tried)
+                best = int(np.argmin(found))
+                centre, width = tried[best, j], width / NARROWER
+                if found[best] < least:
+                    filled, least = tried[best], float(found[best])
+                if least <= limit:
+                    return float("nan")
+    return least

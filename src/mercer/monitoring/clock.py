@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DetectorWarning, InputError
+from mercer._core.errors import DetectorWarning, InputError, many
 from mercer._core.findings import warn
 from mercer._core.types import Flags
 from mercer._core.wording import Message
-from mercer.monitoring.lags import STATIC, Dynamics, clock_of, follow, of_rows, seconds
+from mercer.monitoring.lags import STATIC, Dynamics, clock_of_rows, follow, seconds
 
 # So many rows that are late and in order among themselves mean that the clock was put back.
 PUT_BACK = 3
@@ -76,12 +76,10 @@ class Clock:
         return "clock put back"
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
-        own = {"newest": self._newest, "late": self._late, "unread": self._unread}
-        return own | {"counts": self.counts}
+        times = {"newest": self._newest, "late": self._late, "unread": self._unread}
+        return times | {"counts": self.counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._newest, self._late = state["newest"], list(state["late"])
         self._unread = state.get("unread", 0)  # older versions did not count them
         self.counts = dict.fromkeys(KINDS, 0) | state["counts"]
@@ -109,7 +107,7 @@ def require_pace(time: Any, n: int, how: Dynamics = STATIC) -> None:
     At another step every row begins a history of its own: a moving mean would be the row itself, drawn to
     the centre, and no alarm.
     """
-    clock = None if time is None else clock_of(of_rows(time, n))
+    clock = clock_of_rows(time, n)
     if clock is None or n < 3:
         return
     if np.mean(clock[1:] <= np.fmax.accumulate(clock)[:-1]) > MOST_OUT_OF_TURN:
@@ -133,7 +131,7 @@ def turns(times: Any) -> dict[str, int]:
 
 def in_turn(time: Any, n: int) -> Flags:  # (n,)
     """Which of n rows are in their turn: histories go on over late and repeated ones, as in a stream."""
-    clock = None if time is None else clock_of(of_rows(time, n))
+    clock = clock_of_rows(time, n)
     if clock is None or not np.any(clock[1:] <= np.fmax.accumulate(clock)[:-1]):
         return np.ones(n, dtype=bool)
     mark = Clock()
@@ -142,7 +140,7 @@ def in_turn(time: Any, n: int) -> Flags:  # (n,)
 
 def warn_backwards(time: Any, n: int) -> None:
     """Warn where most of n rows, each judged by itself, are older than one before."""
-    clock = None if time is None else clock_of(of_rows(time, n))
+    clock = clock_of_rows(time, n)
     if clock is None or not np.any(clock[1:] < np.fmax.accumulate(clock)[:-1]):
         return
     late = turns(clock)["late"]
@@ -156,22 +154,22 @@ def warn_backwards(time: Any, n: int) -> None:
 
 def warn_unread(time: Any, n: int) -> None:
     """Warn where some of n rows have times and others have none that can be read."""
-    clock = None if time is None else clock_of(of_rows(time, n))
-    unread = 0 if clock is None else int(np.isnan(clock).sum())
-    if clock is not None and unread:
-        first = int(np.flatnonzero(np.isnan(clock))[0])
+    clock = clock_of_rows(time, n)
+    unread = np.flatnonzero(np.isnan([] if clock is None else clock))
+    if len(unread):
+        have = "has" if len(unread) == 1 else "have"
         msg = (
-            f"{unread} of {n} rows {'has' if unread == 1 else 'have'} no time that can be read; the first is "
-            f"row {first} (counted from 0). A gap beside such a row is not seen."
+            f"{len(unread)} of {n} rows {have} no time that can be read; the first is row {unread[0]} "
+            "(counted from 0). Such a row counts as one step after the row before it."
         )
-        warn(msg, DetectorWarning, "no_time", {"unread": unread, "rows": n})
+        warn(msg, DetectorWarning, "no_time", {"unread": len(unread), "rows": n})
 
 
 def warn_pace(how: Dynamics, gaps: int, time: Any) -> None:
     """Warn of a stream most of whose first rows followed a gap."""
     if how.step is not None and gaps > MOST_OUT_OF_TURN * FIRST_ROWS:
-        told = other_pace(how, apart(how.step, dates=are_dates([time])))
-        warn(told, DetectorWarning, "pace", {"gaps": gaps, "rows": FIRST_ROWS})
+        msg = other_pace(how, apart(how.step, dates=are_dates([time])))
+        warn(msg, DetectorWarning, "pace", {"gaps": gaps, "rows": FIRST_ROWS})
 
 
 def other_pace(how: Dynamics, usual: str, step: str = "") -> str:
@@ -191,7 +189,7 @@ def other_pace(how: Dynamics, usual: str, step: str = "") -> str:
 
 def rows_before(lags: int) -> str:
     """'2 rows', '1 row'."""
-    return f"{lags} row{'s' * (lags != 1)}"
+    return many(lags, "row")
 
 
 def are_dates(time: Any) -> bool:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Annotated
+from functools import cached_property, lru_cache, reduce
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from mercer._core.errors import DetectorWarning, KernelError
 from mercer._core.findings import warn
+from mercer._core.types import Array, Flags, Rows
 from mercer.data.rows import row_slices, take_rows
+from mercer.engine.moments import Moments
 from mercer.engine.pairwise import manhattan_distances
-from mercer.monitoring.relations import Relations
+from mercer.kernels import Kernel
+from mercer.model.space import FeatureSpace
+from mercer.monitoring.limits import Limits, Rule
 from mercer.monitoring.rows import mean_and_spread
-from mercer.monitoring.statistics import Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Flags, Rows
-    from mercer.kernels import Kernel
-    from mercer.monitoring.limits import Limits, Rule
-    from mercer.monitoring.statistics import Gauge
+from mercer.monitoring.statistics import Gauge, Statistics
 
 NODES = 16  # Gauss-Legendre points in each part of the path
 # Where the path is cut, in turn until the sum is right. The last is the finer the nearer to its start: on the
@@ -40,8 +37,19 @@ MOST_BASELINES = 500
 # behind it overflow, and a path to it has its bend in a share of 1e-20. The first that has numbers counts.
 REACHES = (1e6, 1e4, 1e2)
 SAME = 1e-6  # a statistic that differs by no more than this share, within reach and out there
+# Shares of the diagonal that are tried, and stretches of neighbouring rows of which each is held out once.
+SHRINKAGE = np.array([1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0])
+STRETCHES = 5
+# Columns beyond which the d x d numbers are too many to learn and to keep.
+MOST_COLUMNS = 500
+# Pairs of rows that a kernel is looked at with, and the share of their squared distance by which the middle
+# of a pair may lie off the middle of their scores: 0.02 is the most of eight medians, 0.1 the least of four.
+PAIRS, STRAIGHT = 100, 0.05
 # Contributions that miss their sum by more than this share of it are not to be relied on.
 INCOMPLETE = 1e-2
+
+
+Ends: TypeAlias = tuple[Statistics, Statistics]  # of rows, and of where the paths to them start
 
 
 def contributions(
@@ -52,11 +60,12 @@ def contributions(
     ``start``, (b, d), has the normal row that each row is measured from, ``seen`` the statistics of both.
     "combined" explains, for each row, the larger of T² and Q in units of their limits, in these units.
     """
+    there, normal = seen
     if statistic != "combined":
         of_t2 = statistic == "T2"
         slope, limit = (gauge.t2_slopes, limits.t2) if of_t2 else (gauge.q_slopes, limits.q)
         width = gauge.space.projection.sections.width
-        target = seen.t2_between if of_t2 else seen.q_between
+        target = there.t2 - normal.t2 if of_t2 else there.q - normal.q
         found, gap = integrated_gradients(target, slope, x, start, width=width)
         # Beside the limit, and beside rounding: a gap in contributions to next to nothing is none.
         share = gap / np.maximum(np.abs(found.sum(axis=1)), limit)
@@ -64,43 +73,20 @@ def contributions(
         if not of_t2 and len(open_):
             share[open_[gap[open_] <= ROUNDINGS * gauge.q_rounding(x[open_])]] = 0.0
         return found, share
-    by_t2 = seen.x.t2 / limits.t2 > seen.x.q / limits.q
+    by_t2 = there.t2 / limits.t2 > there.q / limits.q
     found, gap = np.empty(x.shape), np.empty(len(x))
     for name, mine, limit in (("T2", by_t2, limits.t2), ("Q", ~by_t2, limits.q)):
         if np.any(mine):
-            own = x[mine], start[mine], name
-            found[mine], gap[mine] = contributions(gauge, limits, *own, seen=seen.of(mine))
+            some, both = (x[mine], start[mine], name), (there.taken(mine), normal.taken(mine))
+            found[mine], gap[mine] = contributions(gauge, limits, *some, seen=both)
             found[mine] /= limit
     return found, gap
 
 
-@dataclass(frozen=True, repr=False)
-class Ends:
-    """The statistics of b rows, and of the normal row that each is measured from, by one look."""
-
-    x: Statistics
-    start: Statistics
-
-    @classmethod
-    def by(cls, gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
-        """Both, read off by the gauge."""
-        seen, b = gauge(np.concatenate([x, start])), len(x)
-        return cls(Statistics(seen.t2[:b], seen.q[:b]), Statistics(seen.t2[b:], seen.q[b:]))
-
-    def of(self, which: Flags) -> Ends:
-        """Those of some of the rows."""
-        x, start = (Statistics(own.t2[which], own.q[which]) for own in (self.x, self.start))
-        return Ends(x, start)
-
-    @property
-    def t2_between(self) -> Array:  # (b,)
-        """What contributions to T² sum to."""
-        return self.x.t2 - self.start.t2
-
-    @property
-    def q_between(self) -> Array:  # (b,)
-        """What contributions to Q sum to."""
-        return self.x.q - self.start.q
+def ends(gauge: Gauge, x: Array, start: Array) -> Ends:  # (b, d), (b, d)
+    """The statistics of rows, and of the normal row that each is measured from, by one call."""
+    seen, b = gauge(np.concatenate([x, start])), len(x)
+    return seen.taken(slice(b)), seen.taken(slice(b, None))
 
 
 def integrated_gradients(
@@ -159,6 +145,83 @@ def _gauss_legendre() -> tuple[Array, Array]:  # (16,), (16,)
     return np.polynomial.legendre.leggauss(NODES)
 
 
+# ── how sensors go together ─────────────────────────────────────────────────
+@dataclass(frozen=True, repr=False)
+class Relations:
+    """The middle of normal rows, and what brings their shrunk covariance to one.
+
+    An onset is measured by them where no kernel bends. The index of a detector is made for sight: it cuts
+    between T² and Q, and with many components of few lagged rows one relation that hardly varies outweighs
+    all others. Blame asks which sensor, off by any amount, makes a row likeliest. Under a Gaussian with
+    covariance S that is a likelihood ratio, (w'S⁻¹x)²/(w'S⁻¹w) of a deviation w (Basseville & Nikiforov
+    1993): what of x'S⁻¹x goes when the sensor is put right. S is shrunk to its diagonal by as much as makes
+    rows that were held out the likeliest: below that, small variances are those of the training rows alone.
+    """
+
+    middle: Annotated[Array, "d"]
+    whiten: Annotated[Array, "d d"]
+
+    @classmethod
+    def of(
+        cls, space: FeatureSpace, variances: Array, x: Rows, weights: Array | None = None
+    ) -> Relations | None:  # (k,), (n, d), (n,)
+        """The relations of scaled rows in time; None where rows bend, are on workers, too few or too wide."""
+        fits = isinstance(x, np.ndarray) and x.shape[1] <= MOST_COLUMNS
+        if not fits or len(x) < 2 * STRETCHES or bend(space, variances, x) > STRAIGHT:
+            return None
+        parts = [
+            Moments.of(x[at].astype(np.float64), None if weights is None else weights[at])
+            for at in np.array_split(np.arange(len(x)), STRETCHES)
+        ]
+        seen = reduce(Moments.merged, parts)
+        spread = np.sqrt(np.diag(seen.scatter) / seen.weight)
+        unit = np.where(spread > 0.0, spread, 1.0)
+        correlation = seen.scatter / seen.weight / np.outer(unit, unit)
+        w, axes = np.linalg.eigh(correlation)
+        w = _shrunk(w, shrinkage(parts, unit, spread > 0.0))
+        return cls(seen.mean, axes / unit[:, None] / np.sqrt(w))
+
+    def __call__(self, x: Array) -> Array:  # (b, d) -> (b,)
+        """The squared distance of rows from normal, in units of how normal rows vary together."""
+        return np.asarray(np.square((x - self.middle) @ self.whiten).sum(axis=1))
+
+
+def shrinkage(parts: list[Moments], unit: Array, moves: Any) -> float:  # (d,), (d,)
+    """The share of the diagonal with which each stretch is likeliest by the others."""
+    loss = np.zeros(len(SHRINKAGE))
+    both, unit = np.ix_(moves, moves), unit[moves]
+    for i, held in enumerate(parts):
+        rest = reduce(Moments.merged, parts[:i] + parts[i + 1 :])
+        if held.weight == 0.0 or rest.weight == 0.0:
+            continue
+        off, scale = held.mean - rest.mean, np.outer(unit, unit)
+        # Of what is held out, about the others.
+        about = held.scatter + held.weight * np.outer(off, off)
+        w, axes = np.linalg.eigh((rest.scatter / rest.weight)[both] / scale)
+        along = np.einsum("ij,ik,kj->j", axes, about[both] / scale, axes, optimize=True)
+        for j, share in enumerate(SHRINKAGE):
+            shrunk = _shrunk(w, share)
+            loss[j] += held.weight * np.log(shrunk).sum() + (along / shrunk).sum()
+    return float(SHRINKAGE[np.argmin(loss)])
+
+
+def _shrunk(eigenvalues: Array, share: float) -> Array:
+    """Eigenvalues of a correlation matrix of which a share is its diagonal."""
+    return np.asarray((1.0 - share) * np.maximum(eigenvalues, 0.0) + share)
+
+
+def bend(space: FeatureSpace, variances: Array, x: Array) -> float:  # (k,), (n, d)
+    """How far scores of the middle of two rows lie off the middle of theirs; 0 of what is linear."""
+    half = len(x) // 2
+    at = np.linspace(0, half - 1, min(half, PAIRS)).round().astype(np.intp)
+    one, other = take_rows(x, at), take_rows(x, at + half)
+    ends, middle = space.scores(one), space.scores(0.5 * one + 0.5 * other)
+    others = space.scores(other)
+    apart = np.sum(np.square(0.5 * (ends - others)) / variances)
+    off = np.sum(np.square(middle - 0.5 * (ends + others)) / variances)
+    return float(off / apart) if apart > 0.0 else 0.0
+
+
 # ── from a normal row ───────────────────────────────────────────────────────
 @dataclass(frozen=True, repr=False)
 class Baselines:
@@ -169,9 +232,7 @@ class Baselines:
     """
 
     rows: Annotated[Array, "m d"]  # scaled, float64
-    unit: Annotated[Array, "d"] | None = (
-        None  # spreads of the scaled training rows; None is one everywhere
-    )
+    unit: Annotated[Array, "d"] | None = None  # the `spread`, which older files lack
     relations: Relations | None = None  # what an onset is measured by; None is the index
 
     @classmethod
@@ -202,8 +263,13 @@ class Baselines:
         """The mean of the normal rows."""
         return np.asarray(self.rows.mean(axis=0))
 
+    @cached_property
+    def spread(self) -> Array:  # (d,)
+        """The spreads of the scaled training rows."""
+        return np.ones(self.rows.shape[1]) if self.unit is None else self.unit
+
     def measure(self, index: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """What says how far rows are from normal where a cause is asked for: relations, or the index."""
+        """The distance from normal that causes are looked for with: relations, or else the index."""
         return index if self.relations is None else self.relations
 
     def __call__(self, x: Array) -> Array:  # (b, d) -> (b, d)
@@ -218,7 +284,7 @@ class Baselines:
 
     def within(self, x: Array, reach: float) -> Array:  # (b, d) -> (b, d)
         """The rows, with readings farther than so many spreads from normal brought there."""
-        far = reach * (1.0 if self.unit is None else self.unit)
+        far = reach * self.spread
         return np.clip(x, self.rows.min(axis=0) - far, self.rows.max(axis=0) + far)
 
     def explain(
@@ -230,27 +296,30 @@ class Baselines:
         bend of the path can be found: contributions to one are those to the other.
         """
         start = self(x)
-        seen = Ends.by(gauge, x, start)
-        index = limits.indices(seen.x)
+        seen = ends(gauge, x, start)
+        index = limits.indices(seen[0])
         finite = np.isfinite(index)
         found, gap = np.full(x.shape, np.nan), np.zeros(len(x))
-        with np.errstate(over="ignore", invalid="ignore"):
-            own, ends = (x[finite], start[finite], statistic), seen.of(finite)
-            found[finite], gap[finite] = contributions(gauge, limits, *own, seen=ends)
+
+        def explained(rows: Array, start: Array, seen: Ends, at: Flags) -> tuple[Array, Array]:
+            both = seen[0].taken(at), seen[1].taken(at)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return contributions(gauge, limits, rows[at], start[at], statistic, seen=both)
+
+        found[finite], gap[finite] = explained(x, start, seen, finite)
         for reach in REACHES:
             lost = np.flatnonzero(~(gap <= INCOMPLETE) & finite)
             if len(lost) == 0:
                 break
             near = self.within(x[lost], reach)
             start = self(near)
-            seen = Ends.by(gauge, near, start)
-            same = np.abs(limits.indices(seen.x) - index[lost]) <= SAME * index[lost]
+            seen = ends(gauge, near, start)
+            same = np.abs(limits.indices(seen[0]) - index[lost]) <= SAME * index[lost]
             wild = np.any(near != x[lost], axis=1) & same
             if not wild.any():
                 break
-            lost, own = lost[wild], (near[wild], start[wild], statistic)
-            with np.errstate(over="ignore", invalid="ignore"):
-                again, missed = contributions(gauge, limits, *own, seen=seen.of(wild))
+            again, missed = explained(near, start, seen, wild)
+            lost = lost[wild]
             better = ~(gap[lost] <= missed)
             found[lost[better]], gap[lost[better]] = again[better], missed[better]
         return found, gap
@@ -281,23 +350,23 @@ def has_slopes(kernel: Kernel | None) -> bool:
 
 def need_slopes(kernel: Kernel | None) -> None:
     """Refuse a kernel without a derivative."""
-    if has_slopes(kernel):
-        return
-    msg = (
-        f"Contributions need a kernel with a known derivative, but {kernel!r} has "
-        "none. Kernels of distances and dot products, and their sums and products, have one."
-    )
-    raise KernelError(msg)
+    if not has_slopes(kernel):
+        msg = (
+            f"Contributions need a kernel with a known derivative, but {kernel!r} has "
+            "none. Kernels of distances and dot products, and their sums and products, have one."
+        )
+        raise KernelError(msg)
 
 
 def warn_incomplete(gap: Array) -> None:
     """Warn of contributions that don't sum to what they should."""
-    bad = ~(gap <= INCOMPLETE)
-    if np.any(bad):
+    bad = int(np.sum(~(gap <= INCOMPLETE)))
+    if bad:
+        worst = float(np.max(gap))
         msg = (
-            f"The contributions of {int(bad.sum())} of {len(bad)} rows miss their sum by up to "
-            f"{float(np.max(gap)):.1%} of it: the kernel changes too fast on the way to those rows, or they "
-            "lie too far out. Look at the readings themselves, or use a wider or a smoother kernel."
+            f"The contributions of {bad} of {len(gap)} rows miss their sum by up to {worst:.1%} of it: the "
+            "kernel changes too fast on the way to those rows, or they lie too far out. Look at the readings "
+            "themselves, or use a wider or a smoother kernel."
         )
-        figures = {"rows": int(bad.sum()), "of": len(bad), "worst": float(np.max(gap))}
+        figures = {"rows": bad, "of": len(gap), "worst": worst}
         warn(msg, DetectorWarning, "contributions", figures)

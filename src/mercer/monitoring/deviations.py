@@ -6,12 +6,11 @@ Sizes are in spreads of the sensors, drawn once; every candidate of a comparison
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
+from mercer._core.types import Array, Indices
 
 Kind: TypeAlias = Literal["bias", "drift", "several", "unrelated", "wider"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -33,21 +32,21 @@ class Deviation:
         """The rows with this deviation from one row to another, the latter excluded."""
         out, at, columns = x.copy(), np.arange(first, last), self.columns
         mean, spread = x[:, columns].mean(axis=0), x[:, columns].std(axis=0)
-        own = x[first:last, columns]
+        moved = x[first:last, columns]
         if self.kind in ("bias", "several"):
-            own = own + self.sizes * spread
+            moved = moved + self.sizes * spread
         elif self.kind == "drift":
-            own = own + np.linspace(0.0, 1.0, len(at))[:, None] * self.sizes * spread
+            moved = moved + np.linspace(0.0, 1.0, len(at))[:, None] * self.sizes * spread
         elif self.kind == "unrelated":  # what the sensor showed at another time: normal, alone
-            own = x[(at + len(x) // 2) % len(x)][:, columns]
+            moved = x[(at + len(x) // 2) % len(x)][:, columns]
         else:
-            own = mean + (own - mean) * (1.0 + np.abs(self.sizes))
-        out[first:last, columns] = own
+            moved = mean + (moved - mean) * (1.0 + np.abs(self.sizes))
+        out[first:last, columns] = moved
         return out
 
 
 def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]:  # (n, d)
-    """So many of each kind, of columns that move."""
+    """As many deviations of each kind as asked for, of columns that move."""
     moving = np.flatnonzero(x.std(axis=0) > 0.0)
     found = []
     for kind in KINDS:

@@ -1,18 +1,15 @@
-"""Slow change told from fault: how the levels of the index and of variables move while no event lasts."""
+"""Slow change as against a fault: how the levels of the index and of variables move while no event lasts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.monitoring.alarms import leading
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
 
 # Rows over which levels are averaged, with weights that fall exponentially.
 MEMORY = 500
@@ -22,9 +19,8 @@ BEFORE = 100
 # A mean over 500 rows of a process whose rows resemble each other for 30 is that of some 16 independent ones,
 # and within a quarter of the level at the fit in all but one of a hundred.
 DRIFTED = 1.5
-LIFTED = (
-    1.2  # and by how much the level over 500 rows is raised, at least, when a drift meets the limit
-)
+# By so much, at least, the level over 500 rows is raised when a drift meets the limit.
+LIFTED = 1.2
 REMEDY = "If the process has changed for good, mercer retrain DETECTOR NEW_ROWS -o NEW.mercer follows it."
 
 
@@ -57,10 +53,10 @@ class DriftReport:
     def __str__(self) -> str:
         if not self.rows:
             return "No row was judged yet."
-        told = f"The index is {self.level:.2f} times what it was at the fit"
-        told += ": the process has drifted" if self.drifted else ": no drift"
+        change = "the process has drifted" if self.drifted else "no drift"
+        text = f"The index is {self.level:.2f} times what it was at the fit: {change}."
         moved = ", ".join(f"{name} by {shift:+.1f} spreads" for name, shift in self.shifts)
-        return f"{told}. Moved most: {moved}." if moved else f"{told}."
+        return f"{text} Moved most: {moved}." if moved else text
 
 
 class Drift:
@@ -106,7 +102,7 @@ class Drift:
         return self._lately > DRIFTED * self._usual and self.level > LIFTED
 
     def report(self) -> DriftReport:
-        """What is known so far."""
+        """The drift as it is known so far."""
         d = len(self._names)
         where = self._where[:d]  # of lagged rows, the newest
         moved = [name for name, _ in leading(np.abs(where), self._names, 3)]
@@ -114,12 +110,10 @@ class Drift:
         return DriftReport(self.level, self.drifted, self._rows, shifts)
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
-        own = {"mean": self._mean, "lately": self._lately, "rows": self._rows, "usual": self._usual}
-        return own | {"where": self._where.tolist()}
+        levels = {"mean": self._mean, "lately": self._lately, "usual": self._usual}
+        return levels | {"rows": self._rows, "where": self._where.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._mean, self._lately = state["mean"], state["lately"]
         self._rows, self._usual = state["rows"], state["usual"]
         self._where = np.array(state["where"], dtype=np.float64)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.errors import many
 from mercer._core.table import Table
+from mercer._core.types import Array
 from mercer.monitoring.alarms import LEAST_SHARE, leading
-from mercer.monitoring.library import LIKE, UNLIKE, signature_distance
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
-    from mercer.monitoring.course import Course
-    from mercer.monitoring.library import Nearest
+from mercer.monitoring.library import LIKE, UNLIKE, Course, Nearest, signature_distance
 
 Named = tuple[tuple[str, float], ...]
 # Stretches in which the blame of an event is kept. When there are more, two neighbours become one.
@@ -61,8 +58,7 @@ class Event:
     kind : "fault" or "drift"
         Whether the statistics were normal until it began, or had been rising for long.
     onset : tuple of (name, share)
-        The variables that led when it began: the share of the distance from normal that goes when one of
-        them takes its best normal value, in the first three alarms.
+        The variables that led when it began, with shares as in `Monitoring.onsets`.
     blame : tuple of Stretch
         How blame moved from variable to variable.
     course : Course
@@ -116,7 +112,7 @@ class Event:
 
     @property
     def severity(self) -> str:
-        """Of the peak: "low" up to twice the limit, "medium" up to five times, "high" above."""
+        """The `severity` of the peak."""
         return severity(self.peak)
 
     @property
@@ -167,15 +163,15 @@ class Event:
 
     def __str__(self) -> str:
         span = f"since {self.begin}" if self.end is None else f"from {self.begin} to {self.end}"
-        whole = "all" if self.alarms == self.rows else f"{self.alarms}"
-        rows = f"{self.rows} row{'s' * (self.rows > 1)}, {whole} alarms"
-        told = f"event {self.number}, {self.kind}: {span} ({rows})"
-        told += f", severity {self.severity}"
+        alarms = "all" if self.alarms == self.rows else self.alarms
+        text = (
+            f"event {self.number}, {self.kind}: {span} ({many(self.rows, 'row')}, {alarms} alarms)"
+        )
+        text += f", severity {self.severity}"
         if self.onset:
-            told += f", began with {', '.join(name for name, _ in self.onset)}"
-        if self.nearest is not None:
-            told += f"; {self.nearest}"
-        return told + ("; shelved" if self.shelved else "")
+            text += f", began with {', '.join(name for name, _ in self.onset)}"
+        parts = [text, "" if self.nearest is None else str(self.nearest), "shelved" * self.shelved]
+        return "; ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
@@ -219,9 +215,8 @@ def compare_events(a: Event, b: Event) -> Comparison:
         "second": other[order],
         "difference": (other - one)[order],
     }
-    return Comparison(
-        signature_distance(a.signature, b.signature), Table(columns), (str(a), str(b))
-    )
+    distance = signature_distance(a.signature, b.signature)
+    return Comparison(distance, Table(columns), (str(a), str(b)))
 
 
 # ── blame, in bounded memory ────────────────────────────────────────────────
@@ -246,11 +241,11 @@ class BlamePath:
 
 
 def severity(peak: float) -> str:
-    """In words: "low" up to twice the limit, "medium" up to five times, "high" above."""
+    """A peak in words: "low" up to twice the limit, "medium" up to five times, "high" above."""
     return "high" if peak > 5.0 else "medium" if peak > 2.0 else "low"
 
 
 def as_told(time: Any) -> Any:
     """A time as JSON can hold it: a number, or a text."""
-    own = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
-    return own if own is None or isinstance(own, (int, float, str)) else str(own)
+    plain = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
+    return plain if plain is None or isinstance(plain, (int, float, str)) else str(plain)

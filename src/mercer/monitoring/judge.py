@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from mercer._core.errors import InputError, refuse
-from mercer.monitoring.alarms import gains, leading, shares
+from mercer._core.types import Array
+from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.alarms import gains, leading, least_index, shares
 from mercer.monitoring.clock import FIRST_ROWS, OUT_OF_TURN, Clock, warn_pace
-from mercer.monitoring.contributions import has_slopes
-from mercer.monitoring.drift import Drift
-from mercer.monitoring.events import as_told
-from mercer.monitoring.lags import lagger_state, restore_lagger
-from mercer.monitoring.partial import least_index
-from mercer.monitoring.sensors import Watch
+from mercer.monitoring.contributions import Baselines, has_slopes
+from mercer.monitoring.drift import Drift, DriftReport
+from mercer.monitoring.events import Event, as_told
+from mercer.monitoring.lags import Lagger
+from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.sensors import Sensors, Watch
 from mercer.monitoring.tracker import Judged, Tracker
 from mercer.monitoring.verdict import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array
-    from mercer.monitoring.alarm_rule import AlarmRule
-    from mercer.monitoring.contributions import Baselines
-    from mercer.monitoring.drift import DriftReport
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.lags import Dynamics
-    from mercer.monitoring.library import KnownEvents
-    from mercer.monitoring.sensors import Sensors
-
 STATE_VERSION = 2
-
-
-class Lagging(Protocol):
-    """Keeps as many rows as a lagged row needs."""
-
-    dynamics: Dynamics
-    after_gap: bool
-
-    def push(self, row: Any, time: Any = None) -> Array | None:
-        """The lagged row that ends with this one; None where there is none."""
-        ...
 
 
 class Judging(Protocol):
@@ -61,11 +42,34 @@ class Judging(Protocol):
     def own(self, values: Array) -> Array: ...
 
 
-class LiveStream:
+class RowByRow(ABC):
+    """A stream that judges blocks of rows, and so single ones."""
+
+    @abstractmethod
+    def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
+        """Judge the next rows."""
+
+    def push(self, row: Any, time: Any = None) -> Verdict:
+        """Judge the next row.
+
+        Parameters
+        ----------
+        row : array-like of shape (d,)
+            NaN, or None, where a reading is missing.
+        time : number, date or text, optional
+            When it was taken; its count otherwise.
+
+        Returns
+        -------
+        verdict : Verdict
+        """
+        return self.push_many([row], None if time is None else [time])[0]
+
+
+class LiveStream(RowByRow):
     """Judges rows when they arrive. `KernelPCADetector.stream` makes one.
 
-    Memory is that of the model, of an alarm rule and of the event that lasts: it does not grow with the rows.
-    Nothing that a row may hold ends the stream.
+    Its memory does not grow with the rows, and nothing that a row may hold ends it.
 
     Attributes
     ----------
@@ -87,7 +91,7 @@ class LiveStream:
         top: int,
         sensors: Sensors | None,
         known: KnownEvents,
-        lagger: Lagging | None = None,
+        lagger: Lagger | None = None,
         ways: Array | None = None,  # those of `gains`
     ) -> None:
         self._judge, self._baselines = judge, baselines
@@ -99,28 +103,11 @@ class LiveStream:
         self._tracker = Tracker(rule, self.names, self._gains, known)
         calibration = judge.calibration
         usual = None if calibration is None else float(np.mean(np.minimum(calibration.index, 1.0)))
-        unit = np.ones(baselines.rows.shape[1]) if baselines.unit is None else baselines.unit
-        self._drift = Drift(self.names, usual, baselines.middle, unit)
+        self._drift = Drift(self.names, usual, baselines.middle, baselines.spread)
         self.rows = 0
         self._counts: Counter[str] = Counter()
 
     # ── rows ────────────────────────────────────────────────────────────────
-    def push(self, row: Any, time: Any = None) -> Verdict:
-        """Judge the next row.
-
-        Parameters
-        ----------
-        row : array-like of shape (d,)
-            NaN, or None, where a reading is missing.
-        time : number, date or text, optional
-            When it was taken; its count otherwise.
-
-        Returns
-        -------
-        verdict : Verdict
-        """
-        return self.push_many([row], None if time is None else [time])[0]
-
     def push_many(self, rows: Any, times: Any = None, *, clock: Any = None) -> list[Verdict]:
         """Judge the next rows: the same verdicts as of one after the other, to the bit.
 
@@ -153,25 +140,19 @@ class LiveStream:
         index = self._judge.index(found)
         out = []
         for i, (time, late) in enumerate(zip(stamps, clocks, strict=True)):
-            at = int(place[i])
-            told = None
+            at, seen = int(place[i]), None
             if at >= 0:
-                told = (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
-            own = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
-            own += ((late, ""),) if late else ()
+                seen = (float(found.t2[at]), float(found.q[at]), float(index[at]), scaled[at])
+            marked = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
+            marked += ((late, ""),) if late else ()
             if self._lagger is not None:
                 self._look_back(time, gap=bool(gaps[i]), short=at < 0 and not np.isnan(x[i]).any())
-                own += (("gap", ""),) if gaps[i] else ()
-            out.append(self._verdict(x[i], time, told, own))
+                marked += (("gap", ""),) if gaps[i] else ()
+            out.append(self._verdict(x[i], time, seen, marked))
         return out
 
     def close(self) -> list[Event]:
-        """End the event that lasts, since there are no more rows.
-
-        Returns
-        -------
-        events : list of Event
-        """
+        """End the event that lasts, since there are no more rows, and give it."""
         return self._tracker.close()
 
     # ── what is known ───────────────────────────────────────────────────────
@@ -189,14 +170,9 @@ class LiveStream:
     def counts(self) -> dict[str, int]:
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
-        own = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
-        return {
-            "rows": self.rows,
-            **own,
-            "events": self._tracker.count,
-            **self._clock.counts,
-            **sensors,
-        }
+        found = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
+        found = {"rows": self.rows, **found, "events": self._tracker.count}
+        return found | self._clock.counts | sensors
 
     def sensor_counts(self) -> dict[str, dict[str, int]]:
         """Rows in which each sensor was missing, frozen or out of range, of those that ever were."""
@@ -208,12 +184,7 @@ class LiveStream:
         }
 
     def drift(self) -> DriftReport:
-        """Whether the process has left slowly what the model knows.
-
-        Returns
-        -------
-        report : DriftReport
-        """
+        """Whether the process has left slowly what the model knows."""
         return self._drift.report()
 
     def seen_normal(self, ratio: float, scaled: Array) -> None:
@@ -235,17 +206,16 @@ class LiveStream:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """Everything but the model, as JSON can hold it; `restore` goes on from there.
-
-        Returns
-        -------
-        state : dict
-        """
-        own = {name: part.state() for name, part in self._parts.items()}
-        past = None if self._lagger is None else lagger_state(self._lagger)
-        told = {"version": STATE_VERSION, "names": list(self.names)}
-        told |= {"limits": self._marks_of_model(), "rows": self.rows}
-        return told | {"counts": dict(self._counts), "past": past} | own
+        """Everything but the model, as JSON can hold it; `restore` goes on from there."""
+        return {
+            "version": STATE_VERSION,
+            "names": list(self.names),
+            "limits": self._marks_of_model(),
+            "rows": self.rows,
+            "counts": dict(self._counts),
+            "past": None if self._lagger is None else self._lagger.state(),
+            **{name: part.state() for name, part in self._parts.items()},
+        }
 
     def knows(self, state: dict[str, Any]) -> bool:
         """Whether a state is one of a stream of the same model.
@@ -253,10 +223,6 @@ class LiveStream:
         Parameters
         ----------
         state : dict
-
-        Returns
-        -------
-        known : bool
         """
         same = (STATE_VERSION, list(self.names), self._marks_of_model())
         return (state.get("version"), state.get("names"), state.get("limits")) == same
@@ -279,25 +245,25 @@ class LiveStream:
             part.restore(state[name])
         self.rows, self._counts = state["rows"], Counter(state["counts"])
         if self._lagger is not None:
-            restore_lagger(self._lagger, state["past"], self._judge.dtype)
+            self._lagger.restore(state["past"], self._judge.dtype)
 
     def _marks_of_model(self) -> list[float]:
-        """What tells one model from another: its limits, which no two fits share."""
+        """The limits of the model, which no two fits share."""
         limits = self._judge.limits
         return [float(limits.t2), float(limits.q), self.limit]
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """What has a memory of its own."""
-        names = ("watch", "clock", "tracker", "drift")
-        return {name: getattr(self, f"_{name}") for name in names}
+        """The parts with a memory, by their names in a state."""
+        parts = {"watch": self._watch, "clock": self._clock}
+        return {**parts, "tracker": self._tracker, "drift": self._drift}
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _read(self, rows: Any) -> Array:  # (b, d), NaN where cells are missing
         """Rows as a file of them would be read: in the precision of the fit, no number infinite."""
         try:
             x = np.asarray(rows, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             x = np.array([[_number(cell) for cell in row] for row in rows], dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.names):
             must_be = f"rows of {len(self.names)} readings, {', '.join(self.names[:5])}, …"
@@ -332,10 +298,10 @@ class LiveStream:
             warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
 
     def _verdict(
-        self, row: Array, time: Any, told: Any, marks: tuple[tuple[str, str], ...]
+        self, row: Array, time: Any, found: Any, marks: tuple[tuple[str, str], ...]
     ) -> Verdict:
-        judged, nan = told is not None, float("nan")
-        t2, q, index, scaled = told or (nan, nan, nan, None)
+        judged, nan = found is not None, float("nan")
+        t2, q, index, scaled = found or (nan, nan, nan, None)
         at_least = index if judged else self._at_least(row)
         # An index that is no number is not normal; of a row that lacks cells it says that nothing is known.
         alarm = not at_least <= self.limit if judged else at_least > self.limit
@@ -344,37 +310,30 @@ class LiveStream:
         top = () if shown[0] is None else leading(shares(shown[0]), self.names, self._top)
         kept = scaled if alarm else None
         seen = Judged(self.rows, as_told(time), alarm, judged, ratio, kept, *shown)
-        state, began, ended = self._tracked(seen, marks)
+        kind = "drift" if self._drift.rising else "fault"
+        if any(mark in OUT_OF_TURN for mark, _ in marks):  # it stays outside of the alarm rule
+            state, began, ended = self._tracker.standing, None, None
+        else:
+            state, began, ended = self._tracker(seen, kind)
         if judged and state != "raised":
             self._drift.add(ratio, scaled)  # type: ignore[arg-type]  # judged rows have one
         self._counts["alarms"] += int(alarm)
         self._counts["unjudged"] += int(not judged)
         self.rows += 1
-        own = (self.rows - 1, time, t2, q, index, self.limit, alarm, judged, at_least)
-        return Verdict(*own, tuple(top), marks, state, self._tracker.number, began, ended)
-
-    def _tracked(
-        self, seen: Judged, marks: tuple[tuple[str, str], ...]
-    ) -> tuple[str, Event | None, Event | None]:
-        """The state by the alarm rule, which rows outside of their turn don't reach, and what is new."""
-        if any(kind in OUT_OF_TURN for kind, _ in marks):
-            return self._tracker.standing, None, None
-        state, event = self._tracker(seen, "drift" if self._drift.rising else "fault")
-        if event is None:
-            return state, None, None
-        return (state, event, None) if event.end is None else (state, None, event)
+        values = (seen.row, time, t2, q, index, self.limit, alarm, judged, at_least)
+        return Verdict(*values, tuple(top), marks, state, self._tracker.number, began, ended)
 
     def _at_least(self, row: Array) -> float:
-        """What a row with missing cells has at least; nothing is known of lagged rows."""
+        """The least index of a row with missing cells; NaN of lagged rows, of which nothing is known."""
         if self._lagger is not None:
             return float("nan")
         absent = np.isnan(row)
         filled = self._judge.scaled(np.where(absent, 0.0, row)[None].astype(row.dtype))[0]
         cells = np.where(absent, np.nan, filled)
-        return least_index(self._index, self._baselines, cells, self.limit)
-
-    def _index(self, x: Array) -> Array:
-        return self._judge.index(self._judge.gauge.steady(x))
+        judge = self._judge
+        return least_index(
+            lambda x: judge.index(judge.gauge.steady(x)), self._baselines, cells, self.limit
+        )
 
     def _gains(self, x: Array) -> Array:  # (b, D) -> (b, d)
         judge, base = self._judge, self._baselines
@@ -396,5 +355,7 @@ def _number(cell: Any) -> float:
     """A reading; NaN for what is not a number, such as the "Bad" of a historian."""
     try:
         return float(cell)
+    except OverflowError:  # an integer beyond all floats
+        return np.inf if cell > 0 else -np.inf
     except (TypeError, ValueError):
-        return float("nan")
+        return np.nan

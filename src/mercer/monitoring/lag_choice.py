@@ -7,17 +7,14 @@ against each other rather than shuffled, since slow columns correlate by chance 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer._core.errors import many
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags
+from mercer._core.types import Array, Flags
+from mercer.monitoring.lags import ages
 
 MOST_LAGS = 5
 # A detector needs a few rows for each column of lagged rows: limits hold from three rows a component on.
@@ -37,10 +34,10 @@ class LagChoice:
     errors: Array  # (m + 1,) of 0 to m lags, as shares of the variance
 
     def __str__(self) -> str:
-        without, own = self.errors[0], self.errors[self.lags]
+        without, chosen = self.errors[0], self.errors[self.lags]
         best = int(np.argmin(self.errors))
         found = many(self.directions, "direction")
-        text = f"chosen by held-out prediction of {found}: error {own:.3g}"
+        text = f"chosen by held-out prediction of {found}: error {chosen:.3g}"
         if self.lags:
             text += f", {without:.3g} without the past"
         if best != self.lags:
@@ -55,17 +52,18 @@ def chosen_lags(z: Array, linked: Flags, rng: np.random.Generator) -> LagChoice:
     """
     n, d = z.shape
     most = max(min(MOST_LAGS, n // (ROWS_EACH * d) - 1, n // (2 * STRETCHES)), 0)
-    z = _standardized(z)
+    z = np.asarray(z, dtype=np.float64)
+    z = z - z.mean(axis=0)
+    spread = z.std(axis=0)
+    z = z / np.where(spread > 0.0, spread, 1.0)
     r, axes = parallel_analysis(z, rng)
     scores = z @ axes[:r].T  # (n, r)
-    ages = _ages(linked)
-    at = np.flatnonzero(ages >= most)
+    at = np.flatnonzero(ages(np.ones(n, dtype=bool), linked) >= most)
     if most == 0 or len(at) < 2 * STRETCHES:
         return LagChoice(0, r, np.ones(1))
     past = [scores[at - i] for i in range(most + 1)]
-    errors = np.array(
-        [_errors(past[0], past[1 : m + 1], most) for m in range(most + 1)]
-    )  # (m + 1, s)
+    # (m + 1, s)
+    errors = np.array([_errors(past[0], past[1 : m + 1], most) for m in range(most + 1)])
     means = errors.mean(axis=1)
     worse = errors - errors[np.argmin(means)]
     allowed = worse.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
@@ -80,27 +78,14 @@ def parallel_analysis(z: Array, rng: np.random.Generator) -> tuple[int, Array]: 
     moved round by a time of its own, which keeps its autocorrelation and nothing else.
     """
     n, d = z.shape
-    _, own, axes = np.linalg.svd(z, full_matrices=False)
-    turned = np.empty((DRAWS, len(own)))
+    _, sizes, axes = np.linalg.svd(z, full_matrices=False)
+    turned = np.empty((DRAWS, len(sizes)))
     for i in range(DRAWS):
         by = rng.integers(0, n, d)
         moved = z[(np.arange(n)[:, None] + by) % n, np.arange(d)]
         turned[i] = np.linalg.svd(moved, compute_uv=False)
-    below = np.flatnonzero(own <= np.quantile(turned, ABOVE, axis=0))
-    return max(int(below[0]) if len(below) else len(own), 1), axes
-
-
-def _standardized(z: Array) -> Array:
-    z = np.asarray(z, dtype=np.float64)
-    z = z - z.mean(axis=0)
-    spread = z.std(axis=0)
-    return np.asarray(z / np.where(spread > 0.0, spread, 1.0))
-
-
-def _ages(linked: Flags) -> Array:  # (n,)
-    """Rows of unbroken history before each row."""
-    at = np.arange(len(linked))
-    return np.asarray(at - np.maximum.accumulate(np.where(linked, 0, at)))
+    below = np.flatnonzero(sizes <= np.quantile(turned, ABOVE, axis=0))
+    return max(int(below[0]) if len(below) else len(sizes), 1), axes
 
 
 def _errors(now: Array, past: Sequence[Array], gap: int) -> Array:  # (m, r), l of them -> (s,)
@@ -112,9 +97,11 @@ def _errors(now: Array, past: Sequence[Array], gap: int) -> Array:  # (m, r), l 
     for test in np.array_split(np.arange(len(now)), STRETCHES):
         near = np.zeros(len(now), dtype=bool)
         near[max(test[0] - gap, 0) : test[-1] + gap + 1] = True
-        own, wanted = x[~near], now[~near]
-        gram = own.T @ own
+        known, wanted = x[~near], now[~near]
+        gram = known.T @ known
         ridge = RIDGE * np.trace(gram[:-1, :-1]) / max(len(gram) - 1, 1)
-        slopes = np.linalg.solve(gram + np.diag([*[ridge] * (len(gram) - 1), 0.0]), own.T @ wanted)
+        slopes = np.linalg.solve(
+            gram + np.diag([*[ridge] * (len(gram) - 1), 0.0]), known.T @ wanted
+        )
         found.append(np.square(now[test] - x[test] @ slopes).mean(axis=0).sum() / total)
     return np.array(found)

@@ -10,20 +10,17 @@ Lowry et al. (1992).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
+from mercer._core.types import Array, Flags
 from mercer.data.times import read_times
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags
 
 # A row follows the one before when the time between them is that of sampling, give or take this share of it.
 SLACK = 0.5
@@ -71,7 +68,7 @@ class Dynamics:
         return d * (self.lags + 1)
 
     def lagger(self) -> Lagger:
-        """What makes lagged rows of rows as they arrive."""
+        """A new `Lagger`, for rows that arrive one by one."""
         return Lagger(self)
 
     def rows(self, x: Array, time: Any = None, follows: Flags | None = None) -> tuple[Array, Flags]:
@@ -83,7 +80,7 @@ class Dynamics:
             In the order of time. A row with a missing cell has no lagged row, nor have the l rows after it.
         time : array-like of shape (n,), optional
             Numbers or dates. Where the step from one row to the next is not the usual one, history begins
-            anew; times of another kind, and those that can't be read, say nothing of gaps.
+            anew. A row whose time can't be read counts as one step after the row before.
         follows : ndarray of shape (n,), optional
             Which rows follow the one before, where that is known otherwise.
         """
@@ -92,21 +89,19 @@ class Dynamics:
             return (x if complete.all() else x[complete]), complete
         linked = self.links(len(x), time) if follows is None else np.asarray(follows)
         x = self._smoothed(x, complete, linked)
-        # Rows since history began: a lagged row takes l of them before its own.
-        age, whole = 0, np.zeros(len(x), dtype=bool)
-        for i, (known, link) in enumerate(zip(complete.tolist(), linked.tolist(), strict=True)):
-            age = (age + 1 if link else 1) if known else 0
-            whole[i] = age > self.lags
+        whole = ages(complete, linked) >= self.lags
         at = np.flatnonzero(whole)
         return self._joined([x[at - i] for i in range(self.lags + 1)]), whole
 
     def links(self, n: int, time: Any = None) -> Flags:  # (n,)
         """Which rows follow the one before; the first follows none."""
-        clock = None if time is None or self.step is None else clock_of(of_rows(time, n))
         linked = np.ones(n, dtype=bool)
+        clock = None if self.step is None else clock_of_rows(time, n)
         if clock is not None and self.step is not None:
+            for i in np.flatnonzero(np.isnan(clock)):
+                clock[i] = clock[i - 1] + self.step if i else np.nan
             steps = np.diff(clock)
-            linked[1:] = follow(steps, self.step) | np.isnan(steps)  # not known: no gap either
+            linked[1:] = follow(steps, self.step) | np.isnan(steps)  # before the first known time
         linked[:1] = False
         return linked
 
@@ -142,7 +137,7 @@ class Dynamics:
 
     # ── back to sensors ─────────────────────────────────────────────────────
     def folded(self, values: Array) -> Array:  # (b, d(l + 1)) -> (b, l + 1, d)
-        """What belongs to columns of lagged rows, by lag and sensor.
+        """Values of the columns of lagged rows, by lag and sensor.
 
         A difference x_{t-i+1} - x_{t-i} stands at lag i, where it begins.
         """
@@ -156,10 +151,7 @@ class Dynamics:
         """
         if self.static:
             return None
-        ages = [
-            *range(self.lags + 1),
-            *((self.lags + n for n in SETTLING) if self.smoothing else ()),
-        ]
+        ages = [*range(self.lags + 1), *(self.lags + n for n in SETTLING if self.smoothing)]
         since = np.maximum(np.array(ages)[:, None] - np.arange(self.lags + 1) + 1, 0)  # (p, l + 1)
         keeps = 0.0 if self.smoothing is None else 1.0 - self.smoothing
         shown = self._joined(list((1.0 - keeps**since).T[:, :, None]))  # (p, l + 1)
@@ -174,17 +166,17 @@ class Dynamics:
         """Names of the columns of lagged rows: "flow", "flow (1 row before)", …"""
         if names is None and self.lags == 0:
             return None
-        own = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
-        later = [f" ({i} row{'s' * (i > 1)} before)" for i in range(1, self.lags + 1)]
-        return [name + when for when in ["", *later] for name in own]
+        plain = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
+        later = [f" ({many(i, 'row')} before)" for i in range(1, self.lags + 1)]
+        return [name + when for when in ["", *later] for name in plain]
 
     def in_words(self) -> str:
         """'2 lags (chosen by …), smoothed with weight 0.2'; nothing of rows as they are."""
         parts = []
         if self.lags or self.note:
-            count = f"{self.lags} lag{'s' * (self.lags != 1)}"
             kind = "differences over " if self.differences else ""
-            parts.append(kind + count + (f" ({self.note})" if self.note else ""))
+            note = f" ({self.note})" if self.note else ""
+            parts.append(f"{kind}{many(self.lags, 'lag')}{note}")
         if self.smoothing is not None:
             parts.append(f"rows smoothed with weight {self.smoothing:g}")
         return ", ".join(parts)
@@ -210,9 +202,7 @@ class Lagger:
     past: deque[Array] = field(default_factory=deque)  # the newest first, at most l of them
     mean: Array | None = None
     time: float | None = None
-    after_gap: bool = (
-        False  # whether the newest row is at another step from the one before than usual
-    )
+    after_gap: bool = False  # whether the newest row is not one usual step after the one before
 
     def push(self, row: Any, time: Any = None) -> Array | None:  # (d,) -> (d(l + 1),)
         """The lagged row that ends with this one; None where a cell is missing or history is too short.
@@ -241,13 +231,11 @@ class Lagger:
     def push_many(self, rows: Any, time: Any = None) -> tuple[Array, Flags]:
         """The lagged rows of a block, (m, d(l + 1)), and which of its rows they end with, (b,)."""
         rows = np.asarray(rows)
-        times = [None] * len(rows) if time is None else list(time)
+        times = [None] * len(rows) if time is None else time
         found = [self.push(row, when) for row, when in zip(rows, times, strict=True)]
         whole = np.array([one is not None for one in found], dtype=bool)
-        empty = np.empty((0, self.dynamics.width(rows.shape[1])), dtype=rows.dtype)
-        return (
-            np.stack([one for one in found if one is not None]) if whole.any() else empty
-        ), whole
+        lagged = np.array([one for one in found if one is not None], dtype=rows.dtype)
+        return lagged.reshape(-1, self.dynamics.width(rows.shape[1])), whole
 
     def reset(self) -> None:
         """Forget what was: the next row begins a history."""
@@ -255,12 +243,32 @@ class Lagger:
         self.mean = None
 
     def _clock(self, time: Any) -> None:
-        now = seconds(time)
-        known = now is not None and self.time is not None and self.dynamics.step is not None
-        self.after_gap = known and not follow(now - self.time, self.dynamics.step)  # type: ignore[operator, arg-type]
+        now, step = seconds(time), self.dynamics.step
+        self.after_gap = False
+        if self.time is not None and step is not None:
+            now = self.time + step if now is None else now
+            self.after_gap = not follow(now - self.time, step)
         if self.after_gap:
             self.reset()
         self.time = now
+
+    def state(self) -> dict[str, Any]:
+        """The rows that it keeps, as JSON can hold them."""
+        mean = None if self.mean is None else self.mean.tolist()
+        return {"past": [row.tolist() for row in self.past], "mean": mean, "time": self.time}
+
+    def restore(self, state: dict[str, Any], dtype: Any) -> None:
+        """Go on from a state, with rows in the precision that they had."""
+        self.past = deque(np.array(row, dtype) for row in state["past"])
+        self.mean = None if state["mean"] is None else np.array(state["mean"], dtype)
+        self.time = state["time"]
+
+
+def ages(complete: Flags, linked: Flags) -> Array:  # (n,), (n,) -> (n,)
+    """Rows of unbroken history before each row; -1 of one that is not complete."""
+    at = np.arange(len(linked))
+    begins = np.where(complete, np.where(linked, 0, at), at + 1)
+    return np.asarray(at - np.maximum.accumulate(begins))
 
 
 # ── time ────────────────────────────────────────────────────────────────────
@@ -314,32 +322,15 @@ def of_rows(time: Any, n: int) -> Array:  # (n,)
     return np.asarray(time)
 
 
+def clock_of_rows(time: Any, n: int) -> Array | None:  # (n,)
+    """`clock_of` the times of n rows; None where there are none."""
+    return None if time is None else clock_of(of_rows(time, n))
+
+
 def usual_step(time: Any, n: int) -> float | None:
     """The median time between rows; None where times are not known, or don't go on."""
-    if time is None:
-        return None
-    clock = clock_of(of_rows(time, n))
-    if clock is None or n < 2:
-        return None
-    steps = np.diff(clock)
-    step = float(np.median(steps[np.isfinite(steps)])) if np.isfinite(steps).any() else 0.0
+    clock = clock_of_rows(time, n)
+    steps = np.empty(0) if clock is None else np.diff(clock)
+    steps = steps[np.isfinite(steps)]
+    step = float(np.median(steps)) if len(steps) else 0.0
     return step if np.isfinite(step) and step > 0.0 else None
-
-
-# ── lagged rows in a state ──────────────────────────────────────────────────
-def lagger_state(lagger: Any) -> dict[str, Any]:
-    """The rows that it keeps, as JSON can hold them."""
-    mean = None if lagger.mean is None else np.asarray(lagger.mean).tolist()
-    return {
-        "past": [np.asarray(row).tolist() for row in lagger.past],
-        "mean": mean,
-        "time": lagger.time,
-    }
-
-
-def restore_lagger(lagger: Any, state: dict[str, Any], dtype: Any) -> None:
-    """Put them back, in the precision that they had."""
-    lagger.past.clear()
-    lagger.past.extend(np.array(row, dtype) for row in state["past"])
-    lagger.mean = None if state["mean"] is None else np.array(state["mean"], dtype)
-    lagger.time = state["time"]

@@ -1,22 +1,66 @@
-"""Known events: what faults looked like that people have named, and which of them a new one is like."""
+"""Known events: what faults looked like that people have named, and which of them a new one is like.
+
+What leads a fault when it begins is not what leads it an hour later, when controllers have answered. So an
+event that is three rows old is compared with the first three rows of a known one, and not with all of it: the
+course of an event is what its blame was after one row, two, three, …, in bounded memory.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array
 from mercer.monitoring.alarms import shares
-from mercer.monitoring.course import ENDS, Course
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array
 
 # An event at most this far from a known one is like it. Blame that is the same but for a fifth of it lies at
 # √(1 - √0.8) = 0.33. Beyond the second it is unlike: less than half of its blame is the same.
 LIKE, UNLIKE = 0.35, 0.7
+# Rows since the beginning at which stretches end: one by one at first, then half as long again each time.
+ENDS = np.array([1, 2, 3, 4, 6, 9, 13, 19, 28, 42, 63, 94, 141, 211, 316, 474, 711, 1066, np.inf])
+BEGINS = np.append(0, ENDS[:-1])
+
+
+@dataclass(eq=False)
+class Course:
+    """Sums of the signatures of alarms, by how many rows after the first alarm they stand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> course = Course.empty(2)
+    >>> for row in range(8):
+    ...     course.add(row, np.array([1.0, 0.0]) if row < 3 else np.array([0.0, 1.0]))
+    >>> course.rows, course.upto(3), course.upto(5), course.upto(8)
+    (8, array([3., 0.]), array([3., 2.]), array([3., 5.]))
+    """
+
+    parts: Array  # (s, d)
+    rows: int = 0  # to the last alarm
+
+    @classmethod
+    def empty(cls, d: int) -> Course:
+        """The course of an event of d variables that has not begun."""
+        return cls(np.zeros((len(ENDS), d)))
+
+    def add(self, row: int, signature: Array | None) -> None:  # (d,)
+        """The signature of an alarm, so many rows after the first; None where it was not explained."""
+        self.rows = row + 1
+        if signature is not None:
+            self.parts[np.searchsorted(ENDS, row, side="right")] += signature
+
+    def joined(self, other: Course) -> Course:
+        """Two cases of the same fault, from the beginning of each."""
+        return Course(self.parts + other.parts, max(self.rows, other.rows))
+
+    def upto(self, rows: int) -> Array:  # (d,)
+        """The sum over the first rows; of a stretch that they end within, the share of it that they are."""
+        lengths = np.maximum(np.minimum(ENDS, self.rows) - BEGINS, 1.0)
+        share = np.clip((rows - BEGINS) / lengths, 0.0, 1.0)
+        return np.asarray(share @ self.parts)
 
 
 @dataclass(frozen=True)
@@ -53,9 +97,8 @@ class KnownEvents:
     names: tuple[str, ...]
     signatures: Annotated[Array, "e d"]
     courses: Annotated[Array, "e s d"] | None = None
-    rows: Annotated[Array, "e"] | None = (
-        None  # from the first alarm of each to the last; 0 is not known
-    )
+    # From the first alarm of each to the last; 0 is not known.
+    rows: Annotated[Array, "e"] | None = None
 
     @classmethod
     def none(cls, d: int) -> KnownEvents:
@@ -69,7 +112,7 @@ class KnownEvents:
         return Course(self.courses[i], int(self.rows[i]))
 
     def learned(self, name: str, course: Course) -> KnownEvents:
-        """With one more, or with another course for a name that is known."""
+        """The known events with one more, or with another course for a name that is known."""
         kept = [i for i, known in enumerate(self.names) if known != name]
         d = self.signatures.shape[1]
         unknown = Course(np.zeros((len(ENDS), d)))
@@ -92,7 +135,7 @@ class KnownEvents:
         if not self.names or not np.any(course.parts):
             return None
         so_far = course.upto(course.rows)
-        whole = [signature_distance(so_far, own) for own in self.signatures]
+        whole = [signature_distance(so_far, each) for each in self.signatures]
         aligned = [self._aligned(i, course, whole[i]) for i in range(len(self.names))]
         found = aligned if min(aligned) <= LIKE else np.minimum(aligned, whole)
         at = int(np.argmin(found))
@@ -100,11 +143,11 @@ class KnownEvents:
 
     def _aligned(self, i: int, course: Course, whole: float) -> float:
         """The distance over the rows that both have; the given one where no course is known."""
-        own = self.course(i)
-        if own is None:
+        known = self.course(i)
+        if known is None:
             return whole
-        rows = min(own.rows, course.rows)
-        return signature_distance(course.upto(rows), own.upto(rows))
+        rows = min(known.rows, course.rows)
+        return signature_distance(course.upto(rows), known.upto(rows))
 
     def __repr__(self) -> str:
         return f"KnownEvents({', '.join(self.names)})"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, expm1, log1p
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy import special, stats
@@ -13,14 +14,9 @@ from scipy import special, stats
 from mercer._core.errors import DetectorWarning, InputError, ParameterError
 from mercer._core.findings import warn
 from mercer._core.params import Constraint, Number, OneOf, require
+from mercer._core.types import Array
 from mercer._core.wording import Message
-from mercer.monitoring.statistics import STATISTICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array
-    from mercer.monitoring.statistics import Statistics
+from mercer.monitoring.statistics import STATISTICS, Statistics, row_count
 
 # With fewer rows than this expected above a limit, an order statistic is mostly luck.
 FEW_ABOVE = 5.0
@@ -59,9 +55,8 @@ class Limits:
     rate: float  # share of normal rows above each of the three
     method: str
     note: str = ""  # what else there is to know, such as rows that were set aside
-    low: float | None = (
-        None  # the rate lies between these, by 90 % of blocks of held-out rows drawn again
-    )
+    # The rate lies between these, in 90 % of the draws of blocks of held-out rows.
+    low: float | None = None
     high: float | None = None
 
     def indices(self, statistics: Statistics) -> Array:  # (b,)
@@ -72,16 +67,14 @@ class Limits:
     def __str__(self) -> str:
         whose = "the training" if self.method == OF_TRAINING_ROWS else "normal"
         above = "one of them, or both" if self.index == 1.0 else "each"
-        return (
+        drawn = ""
+        if self.low is not None and self.high is not None:
+            drawn = f"{self.low:.1%} to {self.high:.1%} in blocks of held-out rows drawn again"
+        text = (
             f"T² below {self.t2:.4g}, Q below {self.q:.4g}: "
             f"{self.rate:.2%} of {whose} rows are above {above} ({self.method})"
-            f"{'; ' if self.note else ''}{self.note}{self._range()}"
         )
-
-    def _range(self) -> str:
-        if self.low is None or self.high is None:
-            return ""
-        return f"; {self.low:.1%} to {self.high:.1%} in blocks of held-out rows drawn again"
+        return "; ".join(filter(None, [text, self.note, drawn]))
 
 
 @dataclass(frozen=True)
@@ -103,29 +96,28 @@ class Rule:
         if not isinstance(detector.scale, (bool, np.bool_)):
             wanted = "True or False"
             raise ParameterError.about(parameter="scale", value=detector.scale, must_be=wanted)
-        alarm, share = detector.false_alarm, detector.contamination
+        alarm, share, sure = detector.false_alarm, detector.contamination, detector.confidence
+        approximate = detector.limits == "approximate"
+        msg = ""
         if alarm is not None and share is not None:
-            msg = Message(
+            msg = (
                 f"{{false_alarm:{alarm!r}}} and {{contamination:{share!r}}} exclude each other: "
                 "{false_alarm} sets the rate on new normal rows, {contamination} the share of training rows "
                 "that are not normal. Leave one out."
             )
-            raise InputError(msg)
-        if share is not None and detector.limits == "approximate":
-            msg = Message(
+        elif share is not None and approximate:
+            msg = (
                 f"{{contamination:{share!r}}} and {{limits:'approximate'}} exclude each other: "
                 "{contamination} reads the limits off the training rows, not off distributions. Leave one "
                 "out."
             )
-            raise InputError(msg)
-        if detector.confidence is not None and (
-            share is not None or detector.limits == "approximate"
-        ):
-            msg = Message(
-                f"{{confidence:{detector.confidence!r}}} is that of limits from held-out rows: leave "
-                "{contamination} and {limits} out."
+        elif sure is not None and (share is not None or approximate):
+            msg = (
+                f"{{confidence:{sure!r}}} is that of limits from held-out rows: leave {{contamination}} and "
+                "{limits} out."
             )
-            raise InputError(msg)
+        if msg:
+            raise InputError(Message(msg))
         rate = FALSE_ALARM if alarm is None else alarm
         return cls(
             float(rate if share is None else share),
@@ -135,7 +127,7 @@ class Rule:
         )
 
     def index(self, limits: Limits, found: Statistics) -> Array:  # (b,)
-        """What is gone by, in units of the limits."""
+        """The index that the detector goes by, in units of the limits."""
         if self.statistic == "T2":
             return found.t2 / limits.t2
         if self.statistic == "Q":
@@ -147,18 +139,14 @@ class Rule:
         return limits.index if self.statistic == "combined" else 1.0
 
     def joint(self, limits: Limits) -> Limits:
-        """Limits of T² and Q where alarms begin, so that each statistic has one limit, and the index 1.
-
-        Two tests make more false alarms than one, so where both judge, the index has a limit of its own;
-        that of T² in the table would not be the line at which T² makes an alarm.
-        """
+        """Limits of T² and Q where alarms begin, so that each statistic has one limit, and the index 1."""
         edge = self.limit(limits)
         return replace(limits, t2=edge * limits.t2, q=edge * limits.q, index=limits.index / edge)
 
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """What p-values of new rows are counted against: the indices of rows that were held out."""
+    """The indices of rows that were held out, which p-values of new rows are counted against."""
 
     index: Annotated[Array, "n"]  # ascending, in units of the limits
     weights: Annotated[Array, "n"] | None  # how often each counts; None: once
@@ -205,30 +193,24 @@ def held_out_limits(held: Statistics, rate: float, *, rounding: float) -> Limits
     n, weights = held.count, held.weights
     how = "held-out rows"
     if _are_few(n, rate):
-        _require_finite(held)
+        lost = int(np.sum(~np.isfinite(held.t2) | ~np.isfinite(held.q)))
+        if lost:  # there are no moments that Box's limit could be made of
+            msg = (
+                f"T² and Q must be finite for limits of {n:g} rows; {lost} lie so far from the others "
+                "that they overflow. Remove those rows, or set `wild='aside'`."
+            )
+            raise InputError(Message(msg))
         how = (
             f"χ² with moments of held-out rows, or the largest of them; {n:g} rows are few for this "
             "rate, and a slow process may make several times as many false alarms"
         )
-
     return _limits(held, partial(held_limit, rate=rate, weights=weights), rate, rounding, how)
-
-
-def _require_finite(held: Statistics) -> None:
-    """Raise where a row held out has no moments that Box's limit could be made of."""
-    lost = int(np.sum(~np.isfinite(held.t2) | ~np.isfinite(held.q)))
-    if lost:
-        msg = (
-            f"T² and Q must be finite for limits of {held.count:g} rows; {lost} lie so far from the others "
-            "that they overflow. Remove those rows, or set `wild='aside'`."
-        )
-        raise InputError(Message(msg))
 
 
 def held_limit(values: Array, rate: float, weights: Array | None = None) -> float:
     """The limit of values of held-out rows: an order statistic, of few of them Box's where that is larger."""
     ranked = order_limit(values, rate, weights)
-    n = len(values) if weights is None else float(weights.sum())
+    n = row_count(values, weights)
     return max(box_limit(values, rate, weights), ranked) if _are_few(n, rate) else ranked
 
 
@@ -289,7 +271,7 @@ def box_tail(values: Array, at: Array, weights: Array | None = None) -> Array:
 
 def _box(values: Array, weights: Array | None) -> tuple[float, float, float]:
     """g and h of g·χ²_h; of values that are all the same, h = 0 and the limit."""
-    n = len(values) if weights is None else float(weights.sum())
+    n = row_count(values, weights)
     largest = float(np.max(values))
     shares = values / largest if largest > 0.0 else values  # squares of the largest float overflow
     mean = float(np.average(shares, weights=weights))
@@ -306,7 +288,7 @@ def order_limit(values: Array, rate: float, weights: Array | None = None) -> flo
     It may be one of the values: they are those of models that have not seen their rows, and no row has it in
     the model of all rows, which judges.
     """
-    n = len(values) if weights is None else float(weights.sum())
+    n = row_count(values, weights)
     rank = ceil((n + 1) * (1.0 - rate) - 1e-9)  # 990, not 991, of 99.0 % of 1000
     ranked, at = _ranked(values, rank, weights)
     return float(ranked[at])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mercer.monitoring.limits import Limits
-    from mercer.monitoring.statistics import Gauge
+from mercer.monitoring.limits import Limits
+from mercer.monitoring.statistics import Gauge
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,10 @@ class Generation:
     why: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.made}: {self.learned} of {self.rows} rows learned, {self.memory} rows count"
-        return f"{told}, from {self.parent}" + (f" ({self.why})" if self.why else "")
+        learned = f"{self.learned} of {self.rows} rows learned, {self.memory} rows count"
+        return f"{self.made}: {learned}, from {self.parent}" + (
+            f" ({self.why})" if self.why else ""
+        )
 
 
 def fingerprint(gauge: Gauge, limits: Limits) -> str:

@@ -1,24 +1,21 @@
-"""What was seen while a process ran: a table, its alarms, and a summary in words."""
+"""A report on a process that ran: a table, its alarms, and a summary in words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer._core.params import OneOf, Whole, require
 from mercer._core.table import Table
-from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leading, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags, Indices
-    from mercer.monitoring.alarms import Run
-    from mercer.monitoring.limits import Limits, Rule
-    from mercer.monitoring.statistics import Statistics
+from mercer._core.types import Array, Flags, Indices
+from mercer.monitoring.alarms import Gaps, Run, alarm_runs, in_words, leaders, leading, shares
+from mercer.monitoring.lags import of_rows
+from mercer.monitoring.limits import Limits, Rule
+from mercer.monitoring.statistics import Statistics
 
 MOST_RUNS = 3  # the longest, of which a summary tells what they began with
 BEGINNERS = 2  # variables that it names for each
@@ -48,9 +45,9 @@ class Monitoring:
         Cells that each column lacks.
     onsets : dict of int to ndarray of shape (d,)
         For the ten longest of ``runs``, by their first positions: the share of the distance from normal that
-        goes when one variable takes its best normal value, mean of the first three alarms. The distance is
-        that of a Gaussian with the relations of the training rows, and the index where the kernel bends or a
-        single statistic is gone by. `began_with` names the largest.
+        would go if each variable alone took its best normal value, mean of the first three alarms. The
+        distance is that of a Gaussian with the relations of the training rows, and the index where the
+        kernel bends or a single statistic is gone by. `began_with` names the largest.
     short : int
         Complete rows that were not judged, since a detector with lags finds too few rows before them.
 
@@ -115,13 +112,11 @@ class Monitoring:
         Returns
         -------
         named : list of (name, share)
-            Variables, with the share of the distance from normal that would go if each alone were put right,
-            in the first three alarms; none with less than half of the largest. Empty where there is
+            With shares as in ``onsets``; none with less than half of the largest. Empty where there is
             nothing to explain.
         """
         gain = self.onsets.get(run.first, np.zeros(len(self.names)))
-        named = leading(gain, self.names, top)
-        return [(name, share) for name, share in named if share >= 0.5 * named[0][1]]
+        return leaders(gain, self.names, top)
 
     def summary(self, axis: str = "time") -> str:
         """The alarms in words: how many, since when, and what led when they began.
@@ -130,10 +125,6 @@ class Monitoring:
         ----------
         axis : str, default="time"
             What the times are called, such as "row" where they count rows.
-
-        Returns
-        -------
-        text : str
         """
         texts = (self._counted(axis), self._beginnings(axis), self.gaps.in_words(self.names))
         return " ".join(filter(None, texts))
@@ -141,7 +132,7 @@ class Monitoring:
     def _counted(self, axis: str) -> str:
         alarm, time = self.table["alarm"], self.table["time"]
         count, n = int(alarm.sum()), int(self.table["judged"].sum())
-        rows = f"{n}{' judged' * (n < len(alarm))} row{'s' * (n != 1)}"
+        rows = many(n, "judged row" if n < len(alarm) else "row")
         if count == 0:
             return "The one row is not an alarm." if n == 1 else f"None of {rows} is an alarm."
         runs = self.runs
@@ -159,20 +150,15 @@ class Monitoring:
         runs, time = self.runs, self.table["time"]
         longest = self.longest(MOST_RUNS)
         named = [(run, self.began_with(run, BEGINNERS)) for run in longest]
-        told = [(run, ", ".join(name for name, _ in own)) for run, own in named if own]
-        if not told:
+        led = [(run, ", ".join(name for name, _ in leads)) for run, leads in named if leads]
+        if not led:
             return ""
         if len(runs) == 1:
-            return f"Leading when it began: {told[0][1]}."
-        listed = "; ".join(
-            f"{words} ({axis} {time[run.first]}, {run.rows} long)" for run, words in told
-        )
-        which = (
-            "the runs"
-            if len(longest) == len(runs)
-            else f"the {len(longest)} longest of {len(runs)} runs"
-        )
-        return f"Leading when {which} began: {listed}."
+            return f"Leading when it began: {led[0][1]}."
+        texts = [f"{words} ({axis} {time[run.first]}, {run.rows} long)" for run, words in led]
+        some = len(longest) < len(runs)
+        which = f"the {len(longest)} longest of {len(runs)} runs" if some else "the runs"
+        return f"Leading when {which} began: {'; '.join(texts)}."
 
     @classmethod
     def joined(cls, reports: Sequence[Monitoring]) -> Monitoring:
@@ -198,29 +184,14 @@ class Monitoring:
         )
 
     def among(self, gaps: Gaps, time: Any) -> Monitoring:
-        """The report of complete rows as one of all rows, with those that could not be judged between.
-
-        Parameters
-        ----------
-        gaps : Gaps
-            Of all n rows.
-        time : array of shape (n,)
-            When each of them was taken.
-
-        Returns
-        -------
-        monitoring : Monitoring
-        """
+        """The report of complete rows as one of all n rows in ``gaps``, which were taken at these times."""
         at = np.flatnonzero(gaps.judged)
-        columns: dict[str, Any] = {name: self.table[name] for name in self.table.columns}
-        for name in ("T2", "Q", "index"):
-            columns[name] = gaps.spread_out(columns[name])
-        for name in ("T2_limit", "Q_limit", "index_limit"):
-            columns[name] = np.full(len(gaps.judged), columns[name][0])
-        for name, fill in (("alarm", False), ("top", "")):
-            values = np.full(len(gaps.judged), fill, dtype=columns[name].dtype)
-            values[at] = columns[name]
-            columns[name] = values
+        fills = dict.fromkeys(("T2", "Q", "index"), np.nan) | {"alarm": False, "top": ""}
+        columns: dict[str, Any] = {}
+        for name in self.table.columns:
+            given = self.table[name]
+            columns[name] = np.full(len(gaps.judged), fills.get(name, given[0]), dtype=given.dtype)
+            columns[name][at] = given
         columns |= {"time": time, "judged": gaps.judged}
         return replace(
             self,
@@ -254,7 +225,7 @@ class Monitoring:
         -------
         ndarray of two matplotlib Axes
         """
-        # Here, not on top: rows are judged where there is no matplotlib.
+        # Here, not on top: rows are judged where matplotlib is not installed.
         from mercer.plots.charts import monitoring
 
         return monitoring(self, fault_at=fault_at, fig=fig, axis=axis)
@@ -302,17 +273,8 @@ def report(
     judged = Monitoring(
         Table(columns), tuple(names), contributions, explained, rule.statistic, gaps.missing
     )
-    return judged.among(gaps, _times(time, len(gaps.judged)))
-
-
-def _times(time: Any, n: int) -> Any:
-    if time is None:
-        return np.arange(n)
-    times = np.asarray(time)
-    if times.shape != (n,):
-        msg = f"time must have one entry for each of the {n} rows; got shape {times.shape}."
-        raise InputError(msg)
-    return times
+    n = len(gaps.judged)
+    return judged.among(gaps, np.arange(n) if time is None else of_rows(time, n))
 
 
 def index_times(X: Any) -> Any:
@@ -328,12 +290,11 @@ def named_columns(names: Any, fitted: Any, d: int) -> list[str]:
     """Names that were given, those of the data frame of the fit, or x0, x1, …"""
     if names is None:
         names = [f"x{j}" for j in range(d)] if fitted is None else fitted
-    if isinstance(names, str) or not np.iterable(names):
-        msg = f"names must be a list of {d} names, one for each variable; got {names!r}."
-        raise InputError(msg)
-    named = [str(name) for name in names]
+    several = np.iterable(names) and not isinstance(names, str)
+    named = [str(name) for name in names] if several else []
     if len(named) != d:
-        msg = f"names must be a list of {d} names, one for each variable; got {len(named)}."
+        got = len(named) if several else repr(names)
+        msg = f"names must be a list of {d} names, one for each variable; got {got}."
         raise InputError(msg)
     return named
 

@@ -6,24 +6,21 @@ sums over columns and a flag for each row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
+from mercer.engine.base import Engine
 from mercer.engine.moments import BLOCK_ROWS, Scale, column_moments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
 
 
 def made(rows: Rows, step: Callable[[Array], Array], at: Indices | None = None) -> Rows:
-    """What a step makes of the rows at these ascending positions (None: of all)."""
+    """The rows that a step makes of those at these ascending positions (None: of all)."""
     if isinstance(rows, DaskRows):
         return rows.taken(at, step)
     return step(rows if at is None else rows[at])
@@ -38,13 +35,11 @@ def chosen(rows: Rows, at: Indices | Flags) -> Rows:
     return rows.taken(np.flatnonzero(at) if at.dtype == bool else np.asarray(at, dtype=np.intp))
 
 
-def scale_of(
-    engine: Engine[Any], rows: Rows, usual: Scale | None = None, weights: Array | None = None
-) -> Scale:
+def scale_of(engine: Engine[Any], rows: Rows, weights: Array | None = None) -> Scale:
     """Mean and standard deviation of each column, as `Scale.of` has them."""
     if isinstance(rows, DaskRows):
-        return Scale.over(engine, rows, usual, weights)
-    return Scale.of(rows, usual, weights)
+        return Scale.over(engine, rows, weights=weights)
+    return Scale.of(rows, weights=weights)
 
 
 def mean_of(engine: Engine[Any], rows: Rows) -> Array:  # (d,)

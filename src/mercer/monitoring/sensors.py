@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mercer._core.types import Array, Flags, Indices, Rows
+from mercer.engine.base import Engine
 from mercer.engine.moments import BLOCK_ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
 
 # A sensor is frozen when it repeats itself for longer than this many times the longest such stretch of the
 # training rows, and no less than FEWEST rows. An analyser that reports every tenth row is not frozen between.
@@ -85,7 +82,7 @@ class _Stretches:
             np.maximum(longest, length, out=longest)
         head[head == 0] = n
         edges = rows[0].astype(np.float64), rows[-1].astype(np.float64)
-        low, high = (np.asarray(f(rows, axis=0), dtype=np.float64) for f in (np.min, np.max))
+        low, high = (f(rows, axis=0).astype(np.float64) for f in (np.min, np.max))
         return cls(low, high, longest, head, length, *edges, n)
 
     def merged(self, other: _Stretches) -> _Stretches:
@@ -104,18 +101,13 @@ class _Stretches:
 
 
 class Watch:
-    """Sensors as rows arrive: which cells of each row are missing, frozen or out of range, and counts.
+    """Which cells are missing, frozen or out of range as rows of d sensors arrive, and how many.
 
-    Parameters
-    ----------
-    sensors : Sensors or None
-        None where the model is older than this: missing cells alone are marked.
-    d : int
-        The number of sensors.
+    Of a model that is older than `Sensors`, missing cells alone are marked.
     """
 
     def __init__(self, sensors: Sensors | None, d: int) -> None:
-        self._sensors, self._d = sensors, d
+        self._sensors = sensors
         self._patience = None if sensors is None else sensors.patience
         self._last = np.full(d, np.nan)
         self._length = np.zeros(d, dtype=np.intp)
@@ -148,13 +140,11 @@ class Watch:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
         last = [None if np.isnan(value) else float(value) for value in self._last]
         counts = {kind: found.tolist() for kind, found in self.counts.items()}
         return {"last": last, "length": self._length.tolist(), "counts": counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._last = np.array([np.nan if v is None else v for v in state["last"]], dtype=np.float64)
         self._length = np.array(state["length"], dtype=np.intp)
         self.counts = {kind: np.array(n, dtype=np.intp) for kind, n in state["counts"].items()}

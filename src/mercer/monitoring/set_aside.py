@@ -5,31 +5,29 @@ Warnings name the far cells alone: of rows on workers nothing else is fetched.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import DetectorWarning
 from mercer._core.findings import warn
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
+from mercer.data.training import TrainingData
+from mercer.monitoring.limits import Limits
 from mercer.monitoring.rows import chosen
 from mercer.monitoring.wild_readings import (
     evidence,
     far_cells,
     is_usual,
     other_times,
-    wild_cells,
+    unknown_to,
     without_witness,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.data.training import TrainingData
-    from mercer.monitoring.limits import Limits
 
 # With more than this share of all rows to set aside, the readings are not isolated.
 MOST_ROWS = 0.5
@@ -38,7 +36,12 @@ MOST_ROWS = 0.5
 # ── far cells, and which of them are wild ───────────────────────────────────
 @dataclass(frozen=True, repr=False)
 class FarCells:
-    """Readings far beyond all others of their column, in the order of rows."""
+    """Readings far beyond all others of their column, in the order of rows.
+
+    They are wild where they are isolated, or in stretches that no other column knows of. A process that goes
+    somewhere takes more than one sensor along. One that jumps out and back by itself, while all others go on
+    as before, has failed.
+    """
 
     n: int  # rows of the table
     cells: Array  # (m, 3): row, column and reading
@@ -48,32 +51,20 @@ class FarCells:
 
     @classmethod
     def of(cls, x: Rows, *, judged: bool = True) -> FarCells:  # (n, d)
-        """Those of rows in memory, or of rows on workers, of which each column is seen by one of them.
+        """The far cells of rows in memory, or on workers, of which each sees whole columns.
 
         Unless they are to be `judged`, none is wild.
         """
-        if isinstance(x, DaskRows):
-            found = [each for group in x.by_columns(_far_columns) for each in group]
-            return cls._sorted(x, found, judged=judged)
-        far = far_cells(x)
-        wild = wild_cells(x, far) if judged else np.zeros_like(far)
-        (at, j), columns = np.nonzero(far), np.flatnonzero(far.any(axis=0))
-        cells = np.column_stack([at, j, x[far]]).astype(np.float64)
-        medians = {int(c): float(np.median(x[:, c])) for c in columns}
-        return cls(len(x), cells, wild[far], without_witness(wild)[far], medians)
-
-    @classmethod
-    def _sorted(
-        cls, x: DaskRows, found: list[tuple[int, Indices, Array, float]], *, judged: bool
-    ) -> FarCells:
+        groups = x.by_columns(_far_columns) if isinstance(x, DaskRows) else [_far_columns(x, 0)]
         n, parts, medians = int(x.shape[0]), [np.empty((0, 5))], {}
-        for j, at, readings, median in found:
+        for j, at, readings, median in chain.from_iterable(groups):
             far = _flags(n, at)
-            wild = without_witness(far[:, None])[:, 0] & judged
-            if judged and np.any(far & ~wild) and _unknown_to_others(x, j, at):
+            wild = without_witness(far) & judged
+            if judged and np.any(far & ~wild) and _unknown_to_others(x, j, far):
                 wild = far
-            lonely = without_witness(wild[:, None])[at, 0]
-            parts.append(np.column_stack([at, np.full(len(at), j), readings, wild[at], lonely]))
+            lonely = without_witness(wild)
+            of_cells = at, np.full(len(at), j), readings, wild[at], lonely[at]
+            parts.append(np.column_stack(of_cells))
             medians[j] = median
         cells = np.concatenate(parts)
         cells = cells[np.lexsort(cells[:, 1::-1].T)]
@@ -81,7 +72,7 @@ class FarCells:
 
 
 def _far_columns(columns: Array, first: int) -> list[tuple[int, Indices, Array, float]]:  # (n, w)
-    """Of each column with far cells its number, their rows and readings, and its median."""
+    """For each column with far cells: its number, their rows and readings, and its median."""
     far = far_cells(columns)
     return [
         (
@@ -94,11 +85,13 @@ def _far_columns(columns: Array, first: int) -> list[tuple[int, Indices, Array, 
     ]
 
 
-def _unknown_to_others(x: DaskRows, j: int, at: Indices) -> bool:
+def _unknown_to_others(x: Rows, j: int, far: Flags) -> bool:
     """Whether all columns but j are, in these rows, as they are at any other time."""
-    n = int(x.shape[0])
-    if other_times(_flags(n, at)) is None:
+    if not isinstance(x, DaskRows):
+        return unknown_to(np.delete(x, j, axis=1), far)
+    if other_times(far) is None:
         return False
+    n, at = len(far), np.flatnonzero(far)
     (usual,) = x.by_columns(partial(_evidence, j, at), then=partial(_is_usual, n, at))
     return bool(usual)
 
@@ -121,7 +114,7 @@ def _flags(n: int, at: Indices) -> Flags:  # (n,)
     return flags
 
 
-# ── set aside, and told ─────────────────────────────────────────────────────
+# ── rows set aside, and the warnings of them ────────────────────────────────
 def without_wild(
     read: TrainingData, names: Any, *, keep: bool
 ) -> tuple[Rows, Array | None, Array, Indices]:
@@ -148,7 +141,7 @@ def _where(cells: Array, positions: Indices | None) -> Array:  # (m, 3) -> (m, 3
 
 
 def set_aside(far: FarCells, positions: Indices | None, names: Any) -> Flags:  # (n,)
-    """Which rows are kept: those without a wild cell. The others are told by row, column and reading."""
+    """Which rows are kept: those without a wild cell. A warning names the others."""
     cells, kept = far.cells[far.wild], np.ones(far.n, dtype=bool)
     if len(cells) == 0:
         return kept
@@ -183,8 +176,8 @@ def _listed(cells: Array, names: Any) -> str:
     """The first ten cells, or stretches of them: row, column and reading."""
     stretches = []
     for j in np.unique(cells[:, 1]):
-        own = cells[cells[:, 1] == j]  # in the order of rows
-        stretches += np.split(own, 1 + np.flatnonzero(np.diff(own[:, 0]) != 1.0))
+        column = cells[cells[:, 1] == j]  # in the order of rows
+        stretches += np.split(column, 1 + np.flatnonzero(np.diff(column[:, 0]) != 1.0))
     stretches.sort(key=lambda one: (one[0, 0], one[0, 1]))
     return "; ".join(first_ten(stretches, lambda one: _in_words(one, names)))
 
@@ -209,12 +202,11 @@ def _warn_crowded(far: FarCells, names: Any) -> None:
         reading = readings[np.argmax(np.abs(readings - far.medians[int(j)]))]
         return f"column {_column(j, names)}: {len(readings)} of {far.n} rows, up to {reading:g}"
 
-    told = "; ".join(first_ten(columns, shown))
     msg = (
         "Readings lie far beyond all others of their column, and stay or recur while other columns move too, "
-        f"or with none to tell, as in a state of the process: {told}. They are kept, so "
-        "they set the scale of that column, and a step in it may go unseen. Clean the rows, or pass "
-        "wild='keep' (--wild keep) if they are normal."
+        "or with none to tell, as in a state of the process: "
+        f"{'; '.join(first_ten(columns, shown))}. They are kept, so they set the scale of that column, and a "
+        "step in it may go unseen. Clean the rows, or pass wild='keep' (--wild keep) if they are normal."
     )
     warn(msg, DetectorWarning, "wild-readings-kept", {"readings": len(cells), "of": far.n})
 
@@ -236,10 +228,10 @@ def listed(columns: Indices, names: Any) -> str:
     return ", ".join(first_ten(columns, lambda j: _column(j, names)))
 
 
-def first_ten(things: Sequence[Any] | Indices, told: Callable[[Any], str]) -> list[str]:
+def first_ten(things: Sequence[Any] | Indices, words: Callable[[Any], str]) -> list[str]:
     """Ten of them in words, and how many more there are."""
     more = len(things) - 10
-    return [told(thing) for thing in things[:10]] + ([f"and {more} more"] if more > 0 else [])
+    return [words(thing) for thing in things[:10]] + ([f"and {more} more"] if more > 0 else [])
 
 
 def warn_still(columns: Indices, names: Any) -> None:

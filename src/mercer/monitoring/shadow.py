@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.judge import LiveStream
-    from mercer.monitoring.verdict import Verdict
+from mercer._core.errors import many
+from mercer.monitoring.events import Event
+from mercer.monitoring.judge import LiveStream, RowByRow
+from mercer.monitoring.verdict import Verdict
 
 SIDES = ("old", "new")
 PAIRS = ("only", "alarms", "unjudged")  # what is counted of either model
@@ -62,21 +61,19 @@ class ShadowReport:
 
     def in_words(self, old: str, new: str) -> str:
         """The report, with these names for the model that counts and the one in its shadow."""
-        events = f"{self.events_old} event{'' if self.events_old == 1 else 's'}"
-        before = f"{old} has {self.alarms_old} alarms in {events}"
-        after = f"{new} {self.alarms_new} in {self.events_new}"
-        told = f"{self.rows} rows that both could judge: {before}, {after}"
-        told += f"; they agree on {100 * self.agreement:.1f} % of the rows." if self.rows else "."
+        text = (
+            f"{self.rows} rows that both could judge: {old} has {self.alarms_old} alarms in "
+            f"{many(self.events_old, 'event')}, {new} {self.alarms_new} in {self.events_new}"
+        )
+        text += f"; they agree on {100 * self.agreement:.1f} % of the rows." if self.rows else "."
         for name, unjudged in ((old, self.unjudged_old), (new, self.unjudged_new)):
             if unjudged:
-                what = "1 row" if unjudged == 1 else f"{unjudged} rows"
-                told += f" {name} could not judge {what}, for want of readings."
-        if self.only_old or self.only_new:
-            told += f" Alarms of {old} alone: {self.only_old}, of {new} alone: {self.only_new}."
-        if self.events_only_old or self.events_only_new:
-            alone = f"{self.events_only_old}, of {new} alone: {self.events_only_new}"
-            told += f" Events of {old} alone: {alone}."
-        return told
+                text += f" {name} could not judge {many(unjudged, 'row')}, for want of readings."
+        alarms = "Alarms", self.only_old, self.only_new
+        for what, one, other in (alarms, ("Events", self.events_only_old, self.events_only_new)):
+            if one or other:
+                text += f" {what} of {old} alone: {one}, of {new} alone: {other}."
+        return text
 
     def __str__(self) -> str:
         return self.in_words("the old model", "the new model")
@@ -89,7 +86,7 @@ class _Span:
 
     first: int
     last: int
-    told: str
+    told: str  # in words
     settled: bool = False  # whether it was counted as one of both models, or of one alone
 
     @classmethod
@@ -140,15 +137,14 @@ class Agreement:
         mine, theirs = (v.alarm and (v.judged or not self._whole) for v in (one, other))
         # A row that lacks cells and is an alarm whatever they are is judged too.
         known = one.judged or mine, other.judged or theirs
-        self._counts["alarms_old"] += int(mine)
-        self._counts["alarms_new"] += int(theirs)
+        found = {"alarms_old": mine, "alarms_new": theirs}
         if all(known):
-            self._counts["rows"] += 1
-            self._counts["both"] += int(mine and theirs)
-            self._counts["only_old"] += int(mine and not theirs)
-            self._counts["only_new"] += int(theirs and not mine)
+            found |= {"rows": True, "both": mine and theirs}
+            found |= {"only_old": mine and not theirs, "only_new": theirs and not mine}
         elif any(known):
-            self._counts["unjudged_new" if known[0] else "unjudged_old"] += 1
+            found["unjudged_new" if known[0] else "unjudged_old"] = True
+        for name, count in found.items():
+            self._counts[name] += int(count)
         for side, verdict in zip(self._sides, (one, other), strict=True):
             shift = self._row - verdict.row  # a stream may have begun before the other
             if verdict.began is not None:
@@ -177,19 +173,19 @@ class Agreement:
             side.over = [span for span in side.over if not span.settled or span.last >= least]
 
     def report(self) -> ShadowReport:
-        """What was counted so far; an event that is not settled yet counts by what is known now."""
-        told: dict[str, Any] = {name: self._counts[name] for name in ("rows", "both")}
+        """The counts so far; an event that is not settled yet counts by what is known now."""
+        found: dict[str, Any] = {name: self._counts[name] for name in ("rows", "both")}
         for at, name in enumerate(SIDES):
             side, other = self._sides[at], self._sides[1 - at]
             others = [*other.over, *other.lasting(self._row)]
             unsettled = [span for span in side.over if not span.settled] + side.lasting(self._row)
             alone = [span.told for span in unsettled if not span.meets(others)]
             for what in PAIRS:
-                told[f"{what}_{name}"] = self._counts[f"{what}_{name}"]
-            told[f"events_{name}"] = side.events
-            told[f"events_only_{name}"] = side.alone + len(alone)
-            told[f"latest_only_{name}"] = tuple([*side.latest, *alone][-LATEST:])
-        return ShadowReport(**told)
+                found[f"{what}_{name}"] = self._counts[f"{what}_{name}"]
+            found[f"events_{name}"] = side.events
+            found[f"events_only_{name}"] = side.alone + len(alone)
+            found[f"latest_only_{name}"] = tuple([*side.latest, *alone][-LATEST:])
+        return ShadowReport(**found)
 
     def swapped(self) -> Agreement:
         """The same counts with the models the other way round."""
@@ -197,7 +193,7 @@ class Agreement:
 
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
+        """The counts, as JSON can hold them."""
         sides = [asdict(side) for side in self._sides]
         return {"counts": dict(self._counts), "sides": sides, "row": self._row}
 
@@ -210,8 +206,7 @@ class Agreement:
         if swapped:
             sides.reverse()
             for what in PAIRS:
-                old, new = (f"{what}_{name}" for name in SIDES)
-                counts = found._counts
+                old, new, counts = f"{what}_old", f"{what}_new", found._counts
                 counts[old], counts[new] = counts[new], counts[old]
         found._sides = (sides[0], sides[1])
         return found
@@ -222,7 +217,7 @@ def _side_of(state: dict[str, Any]) -> _Side:
     return _Side(**(state | {"open": None if lasts is None else _Span(**lasts), "over": over}))
 
 
-class ShadowStream:
+class ShadowStream(RowByRow):
     """Judges rows by two streams. Verdicts are those of the first; the second is watched.
 
     Parameters
@@ -246,20 +241,6 @@ class ShadowStream:
         self.old, self.new = old, new
         self._agreement = Agreement()
 
-    def push(self, row: Any, time: Any = None) -> Verdict:
-        """Judge the next row, as `LiveStream.push`.
-
-        Parameters
-        ----------
-        row : array-like of shape (d,)
-        time : optional
-
-        Returns
-        -------
-        verdict : Verdict
-        """
-        return self.push_many([row], None if time is None else [time])[0]
-
     def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
         """Judge the next rows, as `LiveStream.push_many`.
 
@@ -279,21 +260,11 @@ class ShadowStream:
         return found
 
     def report(self) -> ShadowReport:
-        """What would have changed so far.
-
-        Returns
-        -------
-        report : ShadowReport
-        """
+        """What would have changed so far."""
         return self._agreement.report()
 
     def swapped(self) -> ShadowStream:
-        """The other way round: the new model counts, and the old one is watched, to go back to if need be.
-
-        Returns
-        -------
-        both : ShadowStream
-        """
+        """The other way round: the new model counts, and the old one is watched, to go back to if need be."""
         other = ShadowStream(self.new, self.old)
         other._agreement = self._agreement.swapped()
         return other

@@ -1,34 +1,34 @@
-"""How slow a process is, how far a second run may go beyond the first, and whether limits would hold there.
+"""How slow a process is, how far a second run may go beyond the first, and how sure limits are to hold there.
 
 Rows of a process resemble those before them, so n rows tell as much about a slow direction as a few
 independent ones: its variance is known to a few tens of per cent, and a second run may go farther out. A
 kernel that bends makes much of that, since Q grows with the fourth power of what it has not seen.
+
+Such rows come in spells. A thousand of them that exceed a limit ten times may have done so in one spell or in
+ten, and the next thousand will do so in none, or in three. Drawing single rows again would take them for
+independent; blocks, as long as rows resemble each other, keep the spells whole (Künsch 1989).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import fft, stats
 
 from mercer._core.errors import DetectorWarning, Remedy
 from mercer._core.findings import warn
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
+from mercer.engine.base import Engine
 from mercer.engine.resolve import resolve_engine
-from mercer.monitoring.limits import held_out_limits
+from mercer.monitoring.limits import Limits, Rule, held_limit, held_out_limits
 from mercer.monitoring.rows import chosen, made, mean_of, moves, principal_axes
 from mercer.monitoring.statistics import Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.monitoring.limits import Limits, Rule
 
 # Lag-one correlations of independent rows stay below this many of their standard errors, 1/√n, in any of
 # hundreds of directions: for such rows nothing changes.
@@ -43,12 +43,16 @@ FEWEST = 4.0
 # One run in twenty varies more than this quantile of the variance allows for.
 STRAY = 0.05
 MOST_STRETCH, MOST_STRAY = 2.0, 3.0
-# So many times as many false alarms as asked for, in the widest run of twenty, are told.
+# So many times as many false alarms as asked for, in the widest run of twenty, deserve a warning.
 TOLERATED = 3.0
 # A number of components is advised where that run makes clearly fewer: half of what is tolerated.
 CLEARLY = 0.5
 # Luck alone makes a check of limits fail as rarely as this.
 LUCK = 1e-3
+DRAWS = 400  # of blocks
+LOW, HIGH = 0.05, 0.95  # in 90 % of the draws the rate lies between these
+# A block is so many autocorrelation times long, and there are at least so many of them.
+MEMORIES, LEAST_BLOCKS = 2.0, 8
 # Numbers of components that are tried beside the model's own, as shares of it.
 SHARES = np.arange(1, 9) / 8.0
 
@@ -114,7 +118,7 @@ def _along(centre: Array, directions: Array, z: Array) -> Array:  # (d,), (r, d)
 
 
 def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
-    """Of each direction whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
+    """For each direction, whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
     del first
     correlations = autocorrelations(scores)  # (n, r)
     slow = _is_slow(scores, correlations)
@@ -125,7 +129,7 @@ def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
 
 
 def autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)
-    """At lags 0 to n - 1, biased as usual: Σ_t s_t s_{t+l}/Σ_t s_t²."""
+    """Autocorrelations at lags 0 to n - 1, biased as usual: Σ_t s_t s_{t+l}/Σ_t s_t²."""
     n = len(scores)
     size = fft.next_fast_len(2 * n, real=True)
     power = np.abs(fft.rfft(scores, size, axis=0)) ** 2
@@ -242,15 +246,15 @@ def _alarms(rule: Rule, found: list[HeldOut], i: int, limits: Limits) -> float:
     known = np.isfinite(index)  # no number where the kernel has no value
     if not known.any():
         return 0.0
-    weights = None if strayed.weights is None else strayed.weights[known]
-    return float(np.average(index[known] > rule.limit(limits), weights=weights))
+    above = index[known] > rule.limit(limits)
+    return float(np.average(above, weights=strayed.taken(known).weights))
 
 
 def _steady(rule: Rule, found: list[HeldOut], rounding: float) -> int | None:
     """The most components with which a run that strays makes clearly fewer false alarms than is tolerated."""
     if any(
         one.sizes != found[0].sizes for one in found
-    ):  # components are lost, which is told elsewhere
+    ):  # lost components have a warning elsewhere
         return None
     for i in reversed(range(len(found[0].sizes) - 1)):
         held = Statistics.joined([one.stretched[i] for one in found])
@@ -258,3 +262,48 @@ def _steady(rule: Rule, found: list[HeldOut], rounding: float) -> int | None:
         if _alarms(rule, found, i, limits) <= CLEARLY * TOLERATED * rule.rate:
             return found[0].sizes[i]
     return None
+
+
+# ── blocks of rows drawn again ──────────────────────────────────────────────
+def block_length(index: Array) -> int:  # (n,)
+    """Rows that resemble each other: twice the autocorrelation time of their ranks, n^(1/3) at least."""
+    n = len(index)
+    ranks = np.argsort(np.argsort(index, kind="stable"), kind="stable")[:, None] - 0.5 * (n - 1)
+    time, _ = integrated_times(autocorrelations(ranks)[:, 0])
+    return max(1, min(ceil(max(MEMORIES * time, n ** (1 / 3))), n // LEAST_BLOCKS))
+
+
+def blocks_again(n: int, length: int, rng: np.random.Generator) -> Indices:  # (n,)
+    """Positions of n rows drawn in blocks, round the end."""
+    starts = rng.integers(0, n, -(-n // length))
+    drawn = (starts[:, None] + np.arange(length)) % n
+    return drawn.ravel()[:n]
+
+
+def with_confidence(
+    limits: Limits, rule: Rule, held: Statistics, confidence: float | None
+) -> Limits:
+    """The limits with the range of rates that they may turn out to have, raised to hold with a confidence.
+
+    Raised, they lie where in that share of the draws the limit of the drawn rows is no higher.
+    """
+    index = rule.index(limits, held)
+    if held.weights is not None or len(index) < LEAST_BLOCKS or not np.isfinite(index).all():
+        return limits
+    n, length, edge = len(index), block_length(index), rule.limit(limits)
+    if confidence is not None:
+        rng = np.random.default_rng(0)
+        found = [held_limit(index[blocks_again(n, length, rng)], rule.rate) for _ in range(DRAWS)]
+        factor = max(float(np.quantile(found, confidence)) / edge, 1.0)
+        limits = replace(limits, t2=factor * limits.t2, q=factor * limits.q)
+        edge = factor * edge
+    low, high = np.quantile(_rates(index > edge, length), [LOW, HIGH])
+    return replace(limits, low=float(low), high=float(high))
+
+
+def _rates(above: Flags, length: int) -> Array:  # (n,) -> (DRAWS,)
+    """The share of rows above a limit in each draw, by sums of whole blocks: no row is copied."""
+    n = len(above)
+    sums = np.append(0, np.cumsum(np.append(above, above[:length])))
+    starts = np.random.default_rng(0).integers(0, n, (DRAWS, -(-n // length)))
+    return np.asarray((sums[starts + length] - sums[starts]).mean(axis=1) / length)

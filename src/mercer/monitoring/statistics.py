@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, take_rows
+from mercer.model.result import Fit
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer._core.types import Array, Rows
-    from mercer.model.result import Fit
 
 Statistic: TypeAlias = Literal["T2", "Q", "combined"]  # what a detector may go by
 STATISTICS: tuple[str, ...] = get_args(Statistic)
@@ -30,6 +27,11 @@ GROUP = 16
 ORDINARY = (1e-6, 1e6)
 
 
+def row_count(values: Array, weights: Array | None) -> float:  # (b,), (b,)
+    """How many rows there are, by weight; None: each counts once."""
+    return len(values) if weights is None else float(weights.sum())
+
+
 @dataclass(frozen=True, repr=False)
 class Statistics:
     """T² and Q of b rows."""
@@ -41,7 +43,12 @@ class Statistics:
     @property
     def count(self) -> float:
         """How many rows there are, by weight."""
-        return len(self.t2) if self.weights is None else float(self.weights.sum())
+        return row_count(self.t2, self.weights)
+
+    def taken(self, at: Any) -> Statistics:
+        """The statistics of some of the rows."""
+        weights = None if self.weights is None else self.weights[at]
+        return Statistics(self.t2[at], self.q[at], weights)
 
     def or_else(self, other: Statistics) -> Statistics:
         """These statistics, with those of the other where these are infinite."""
@@ -69,7 +76,7 @@ def _finite_or_infinite(values: Array) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class Gauge:
-    """What is read off a row.
+    """Reads T² and Q off rows.
 
     T²(x) = Σ_j s_j(x)²/v_j over the kept components, with v_j = λ_j/(Σw - 1) (Hotelling 1931), and
     Q(x) = ‖φ(x) - μ‖² - ‖s(x)‖², the squared distance from the components (Jackson & Mudholkar 1979).
@@ -105,9 +112,9 @@ class Gauge:
         groups = [at[i : i + GROUP] for i in range(0, len(at), GROUP)]
         groups += [np.array([i]) for i in np.flatnonzero(~usual)]
         t2, q = np.empty(len(x)), np.empty(len(x))
-        for own in groups:
-            found = self._group(x[own])
-            t2[own], q[own] = found.t2, found.q
+        for rows in groups:
+            found = self._group(x[rows])
+            t2[rows], q[rows] = found.t2, found.q
         return Statistics(t2, q)
 
     def _group(self, x: Array) -> Statistics:  # (b, d), b up to GROUP
@@ -159,20 +166,14 @@ class Gauge:
         if not isinstance(sections, KernelSections):
             return None
         b = self.space.projection.offset[None, :]  # (1, k)
-        own = sections.diag(take_rows(x, np.zeros(1, dtype=np.intp)))
-        return Statistics(self._t2(b), own + self.space.mean.norm - np.square(b).sum(axis=1))
-
-    def t2(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        return self._t2(self.space.scores(x))
+        length = sections.diag(take_rows(x, np.zeros(1, dtype=np.intp)))
+        return Statistics(self._t2(b), length + self.space.mean.norm - np.square(b).sum(axis=1))
 
     def _t2(self, scores: Array) -> Array:
         return np.asarray(np.square(scores) @ (1.0 / self.variances))
 
-    def q(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        return self.space.errors(x)
-
     def q_rounding(self, x: Rows) -> Array:  # (b, d) -> (b,)
-        """What Q of a row may be off by: it is a difference of squared lengths."""
+        """The rounding error of Q, which is a difference of squared lengths."""
         return ROUNDING * (self.space.lengths(x) + self.space.mean.norm) + self.rounding
 
     # ── slopes ──────────────────────────────────────────────────────────────

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
-from mercer.monitoring.alarm_rule import Switch
-from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, Run, beginning, leading, shares
-from mercer.monitoring.course import Course
+from mercer._core.types import Array
+from mercer.monitoring.alarm_rule import AlarmRule, Switch
+from mercer.monitoring.alarms import FIRST_ALARMS, LEAST_GAIN, beginning, leaders, shares
 from mercer.monitoring.events import TOP, BlamePath, Event, Stretch
-from mercer.monitoring.library import signature
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mercer._core.types import Array
-    from mercer.monitoring.alarm_rule import AlarmRule
-    from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.library import Course, KnownEvents, signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,27 +60,49 @@ class _Open:
             self.peak = row
         if row.scaled is not None and len(self.onset_rows) < FIRST_ALARMS:
             self.onset_rows.append(row.scaled)
-        explained = row.contributions is not None and row.deviation is not None
-        own = signature(row.contributions, row.deviation) if explained else None  # type: ignore[arg-type]
-        self.course.add(row.row - self.first.row, own)
-        if row.contributions is None:
+        if row.contributions is None or row.deviation is None:
+            self.course.add(row.row - self.first.row, None)
             return
+        self.course.add(row.row - self.first.row, signature(row.contributions, row.deviation))
         if np.any(row.contributions > 0.0) and len(self.onset_contributions) < FIRST_ALARMS:
             self.onset_contributions.append(row.contributions)
         self.path.add(row.time, shares(row.contributions))
+
+    def lead(self, gains: Callable[[Array], Array], names: tuple[str, ...]) -> None:
+        """Find what led in the first alarms: the onset."""
+        rows = self.onset_rows
+        gain = gains(np.stack(rows)).mean(axis=0) if rows else np.zeros(len(names))
+        if gain.max() < LEAST_GAIN and self.onset_contributions:
+            gain = beginning(np.stack(self.onset_contributions))
+        self.onset = tuple(leaders(gain, names, TOP))
+
+    def event(self, names: tuple[str, ...], known: KnownEvents, end: Any = None) -> Event:
+        """The event as it is known so far."""
+        return Event(
+            self.number,
+            self.first.time,
+            end,
+            self.first.row,
+            self.last.row,
+            self.raised,
+            self.alarms,
+            self.unjudged,
+            float(self.peak.index),
+            self.peak.time,
+            self.kind,
+            self.onset,
+            tuple(self.path.stretches),
+            Course(self.course.parts.copy(), self.course.rows),
+            names,
+            known.nearest(self.course),
+            self.shelved,
+        )
 
 
 class Tracker:
     """Makes events of rows that were judged.
 
-    Parameters
-    ----------
-    rule : AlarmRule
-    names : sequence of str
-        Of the variables.
-    gains : callable
-        Scaled rows (b, d) to the share of each one's index that goes with one variable, (b, d).
-    known : KnownEvents
+    ``gains`` tells of scaled rows (b, d) the share of each one's index that goes with one variable, (b, d).
     """
 
     def __init__(
@@ -104,8 +120,8 @@ class Tracker:
         self._shelved: dict[str, int] = {}  # variable, "" for all, to the row until which
         self.standing, self.count = "normal", 0
 
-    def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None]:
-        """The state after the next row, and the event that began or ended with it.
+    def __call__(self, row: Judged, kind: str) -> tuple[str, Event | None, Event | None]:
+        """The state after the next row, the event that began with it, and the one that ended.
 
         ``kind`` is what an event that begins here is called.
         """
@@ -116,15 +132,17 @@ class Tracker:
             self._recent.append(row)
         else:
             self._open.add(row)
-        if self._switch.raised and not was:
-            return self.standing, self._begin(row.row, kind)
-        if was and not self._switch.raised:
-            return self.standing, self._end()
-        return self.standing, None
+        raised, lasting = self._switch.raised, self._open
+        began = self._begin(row.row, kind) if raised and not was else None
+        ended = self._end(lasting) if lasting is not None and not raised else None
+        return self.standing, began, ended
 
     def close(self) -> list[Event]:
-        """The event that still lasts, ended: there are no more rows."""
-        return [] if self._open is None else [self._end()]
+        """The event that still lasts, ended: alarms that follow after all are another one."""
+        if self._open is None:
+            return []
+        self._switch, self.standing = Switch(self.rule), "normal"
+        return [self._end(self._open)]
 
     def shelve(self, row: int, rows: int, variable: str = "") -> None:
         """Don't announce events that begin with a variable, or any, for so many rows."""
@@ -142,7 +160,7 @@ class Tracker:
     @property
     def current(self) -> Event | None:
         """The event that lasts."""
-        return None if self._open is None else self._event(end=None)
+        return None if self._open is None else self._open.event(self._names, self.known)
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _begin(self, at: int, kind: str) -> Event:
@@ -151,77 +169,36 @@ class Tracker:
         rows = list(self._recent)
         first = next(row for row in rows if row.alarm)
         course = Course.empty(len(self._names))
-        self._open = _Open(self.count, at, kind, first, first, first, course=course)
+        found = _Open(self.count, at, kind, first, first, first, course=course)
         for row in rows[rows.index(first) :]:
-            self._open.add(row)
+            found.add(row)
         self._recent.clear()
-        self._open.onset = self._onset()
-        leads = self._open.onset[0][0] if self._open.onset else ""
+        found.lead(self._gains, self._names)
+        leads = found.onset[0][0] if found.onset else ""
         until = max(self._shelved.get(name, -1) for name in {"", leads})
-        self._open.shelved = at < until
-        return self._event(end=None)
+        found.shelved, self._open = at < until, found
+        return found.event(self._names, self.known)
 
-    def _end(self) -> Event:
-        assert self._open is not None
-        self._open.onset = self._onset()
-        event = self._event(end=self._open.last.time)
+    def _end(self, lasting: _Open) -> Event:
+        lasting.lead(self._gains, self._names)
+        event = lasting.event(self._names, self.known, end=lasting.last.time)
         if self.rule.shelve and event.onset:
             self.shelve(event.last, self.rule.shelve + 1, event.onset[0][0])
         self._open = None
         return event
 
-    def _event(self, end: Any) -> Event:
-        own = self._open
-        assert own is not None
-        return Event(
-            own.number,
-            own.first.time,
-            end,
-            own.first.row,
-            own.last.row,
-            own.raised,
-            own.alarms,
-            own.unjudged,
-            float(own.peak.index),
-            own.peak.time,
-            own.kind,
-            own.onset,
-            tuple(own.path.stretches),
-            Course(own.course.parts.copy(), own.course.rows),
-            self._names,
-            self.known.nearest(own.course),
-            own.shelved,
-        )
-
-    def _onset(self) -> tuple[tuple[str, float], ...]:
-        """What led in the first alarms: variables with at least half of the largest gain."""
-        own = self._open
-        assert own is not None
-        gain: Any = np.zeros(len(self._names))
-        if own.onset_rows:
-            gain = self._gains(np.stack(own.onset_rows)).mean(axis=0)
-        if gain.max() < LEAST_GAIN and own.onset_contributions:
-            told = np.stack(own.onset_contributions)
-            gain = beginning(
-                Run(0, len(told) - 1, len(told), 0), told, np.arange(len(told), dtype=np.float64)
-            )
-        named = leading(gain, self._names, TOP)
-        return tuple((name, share) for name, share in named if share >= 0.5 * named[0][1])
-
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it: floats read back to the same bits."""
         return {
             "switch": self._switch.state(),
-            "recent": [_row_state(row) for row in self._recent],
-            "open": None if self._open is None else _open_state(self._open),
+            "recent": [_jsonable(asdict(row)) for row in self._recent],
+            "open": None if self._open is None else _jsonable(asdict(self._open)),
             "shelved": self._shelved,
             "standing": self.standing,
             "count": self.count,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         self._switch.restore(state["switch"])
         self._recent.clear()
         self._recent.extend(_row_of(row) for row in state["recent"])
@@ -234,31 +211,21 @@ class Tracker:
 ARRAYS = ("scaled", "contributions", "deviation")
 
 
-def _listed(values: Any) -> Any:
-    return None if values is None else np.asarray(values).tolist()
+def _jsonable(value: Any) -> Any:
+    """Arrays as lists, in dictionaries and lists of them."""
+    if isinstance(value, dict):
+        return {name: _jsonable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(each) for each in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _array(values: Any) -> Any:
     return None if values is None else np.array(values, dtype=np.float64)
 
 
-def _row_state(row: Judged) -> dict[str, Any]:
-    return vars(row) | {name: _listed(getattr(row, name)) for name in ARRAYS}
-
-
 def _row_of(state: dict[str, Any]) -> Judged:
     return Judged(**(state | {name: _array(state[name]) for name in ARRAYS}))
-
-
-def _open_state(own: _Open) -> dict[str, Any]:
-    rows = {name: _row_state(getattr(own, name)) for name in ("first", "last", "peak")}
-    arrays = {
-        name: [*map(_listed, getattr(own, name))] for name in ("onset_rows", "onset_contributions")
-    }
-    stretches = [vars(one) | {"shares": _listed(one.shares)} for one in own.path.stretches]
-    path = {"stretches": stretches, "height": own.path.height}
-    course = {"parts": _listed(own.course.parts), "rows": own.course.rows}
-    return vars(own) | rows | arrays | {"path": path, "course": course}
 
 
 def _open_of(state: dict[str, Any]) -> _Open:
@@ -271,4 +238,4 @@ def _open_of(state: dict[str, Any]) -> _Open:
     onset = tuple((name, share) for name, share in state["onset"])
     course = Course(_array(state["course"]["parts"]), state["course"]["rows"])
     found = {"path": path, "course": course, "onset": onset}
-    return replace(_Open(**(state | rows | arrays | found)))
+    return _Open(**(state | rows | arrays | found))

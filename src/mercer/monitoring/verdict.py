@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import isnan
+from typing import Any
 
+from mercer.monitoring.events import Event
 from mercer.monitoring.sensors import in_words
-
-if TYPE_CHECKING:
-    from mercer.monitoring.events import Event
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,6 +62,6 @@ class Verdict:
 
     def __str__(self) -> str:
         what = "alarm" if self.alarm else "normal" if self.judged else "not judged"
-        index = f", index {self.at_least:.3g}" if self.at_least == self.at_least else ""
-        told = f"{self.time}: {what}{index} ({self.state})"
-        return f"{told}; {in_words(self.marks)}" if self.marks else told
+        index = "" if isnan(self.at_least) else f", index {self.at_least:.3g}"
+        marks = f"; {in_words(self.marks)}" if self.marks else ""
+        return f"{self.time}: {what}{index} ({self.state}){marks}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import fft
 
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices
+from mercer._core.types import Array, Flags, Indices
 
 # The farthest readings below a gap, this share of all, say what the tail of a column is like. Up to as many
 # beyond it may be wild.
@@ -72,12 +70,11 @@ def _distances(x: Array) -> Array:  # (n, d) -> (n, d)
     return np.where(np.isfinite(off), off, np.inf)
 
 
-def _first_far(
-    x: Array, off: Array
-) -> float:  # (n,), (n,) -> distance of the first beyond a gap, or ∞
+def _first_far(x: Array, off: Array) -> float:  # (n,), (n,)
+    """The distance of the first reading beyond a gap; ∞ where there is none."""
     moved = np.sort(off[off > 0.0])
     total = len(moved)
-    told = float(np.mean(x[1:] != x[:-1]))  # what is held for a while tells less than its number
+    share = float(np.mean(x[1:] != x[:-1]))  # what is held for a while tells less than its number
     varied = len(np.unique(moved)) >= CODES  # codes of states tell of no tail
     size = total - ceil((1.0 - TAIL) * total)  # of the tail below a gap
     first = max(total - max(1, int(TAIL * len(off))), 1)
@@ -89,10 +86,8 @@ def _first_far(
             return far
         times = _times(x, off >= far)
         wider = moved[max(gap - min(2 * size, MOST_TAIL) - 1, 0) : gap]
-        second = min(
-            _powers_chance(below, far, times, told), _pareto_chance(wider, far, times, told)
-        )
-        if varied and second < SECOND_CHANCE:
+        second = _powers_chance(below, far, times, share), _pareto_chance(wider, far, times, share)
+        if varied and min(second) < SECOND_CHANCE:
             return far
     return np.inf
 
@@ -104,9 +99,8 @@ def _times(x: Array, far: Flags) -> float:  # (n,), (n,)
     """
     near = ~(far[1:] | far[:-1])
     pairs = np.stack([x[1:][near], x[:-1][near]]).astype(np.float64)  # (2, p)
-    pairs /= max(
-        float(np.abs(pairs).max(initial=0.0)), np.finfo(np.float64).tiny
-    )  # squares don't overflow
+    # By the largest, so that squares don't overflow.
+    pairs /= max(float(np.abs(pairs).max(initial=0.0)), np.finfo(np.float64).tiny)
     pairs -= pairs.mean(axis=1, keepdims=True)
     spread = np.sqrt(np.sum(pairs**2, axis=1)).prod()
     rho = float(np.clip(pairs[0] @ pairs[1] / spread, 0.0, 1.0)) if spread > 0.0 else 1.0
@@ -120,31 +114,32 @@ def _power_chance(below: Array, far: float, most: float) -> float:
     return float((far / below[-1]) ** -min(power, most))
 
 
-def _powers_chance(below: Array, far: float, times: float, told: float) -> float:
-    """That it does so for several readings: the mean over all powers, which have a gamma distribution.
+def _powers_chance(below: Array, far: float, times: float, share: float) -> float:
+    """The same probability for several readings: the mean over all powers, which have a gamma distribution.
 
     Several multiply their probabilities, and with them the error of the most likely power.
     """
     excess = np.log(below / below[0])
-    total = told * float(excess.sum()) + PRIOR / HEAVY
+    total = share * float(excess.sum()) + PRIOR / HEAVY
     beyond = (times - 1.0) * excess[-1]  # all but one are known to be farther than that
-    count = told * (len(below) - 1) + PRIOR
+    count = share * (len(below) - 1) + PRIOR
     return float((1.0 + times * np.log(far / below[-1]) / (total + beyond)) ** -count)
 
 
-def _pareto_chance(below: Array, far: float, times: float, told: float) -> float:
+def _pareto_chance(below: Array, far: float, times: float, share: float) -> float:
     """The same of a generalised Pareto tail above the first of `below`, over what its parameters may be."""
     if len(below) < 2 or not np.isfinite(far):
         return 1.0
     threshold = below[0]
     excess = below[1:] / threshold - 1.0  # (k,)
     scale, shape = USUAL_SCALE * SCALES[:, None], SHAPES[None, :]  # (s, 1), (1, h)
-    end, start = (
-        _log_survival(np.asarray(e), scale, shape) for e in (far / threshold - 1.0, excess[-1])
-    )
-    start = np.maximum(start, -1e3)  # an end before that is not to be believed
-    density = _log_density(excess, scale[..., None], shape[..., None])  # (s, h, k)
-    likely = told * np.sum(density, axis=-1) + (times - 1.0) * start
+    end = _log_survival(np.asarray(far / threshold - 1.0), scale, shape)
+    start = np.maximum(
+        _log_survival(excess[-1], scale, shape), -1e3
+    )  # an earlier end is not credible
+    survival = _log_survival(excess, scale[..., None], shape[..., None])  # (s, h, k)
+    density = (1.0 + shape[..., None]) * survival - np.log(scale[..., None])  # in logarithms
+    likely = share * np.sum(density, axis=-1) + (times - 1.0) * start
     likely -= 0.5 * ((shape - 1.0 / HEAVY) / SHAPE_SPREAD) ** 2 + 0.5 * np.log(SCALES[:, None]) ** 2
     weights = np.exp(likely - likely.max())  # (s, h)
     return float(np.sum(weights * np.exp(times * (end - start))) / weights.sum())
@@ -159,33 +154,12 @@ def _log_survival(excess: Array, scale: Array, shape: Array) -> Array:
     return np.where(grown > 0.0, np.where(bent, power, -excess / scale), -np.inf)
 
 
-def _log_density(excess: Array, scale: Array, shape: Array) -> Array:
-    survival = _log_survival(excess, scale, shape)
-    grown = np.maximum(1.0 + shape * excess / scale, np.finfo(np.float64).tiny)
-    return survival - np.log(grown) - np.log(scale)
-
-
 # ── wild: what the rest of the column, and the other columns, know nothing of ───
-def wild_cells(x: Array, far: Flags | None = None) -> Flags:  # (n, d) -> (n, d)
-    """Which of the far cells are wild: isolated, or in stretches that no other column knows of.
-
-    A process that goes somewhere takes more than one sensor along. One that jumps out and back by itself,
-    while all others go on as before, has failed.
-    """
-    found = far_cells(x) if far is None else far.copy()
-    isolated = without_witness(found)
-    for j in np.flatnonzero(np.any(found & ~isolated, axis=0)):
-        if not _unknown_to(np.delete(x, j, axis=1), found[:, j]):
-            found[:, j] = isolated[:, j]
-    return found
-
-
-def without_witness(far: Flags) -> Flags:  # (n, d) -> (n, d)
-    """Which of them are so rare, and so short, that they are wild whatever other columns do."""
-    rare = np.asarray(far & (far.sum(axis=0) <= max(1, len(far) // ONE_IN)))
-    for j in np.flatnonzero(rare.any(axis=0)):
-        for first, after in _runs(rare[:, j]):
-            rare[first:after, j] &= after - first <= TOGETHER
+def without_witness(far: Flags) -> Flags:  # (n,) -> (n,)
+    """Which far cells of a column are so rare, and so short, that they are wild whatever other columns do."""
+    rare = np.asarray(far & (far.sum() <= max(1, len(far) // ONE_IN)))
+    for first, after in _runs(rare):
+        rare[first:after] &= after - first <= TOGETHER
     return rare
 
 
@@ -195,7 +169,7 @@ def _runs(flags: Flags) -> Indices:  # (n,) -> (r, 2)
     return edges.reshape(-1, 2)
 
 
-def _unknown_to(others: Array, far: Flags) -> bool:  # (n, d - 1), (n,)
+def unknown_to(others: Array, far: Flags) -> bool:  # (n, d - 1), (n,)
     """Whether the other columns are, in these rows, as they are at any other time."""
     other, groups = other_times(far), range(0, others.shape[1], 64)
     if other is None:

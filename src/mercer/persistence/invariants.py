@@ -19,7 +19,7 @@ from mercer.data.rows import RowSource, first_bad, row_blocks
 from mercer.estimators.anatomy import Anatomy, is_fitted
 from mercer.kernels.base import Kernel
 from mercer.kernels.map_base import MAX_COLUMNS
-from mercer.monitoring.course import ENDS
+from mercer.monitoring.library import ENDS
 from mercer.monitoring.statistics import STATISTICS
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.preimage.exact import ExactBack, of_dot_product

@@ -42,12 +42,11 @@ from mercer.model.certificate import Certificate, StreamCertificate
 from mercer.model.projection import Projection
 from mercer.model.result import Fit
 from mercer.model.space import FeatureMean, FeatureSpace
-from mercer.monitoring.contributions import Baselines
+from mercer.monitoring.contributions import Baselines, Relations
 from mercer.monitoring.lags import Dynamics
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.limits import Calibration, Limits, Rule
 from mercer.monitoring.lineage import Generation
-from mercer.monitoring.relations import Relations
 from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections

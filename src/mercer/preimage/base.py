@@ -110,8 +110,8 @@ class Examples:
 class Quality:
     """Root mean squared error on rows that were held out, beside that of always saying the mean.
 
-    Held out from the way back: Ridge is learned without the row, and the others may not start from it or look
-    at its distance. The components themselves have seen it; with many of them new rows fare worse.
+    Ridge is learned without the row that is held out, and the others may not start from it or look at its
+    distance. The components themselves have seen it; with many of them new rows fare worse.
     ``residual`` is the median squared distance, in feature space, between the image of the point that was
     found and the point that was sought, as a share of the mean squared length there.
 
@@ -144,7 +144,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Cost:
-    """What learning does, counted."""
+    """The work of learning, counted."""
 
     entries: float = 0.0  # of the model's kernel
     exponentials: float = 0.0  # of a latent one
@@ -306,7 +306,7 @@ class Preimage(Params, ABC):
 
     @abstractmethod
     def cost(self, n: int, d: int, k: int) -> Cost:
-        """What learning from n rows of d numbers and k scores does, counted, for a forecast."""
+        """The work of learning from n rows of d numbers and k scores, for a forecast."""
 
 
 def has_descent(kernel: Kernel) -> bool:
@@ -325,7 +325,7 @@ def quality_without(
 
 
 def quality_of(examples: Examples, points: Array, chosen: Indices) -> Quality:
-    """Of points found for examples that the way back was not shown, each counted as often as its row."""
+    """The quality of points found for examples that were held out, each counted as often as its row."""
     rows, counts = examples.rows[chosen].astype(np.float64), examples.counts[chosen]
     residual = None
     if examples.space is not None:
@@ -356,7 +356,7 @@ def noisy_error(examples: Examples, back: Back, size: float, *, rng: np.random.G
 
 
 def kept_bytes(*, n: int, k: int, width: int, rows_bytes: int) -> int:
-    """What a fit has beside its pre-image: vectors, products, coefficients, its rows, and slices of sections.
+    """The bytes of a fit beside its pre-image: vectors, products, coefficients, rows, slices of sections.
 
     width : of the sections, n of an exact fit.
     """

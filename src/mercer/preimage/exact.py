@@ -141,10 +141,7 @@ class Distances(Preimage):
     n_neighbours: int = 10
     max_rows: int = 5000
 
-    constraints: ClassVar[Constraints] = {
-        "n_neighbours": Whole(2),
-        "max_rows": Whole(2),
-    }
+    constraints: ClassVar[Constraints] = {"n_neighbours": Whole(2), "max_rows": Whole(2)}
 
     def missing_in(self, kernel: Kernel) -> str:
         if of_distance(kernel) is not None or of_dot_product(kernel) is not None:
@@ -204,7 +201,7 @@ class DistancesBack:
         return points, None
 
     def _best(self, t: Array, found: Array, nearest: Array) -> Array:
-        """Of the points found, (b, m, d), and the nearest row, (b, 1, d), the one nearest to ψ, (b, d)."""
+        """The one nearest to ψ, (b, d), of the points found, (b, m, d), and the nearest row, (b, 1, d)."""
         if _is_linear(self.kernel):  # these distances agree, and a linear map may go anywhere
             return np.asarray(found[:, -1])
         left = np.square(found - self.centre).sum(axis=2) > (LEFT * self.radius) ** 2

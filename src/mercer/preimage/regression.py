@@ -115,7 +115,7 @@ class Regression:
         return np.asarray(coef / diag[:, None])
 
     def moved(self, alpha: float, some: Indices, seen: Array) -> Array:  # (p,), (p, r) -> (p, d)
-        """What the map learned without row i says at scores near its own.
+        """The values of the map learned without row i at scores near those of the row.
 
         seen : what the decomposition has `seen` of κ at the moved scores. Without row i the coefficients
         lose G e_i a_i/G_ii.
@@ -136,7 +136,7 @@ class Regression:
 
 
 class SpectrumRegression(Regression):
-    """With errors for many penalties by one product."""
+    """A regression whose errors for many penalties are one product."""
 
     own: Spectrum
 
@@ -154,7 +154,7 @@ class SpectrumRegression(Regression):
 
     @cached_property
     def _squares(self) -> tuple[Array, Array]:  # (n, r), (n,)
-        """Those of U, and the diagonal of I - UUᵀ: the same for every penalty."""
+        """The squares of U, and the diagonal of I - UUᵀ: the same for every penalty."""
         return self.own.left**2, beside(self.own.left)
 
 
@@ -207,8 +207,12 @@ class Tridiagonal:
         roots, n = weighted(kappa, weights), len(kappa)
         lanes = native.vector_bytes // 8
         turned = aligned((n, -(-n // lanes) * lanes), np.float64)
-        reduced = _compiled if n <= COMPILED_ROWS and lanes >= 4 else _by_lapack
-        diagonal, off = reduced(kappa, turned, native)
+        if n <= COMPILED_ROWS and lanes >= 4:  # a core's cache holds the matrix: it needs no panels
+            form = Reflections(native, kappa, turned)
+            # Without the room for the reflections.
+            diagonal, off = form.diagonal.copy(), form.off[:-1].copy()
+        else:
+            diagonal, off = _by_lapack(kappa, turned)
         return cls(native, turned, diagonal, off, roots)
 
     @property
@@ -239,13 +243,7 @@ class Tridiagonal:
         return pivots, below
 
 
-def _compiled(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:
-    """T, and Qᵀ into `turned`: a matrix that stays in a core's cache needs no panels."""
-    form = Reflections(native, kappa, turned)
-    return form.diagonal.copy(), form.off[:-1].copy()  # without the room for the reflections
-
-
-def _by_lapack(kappa: Array, turned: Array, native: Library) -> tuple[Array, Array]:  # noqa: ARG001
+def _by_lapack(kappa: Array, turned: Array) -> tuple[Array, Array]:
     """T, and Qᵀ into `turned`; κ is overwritten."""
     n = len(kappa)
     form, diagonal, off, scales, _ = lapack.dsytrd(kappa.T, lower=1, overwrite_a=1, lwork=PANEL * n)
@@ -259,7 +257,7 @@ def _by_lapack(kappa: Array, turned: Array, native: Library) -> tuple[Array, Arr
 
 
 class TridiagonalRegression(Regression):
-    """With errors that the compiled library sums up."""
+    """A regression whose errors the compiled library sums up."""
 
     own: Tridiagonal
 

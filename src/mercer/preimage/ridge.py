@@ -68,7 +68,7 @@ class Ridge(Preimage):
         ``preimage_.method.alpha`` says what was used.
     gamma : float or "auto", default="auto"
         Width of the latent Gaussian, chosen together with alpha. 0 is a Gaussian without end, which is 1
-        everywhere: the way back is then linear.
+        everywhere: the pre-image is then linear.
     max_rows : int, default=5000
         The rows it learns from: all of them, or a seeded sample where there are more. The system is of
         that size, and its solution costs max_rows³.

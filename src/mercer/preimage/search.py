@@ -286,10 +286,8 @@ class Gradient(Search):
         x, value = x.copy(), space.distances(x, t)
         slope = space.distance_slopes(x, t)
         # Histograms have no negative entries; for other kernels there is no bound.
-        counts_only = getattr(
-            getattr(space.projection.sections, "kernel", None), "positive_only", False
-        )
-        least = 0.0 if counts_only else -np.inf
+        kernel = getattr(space.projection.sections, "kernel", None)
+        least = 0.0 if getattr(kernel, "positive_only", False) else -np.inf
         # A first step of a tenth of the radius, whatever the scale of the kernel.
         length = np.sqrt(squared_norms(slope))
         step = 0.1 * radius / np.where(length > 0, length, 1.0)

@@ -17,13 +17,7 @@ from mercer._core.types import Array, Indices
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import scaled_squared_distances, squared_norms
 from mercer.kernels import RBF, Kernel, Linear, Polynomial
-from mercer.preimage.regression import (
-    LEAST_ROWS,
-    Decomposition,
-    Regression,
-    Spectrum,
-    Tridiagonal,
-)
+from mercer.preimage.regression import LEAST_ROWS, Decomposition, Regression, Spectrum, Tridiagonal
 
 # Columns in which candidates are compared: more are mixed down to so many, the same for all of them.
 SKETCH = 16
@@ -103,7 +97,7 @@ class Sample:
         return 0.5 / float(np.median(pairs)) if len(pairs) else 1.0
 
     def spectrum(self, gamma: float, least: float = 0.0) -> Decomposition:
-        """That of the latent kernel of this width, for penalties no smaller than the least."""
+        """The decomposition of the latent kernel of this width, for penalties no smaller than the least."""
         if gamma == LINEAR:
             return Spectrum.of_features(affine_features(self.scores, self.scale), self.weights)
         kappa, native = _gaussian(gamma, self.squares, self.linear), compiled()
@@ -220,7 +214,7 @@ class Look:
 def searched(first: Look, second: Look) -> Trial:
     """The width and the penalty with the least error on the rows of the second look.
 
-    Where the way back is linear (a polynomial kernel with all its components), no Gaussian will do: beside
+    Where the pre-image is linear (a polynomial kernel with all its components), no Gaussian will do: beside
     one, however wide, a linear map has a share in each of κ's eigenvalues, and the share in those below
     the penalty is lost, 1e-10 to 1e-7 of the rows. The limit γ = 0 has k + 1 eigenvalues.
     """

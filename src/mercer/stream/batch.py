@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -104,13 +104,12 @@ class Batch:
 
     @cached_property
     def moments(self) -> Moments:
-        """Of the coordinates: of blocks of rows on threads, merged in their order."""
-        step = partial(_block_moments, self.weights)
-        return fold(self.f, step, height=MOMENT_ROWS, n_threads=n_blas_threads())
+        """Moments of the coordinates: of blocks of rows on threads, merged in their order."""
 
+        def of_block(f: Array, place: slice) -> Moments:
+            return Moments.of(f, self.weights[place])
 
-def _block_moments(weights: Array, f: Array, place: slice) -> Moments:
-    return Moments.of(f, weights[place])
+        return fold(self.f, of_block, height=MOMENT_ROWS, n_threads=n_blas_threads())
 
 
 def grown(
@@ -174,7 +173,7 @@ def _drawn(
     """Rows to take in, rows that can't be, and the Cholesky factor of the residuals of the first.
 
     The residual of φ(x) ≈ Σ c_j φ(z_j) is rounded by about eps (k(x, x) + Σ c_j² k(z_j, z_j)). Among points
-    that came one after the other, as those of a drift do, c can be huge: what counts as a residual has
+    that arrived one after the other, as in a drift, c can be huge: what counts as a residual has
     to be measured by it, or noise is taken for a point.
     """
     drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
@@ -245,7 +244,7 @@ def row_weights(weights: Array | None, n: int, forgetting: float) -> tuple[float
 
 
 def stream_bytes(max_landmarks: int, batch_size: int, d: int) -> int:
-    """At most what a stream holds, while a batch of dense rows is taken in and points are dropped."""
+    """The most that a stream holds while a batch of dense rows is taken in and points are dropped."""
     p = 2 * max_landmarks  # when everything was forgotten
     # Of p x p: L and W before and after, moments of past, batch and both, what LAPACK works on; of
     # b x p: kernel values, coordinates with and without new points, and their centred copy.

@@ -35,7 +35,7 @@ class Dictionary(OnEngine):
 
     @classmethod
     def empty(cls, kernel: Kernel, rows: Rows) -> Dictionary:
-        """Of no points; those to come look like these rows."""
+        """A dictionary of no points; those to come look like these rows."""
         return cls(kernel, rows[:0].copy(), np.zeros((0, 0)), np.zeros((0, 0)))
 
     @property
@@ -45,7 +45,7 @@ class Dictionary(OnEngine):
 
     @property
     def condition(self) -> float:
-        """By how much W amplifies rounding, squared: ‖W‖² max k(z, z)."""
+        """The factor by which W amplifies rounding, squared: ‖W‖² max k(z, z)."""
         largest = float(np.max(squared_norms(self.lower), initial=0.0))
         return largest * float(np.sum(squared_norms(self.whiten)))
 
@@ -63,7 +63,7 @@ class Dictionary(OnEngine):
         return KernelSections(self.kernel, self.points, engine=self.engine)
 
     def extended(self, points: Rows, features: Array) -> Dictionary:  # (c, d), (c, m + c)
-        """With c more points, given their coordinates: old ones, and new ones that are triangular."""
+        """The dictionary with c more points, given their coordinates: old ones, and new ones, triangular."""
         m, c = self.size, len(features)
         lower = np.zeros((m + c, m + c))
         lower[:m, :m], lower[m:] = self.lower, features
@@ -72,7 +72,7 @@ class Dictionary(OnEngine):
         return replace(self, points=more, lower=lower, whiten=whiten)
 
     def reduced(self, kept: Indices) -> tuple[Dictionary, Array]:
-        """With some of the points only, and the (m, r) orthonormal basis of their span.
+        """The dictionary of some of the points, and the (m, r) orthonormal basis of their span.
 
         From L[kept]ᵀ = QR: Q is that basis, and Rᵀ the points' coordinates in it. No kernel value is
         computed again, and Q is orthonormal to rounding however near to each other the points are.

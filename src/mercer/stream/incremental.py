@@ -72,7 +72,7 @@ class Stream:
 
     @classmethod
     def start(cls, kernel: Kernel, rows: Rows, *, seed: int) -> Stream:
-        """Before the first row; `rows` shows what the rows will look like."""
+        """The stream before its first row; `rows` shows what the rows will look like."""
         dictionary = Dictionary.empty(kernel, rows)
         none, dtype = Moments.empty(0), np.dtype(rows.dtype)
         return cls(
@@ -85,45 +85,34 @@ class Stream:
 
     # ── a batch ─────────────────────────────────────────────────────────────
     def absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:  # (b, d), (b,)
-        """After these rows, in this order: a new value, the old one stays what it is."""
+        """The stream after these rows, in this order: a new value, the old one stays what it is."""
+        past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
         # Many small problems, and a few short passes.
         with blas_between_passes(rules.max_landmarks):
-            return self._absorbed(x, weights, rules)
-
-    def _absorbed(self, x: Rows, weights: Array | None, rules: Rules) -> Stream:
-        past, w = row_weights(weights, int(x.shape[0]), rules.forgetting)
-        seen, batch = self._faded(past), self._batch(x, w)
-        joint, offered = seen._offered(batch, rules, forgotten=1.0 - past)
-        batch = offered.within(self.dictionary.size)
-        takes, cheapest = seen._weighed(batch, offered, rules)
-        if takes:
-            seen, batch = seen._extended(joint), offered
-        else:
-            seen = replace(seen, cheapest=cheapest)
-        if seen.dictionary.size > rules.max_landmarks:
-            after = seen._thinned(batch, batch.moments, rules.max_landmarks)
-        else:
-            after = seen._with(batch, batch.moments)
+            seen, batch = self._faded(past), self._batch(x, w)
+            joint, offered = seen._offered(batch, rules, forgotten=1.0 - past)
+            batch = offered.within(self.dictionary.size)
+            takes, cheapest = seen._weighed(batch, offered, rules)
+            if takes:
+                seen, batch = seen._extended(joint), offered
+            else:
+                seen = replace(seen, cheapest=cheapest)
+            fits = seen.dictionary.size <= rules.max_landmarks
+            after = seen._with(batch) if fits else seen._thinned(batch, rules.max_landmarks)
         trace, n_rows = seen.trace + float(w @ batch.diag), self.n_rows + int(x.shape[0])
         return replace(after, trace=trace, n_rows=n_rows)
 
     def _batch(self, x: Rows, weights: Array) -> Batch:
         rows = x.astype(np.float64, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # an error in words follows
             diag = self.dictionary.kernel.tile_diag(rows).astype(np.float64, copy=False)
         require_finite(diag)
         return Batch(rows, weights, diag, self.dictionary.features(rows))
 
     def _faded(self, factor: float) -> Stream:
-        return replace(
-            self,
-            moments=self.moments.faded(factor),
-            trace=self.trace * factor,
-            lost=self.lost * factor,
-            error=self.error * factor,
-            norm=self.norm * factor,
-            cheapest=self.cheapest * factor,
-        )
+        sums = ("trace", "lost", "error", "norm", "cheapest")
+        faded: dict[str, Any] = {name: factor * getattr(self, name) for name in sums}
+        return replace(self, moments=self.moments.faded(factor), **faded)
 
     def _offered(self, batch: Batch, rules: Rules, *, forgotten: float) -> tuple[Dictionary, Batch]:
         """The dictionary with rows of the batch that may become points, and all coordinates in it."""
@@ -163,25 +152,25 @@ class Stream:
         return most > WORTH * cheapest, cheapest
 
     def _extended(self, dictionary: Dictionary) -> Stream:
-        """With more points; the stand-ins stay, their new coordinates are zero."""
+        """The stream with more points; the stand-ins stay, their new coordinates are zero."""
         seen, m, p = self.moments, self.dictionary.size, dictionary.size
         scatter = np.zeros((p, p))
         scatter[:m, :m] = seen.scatter
         moments = Moments(seen.weight, np.pad(seen.mean, (0, p - m)), scatter)
         return replace(self, dictionary=dictionary, moments=moments, cheapest=0.0)
 
-    def _with(self, batch: Batch, moments: Moments) -> Stream:
+    def _with(self, batch: Batch) -> Stream:
         missed = batch.missed()
         return replace(
             self,
-            moments=self.moments.merged(moments),
+            moments=self.moments.merged(batch.moments),
             lost=self.lost + missed,
             error=self.error + missed,
             norm=self.norm + batch.norm(self.dictionary),
         )
 
-    def _thinned(self, batch: Batch, moments: Moments, size: int) -> Stream:
-        """With the batch, and with `size` points only: stand-ins are projected onto their span, by P.
+    def _thinned(self, batch: Batch, size: int) -> Stream:
+        """The stream with the batch and `size` points only: stand-ins are projected onto their span, by P.
 
         How far rows are from their stand-ins then, in either norm:
 
@@ -195,10 +184,10 @@ class Stream:
         squared norms are the trace and the largest eigenvalue of UᵀMU. The squared lengths themselves
         add up for all rows: ‖φ̂‖² = ‖Pφ̂‖² + ‖φ̂ - Pφ̂‖².
         """
-        both = self.moments.merged(moments)
+        both = self.moments.merged(batch.moments)
         kept, gone = self.dictionary.weakest(second_moment(both), self.dictionary.size - size)
         reduced, basis = self.dictionary.reduced(kept)
-        before, now = (_energies(part, gone) for part in (self.moments, moments))
+        before, now = (_energies(part, gone) for part in (self.moments, batch.moments))
         missed = batch.missed() + float(now.sum())
         norm = batch.norm(self.dictionary) + float(now[-1])
         return replace(
@@ -222,18 +211,20 @@ class Stream:
         cut = self._cut(pairs.values)
         self._require_variance(pairs.values, cut)
         pairs = keep(pairs, asked, total=total, cut=cut)
-        # The largest score of a landmark is positive: in whichever order the points came in.
+        # The largest score of a landmark is positive, whatever the order of the points.
         offset = self.moments.mean @ pairs.vectors
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
+        coef, offset = self.dictionary.whiten @ pairs.vectors, self.moments.mean @ pairs.vectors
+        sections, d = self.dictionary.sections, int(self.dictionary.points.shape[1])
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
         reason = f"{self.n_rows} rows arrived in batches, each read once"
         facts = self.dictionary.engine.facts()
         plan = Plan("low-rank", solver, None, n_bytes, (reason,), facts.lanes, facts.name)
         return Fit(
-            self._projection(pairs.vectors),
+            Projection(sections, coef.astype(self.dtype), offset.astype(self.dtype)),
             pairs,
             total,
-            rank_bound=self._rank_bound(),
+            rank_bound=min(self.n_rows - 1, sections.kernel.map_dimension(d) or self.n_rows),
             plan=plan,
             cut=cut,
             low_end=self._negative_part(),
@@ -264,32 +255,18 @@ class Stream:
         lower = self.dictionary.lower
         return NegativePart(float(np.linalg.eigvalsh(lower @ lower.T)[0]), 0.0, complete=False)
 
-    def _projection(self, axes: Array) -> Projection:  # (m, k)
-        coef, offset = self.dictionary.whiten @ axes, self.moments.mean @ axes
-        return Projection(
-            self.dictionary.sections, coef.astype(self.dtype), offset.astype(self.dtype)
-        )
-
-    def _rank_bound(self) -> int:
-        d = int(self.dictionary.points.shape[1])
-        return min(self.n_rows - 1, self.dictionary.kernel.map_dimension(d) or self.n_rows)
-
     def _cut(self, values: Array) -> float:
-        """Eigenvalues below this are rounding: of the solver, and of the coordinates."""
-        eps, top = float(np.finfo(self.dtype).eps), float(np.max(values, initial=0.0))
-        error = self._entry_rounding()
-        return 30.0 * eps * top + error**2 * self.dictionary.condition * self.trace
+        """Eigenvalues below this are rounding: of the solver, and of the coordinates.
 
-    def _entry_rounding(self) -> float:
-        """By how much kernel values of equal rows may differ, relative to k(x, x).
-
-        Sums of d products are taken in different orders, which a power then multiplies.
+        Kernel values of equal rows differ, relative to k(x, x), by what sums of d products that are taken in
+        different orders differ by; a power multiplies that.
         """
         kernel, points = self.dictionary.kernel, self.dictionary.points
-        sums = ALIKE + math.sqrt(int(points.shape[1]))
-        if not kernel.parallel:  # a Python function is not called for this
-            return sums * UNIT
-        return sums * entry_error(kernel, points.astype(np.float64, copy=False))
+        error = ALIKE + math.sqrt(int(points.shape[1]))
+        known = kernel.parallel  # a Python function is not called for this
+        error *= entry_error(kernel, points.astype(np.float64, copy=False)) if known else UNIT
+        eps, top = float(np.finfo(self.dtype).eps), float(np.max(values, initial=0.0))
+        return 30.0 * eps * top + error**2 * self.dictionary.condition * self.trace
 
     def _require_variance(self, values: Array, cut: float) -> None:
         if np.any(values > cut):

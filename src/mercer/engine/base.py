@@ -37,24 +37,19 @@ class TileKernel(Protocol):
     @property
     def parallel(self) -> bool:
         """Whether tiles may be computed on several threads at once."""
-        ...
 
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
-        ...
 
     def tree(self) -> Expr:
         """Its formula, for engines that compute tiles of their own; a leaf `Opaque` where it has none."""
-        ...
 
     def tile(self, x: Rows, y: Rows) -> Array:
         """[k(x_i, y_j)] as a new (n, m) array."""
-        ...
 
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] as a new (n,) array."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -97,21 +92,17 @@ class Resident(Protocol):
     @property
     def n(self) -> int:
         """Number of rows."""
-        ...
 
     @property
     def d(self) -> int:
         """Number of columns."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of the tiles."""
-        ...
 
     def take(self, indices: Indices) -> Rows:
         """A few rows on the host, as `TileKernel.tile` and `Engine.load` take them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -158,7 +149,6 @@ class Mergeable(Protocol):
 
     def merged(self, other: Self, /) -> Self:
         """The sum over both."""
-        ...
 
 
 class Step(Protocol[S_co]):
@@ -166,7 +156,6 @@ class Step(Protocol[S_co]):
 
     def __call__(self, rows: Rows, place: slice, /) -> S_co:
         """The sum over these rows, which are those of `place` among all."""
-        ...
 
 
 class RowStep(Protocol):
@@ -174,7 +163,6 @@ class RowStep(Protocol):
 
     def __call__(self, rows: Rows, /, *beside: Any) -> Array:
         """One result per row, (b, …); `beside` belong to the same rows."""
-        ...
 
 
 class Cutting(TypedDict, total=False):
@@ -213,7 +201,6 @@ class Engine(Protocol[R]):
 
     def facts(self) -> Facts:
         """What it is, how wide, and what it can run."""
-        ...
 
     @property
     def tile_bytes(self) -> int:
@@ -232,7 +219,6 @@ class Engine(Protocol[R]):
         **cutting: Unpack[Cutting],
     ) -> R:
         """The rows where the engine computes, for tiles of this kernel in this precision."""
-        ...
 
     def placed(self, x: R, v: Array) -> Array:  # (n, k)
         """Vectors of a solver, where products of these rows with them are made.
@@ -247,13 +233,11 @@ class Engine(Protocol[R]):
         self, kernel: TileKernel, x: R, z: R, v: Array
     ) -> Array:  # (n, d), (m, d), (m, k) -> (n, k)
         """k(X, Z) @ V as a new array; the matrix is never formed, and X may be in a file."""
-        ...
 
     def gram_times(
         self, kernel: TileKernel, x: R, v: Array, *, rough: bool = False
     ) -> Array:  # (n, k) -> (n, k)
         """k(X, X) @ V in the dtype of V, less the constant of the store; ``rough``: with rounded tiles."""
-        ...
 
     def gram(self, kernel: TileKernel, x: R) -> Array:
         """k(X, X) itself, less that constant, as a new array: for solvers that want all of it."""
@@ -280,7 +264,6 @@ class Engine(Protocol[R]):
         Steps whose kind it knows (`SquareSections`, `SquareFeatures`, `ExplainSections`) an engine may do by
         products of its own.
         """
-        ...
 
     def map(
         self,
@@ -296,4 +279,3 @@ class Engine(Protocol[R]):
         ``dtype`` is the precision that steps get the rows in, by default their own. Steps that an engine may
         know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
         """
-        ...

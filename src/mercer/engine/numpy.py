@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from numbers import Integral
 from operator import iadd
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from mercer.engine.passes import (
     pass_shape,
 )
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.threads import n_blas_threads, parallel_each, parallel_map
 from mercer.engine.tiles import WHOLE, Part, TileIndex, cached_width, upper_tiles
 
 S = TypeVar("S", bound=Mergeable)
@@ -91,12 +91,8 @@ class HostRows:
 
     def plain(self) -> HostRows:
         """The rows as they were loaded."""
-        rows = self.rows
-        if isinstance(rows, ShiftedRows):
-            rows = rows.original
-        elif isinstance(rows, SlicedRows):
-            rows = rows.x
-        return HostRows(rows, self.dtype, self.width)
+        ready = isinstance(self.rows, ShiftedRows | SlicedRows)
+        return HostRows(self.rows.original if ready else self.rows, self.dtype, self.width)
 
     def forget(self, *, all_kept: bool = False) -> None:
         """Slices that are ready are of use within a pass, not between two.
@@ -141,17 +137,15 @@ class NumpyEngine(Engine[HostRows]):
         x: Rows,
         kernel: TileKernel,
         dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
-        part: Part = WHOLE,
+        **cutting: Unpack[HostCutting],
     ) -> HostRows:
         """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
+        own: dict[str, Any] = {**cutting}
+        sliced = own.pop("sliced", False)
         # Shifted rows were taken from loaded ones.
-        if width is not None and not isinstance(x, ShiftedRows):
+        if own.get("width") is not None and not isinstance(x, ShiftedRows):
             x = ready_rows(x, np.dtype(dtype), shift=kernel.shift_invariant, sliced=sliced)
-        return HostRows(x, dtype, width, store, part)
+        return HostRows(x, dtype, **own)
 
     def times(
         self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array
@@ -171,16 +165,15 @@ class NumpyEngine(Engine[HostRows]):
             product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v))
             points = [*row_slices(z.n, POINTS)]
 
-            def down(slices: Iterable[slice]) -> None:
-                for i in slices:
-                    product[i] = _against(x[i], kernel, z, v, points)
+            def down(i: slice) -> None:
+                product[i] = _against(x[i], kernel, z, v, points)
 
             if isinstance(x.rows, RowSource):  # read in order, and shared by the threads
                 for i, rows in row_blocks(x.rows, n_threads * height):
                     product[i] = self.times(kernel, HostRows(rows, x.dtype), z, v)
             else:
                 height = max(1, min(height, -(-x.n // n_threads)))
-                parallel_map(down, row_slices(x.n, height), n_threads=n_threads)
+                parallel_each(down, row_slices(x.n, height), n_threads=n_threads)
         x.forget()
         z.forget()
         return product
@@ -217,15 +210,13 @@ class NumpyEngine(Engine[HostRows]):
         kept = self._kept(kernel, x)
         matrix = np.empty((x.n, x.n), dtype=x.dtype)
 
-        def work(indices: Iterable[TileIndex]) -> None:
-            for index in indices:
-                tile, (_, i, j) = kept.exact(kernel, x, index), index
-                matrix[i, j] = tile
-                if i != j:
-                    matrix[j, i] = tile.T
+        def write(index: TileIndex) -> None:
+            tile, (_, i, j) = kept.exact(kernel, x, index), index
+            matrix[i, j] = tile
+            if i != j:
+                matrix[j, i] = tile.T
 
-        indices = upper_tiles(x.n, kept.width)
-        parallel_map(work, indices, n_threads=self._threads(kernel))
+        parallel_each(write, upper_tiles(x.n, kept.width), n_threads=self._threads(kernel))
         x.forget()
         return matrix
 

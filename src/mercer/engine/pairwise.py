@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from mercer._core.types import Array, Rows
-from mercer.engine.shifted import Shift, ShiftedRows
+from mercer.data.rows import RowSource
+from mercer.engine.shifted import Shift, ShiftedRows, blur_of, centre_of
 
 # Below this share of the largest squared distance in a tile, cancellation has cost four digits.
 NEAR = 1e-4
@@ -150,6 +151,25 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
         tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale
     return tile
+
+
+def origin_of(x: Rows, dtype: np.dtype[Any], sharpest: float) -> Array:  # -> (d,)
+    """The middle of rows whose squared distances are multiplied by `sharpest` at most.
+
+    A shift saves the digits of distances, unless it moves the rows by more than that: then it is zero.
+    """
+    nowhere = np.zeros(x.shape[1])
+    if sparse.issparse(x) or not x.shape[0]:
+        return nowhere
+    centre, sharp = centre_of(x), 2.0 * math.sqrt(sharpest)
+    # Mostly a bound on the blur is small enough, and the columns need not be looked at.
+    eps = float(np.finfo(np.result_type(x.dtype, dtype)).eps)
+    if sharp * (eps * math.sqrt(centre @ centre)) <= BLUR[dtype]:
+        return centre
+    if isinstance(x, RowSource):
+        return nowhere
+    blur, _ = blur_of(x, centre, dtype)
+    return centre if sharp * blur <= BLUR[dtype] else nowhere
 
 
 def _by_differences(x: Rows, y: Rows, scale: float) -> Array:  # -> (n, m)

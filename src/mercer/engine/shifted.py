@@ -105,7 +105,7 @@ class SlicedRows:
     """Rows that stay where they are: each slice is made ready when it is read."""
 
     def __init__(self, x: Rows, dtype: np.dtype[Any], shift: Shift | None) -> None:
-        self.x, self.dtype, self.shift = x, dtype, shift  # None: as they are
+        self.original, self.dtype, self.shift = x, dtype, shift  # None: as they are
         self.shape = int(x.shape[0]), int(x.shape[1])
         # The slices used last: a band of tiles and the columns that the threads are at.
         self.recent: dict[Any, Rows] = {}
@@ -117,7 +117,7 @@ class SlicedRows:
         with self.lock:
             rows = self.recent.pop(place, None)
             if rows is None:
-                rows = self.x[key]
+                rows = self.original[key]
                 if self.shift is None or sparse.issparse(rows):
                     rows = rows.astype(self.dtype, copy=False)
                 else:

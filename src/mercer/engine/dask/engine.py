@@ -39,12 +39,13 @@ from mercer.engine.dask import devices, hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import ClusterRows, Placements, travels
 from mercer.engine.dask.work import Work, computed
+from mercer.engine.native.engine import why_not
 from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
 from mercer.engine.passes import merged
 from mercer.engine.resolve import host_engine
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.devices import There
-from mercer.engine.torch.engine import why_not, why_not_rows
+from mercer.engine.torch.engine import why_not_rows
 from mercer.engine.torch.fused import halves_for
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, Unpack, cast
@@ -32,7 +32,7 @@ from mercer.engine.native.squares import explained, squared
 from mercer.engine.numpy import POINTS, HostCutting, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.steps import ExplainSections, Pulls, SquareSections
-from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
+from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_each
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
 
@@ -83,7 +83,7 @@ class NativeEngine(NumpyEngine):
         """What it is, how wide, and which kernels it runs."""
         native = compiled()
         panel = 1 if native is None else native.panel[FLOAT32]
-        return Facts("native", self.lanes, None, _why_not, BLOCK * BLOCK * 8, False, panel)
+        return Facts("native", self.lanes, None, _why_not_compiled, BLOCK * BLOCK * 8, False, panel)
 
     @property
     def tile_bytes(self) -> int:
@@ -255,25 +255,29 @@ def _on_host(x: HostRows) -> HostRows:
     return x.host if isinstance(x, NativeRows) and x.host is not None else x
 
 
-def _why_not(kernel: Any) -> str | None:
-    if compiled() is None:
-        return "the compiled library is not there; install mercer where there is a C++ compiler"
+def why_not(kernel: TileKernel) -> str | None:
+    """Why a kernel has no operations, in words, or None."""
     program = program_of(kernel)
     return program if isinstance(program, str) else None
 
 
+def _why_not_compiled(kernel: TileKernel) -> str | None:
+    if compiled() is None:
+        return "the compiled library is not there; install mercer where there is a C++ compiler"
+    return why_not(kernel)
+
+
 def _largest(x: Array) -> float:
     """The size of the largest number, or NaN; what is large is looked at on all threads."""
+
+    def largest(i: slice) -> float:
+        return float(max(x[i].max(initial=0.0), -x[i].min(initial=0.0)))
+
     if x.nbytes <= LOOKED_AT:
-        return float(max(x.max(initial=0.0), -x.min(initial=0.0)))
+        return largest(slice(None))
     n_threads = n_blas_threads()
-
-    def part(own: Iterable[slice]) -> float:
-        sizes = [max(x[i].max(initial=0.0), -x[i].min(initial=0.0)) for i in own]
-        return float(np.max(sizes, initial=0.0))  # NaN, where one of them is
-
     slices = row_slices(len(x), max(1, -(-len(x) // (4 * n_threads))))
-    return float(np.max(parallel_map(part, slices, n_threads=n_threads), initial=0.0))
+    return float(np.max(parallel_each(largest, slices, n_threads=n_threads), initial=0.0))
 
 
 def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> str | None:

@@ -15,8 +15,7 @@ from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import Library, address, aligned
 from mercer.engine.native.program import Leaf, Program, own_values
 from mercer.engine.numpy import HostRows
-from mercer.engine.pairwise import BLUR
-from mercer.engine.shifted import blur_of, centre_of
+from mercer.engine.pairwise import origin_of
 
 if TYPE_CHECKING:
     from mercer.engine.native.passes import Kept
@@ -56,18 +55,8 @@ class NativeRows(HostRows):
 
     @cached_property
     def origin(self) -> Array:
-        """The middle: a shift saves the digits of distances, unless it moves the rows by more than that.
-
-        Rows that are counted from the origin of others need none of their own.
-        """
-        centre = centre_of(self.rows)
-        # Mostly a bound on the blur is small enough, and the columns need not be looked at.
-        eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
-        sharp, most = 2.0 * math.sqrt(self.program.sharpest), BLUR[self.dtype]
-        if sharp * (eps * math.sqrt(centre @ centre)) <= most:
-            return centre
-        blurred = sharp * blur_of(self.rows, centre, self.dtype)[0] > most
-        return np.zeros_like(centre) if blurred else centre
+        """Where distances are counted from; rows that join others need none of their own."""
+        return origin_of(self.rows, self.dtype, self.program.sharpest)
 
     def packed(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         """[panel][column][row] and squared norms; counted from `origin` where distances are taken."""

@@ -24,7 +24,6 @@ from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import (
     FLOAT32,
     FLOAT64,
-    NOTHING_KEPT,
     Engine,
     Facts,
     FoldAdvice,
@@ -33,14 +32,13 @@ from mercer.engine.base import (
     RowStep,
     Step,
     TileKernel,
-    TileStore,
 )
 from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
-from mercer.engine.native.engine import out_of_range, program_of
-from mercer.engine.numpy import HostRows, NumpyEngine
+from mercer.engine.native.engine import out_of_range, program_of, why_not
+from mercer.engine.numpy import HostCutting, HostRows, NumpyEngine
 from mercer.engine.resolve import AUTO, host_engine, resolve_engine
 from mercer.engine.threads import lanes, n_blas_threads
-from mercer.engine.tiles import WHOLE, Part
+from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.fused import (
     fused_cross_times,
@@ -137,19 +135,14 @@ class TorchEngine(Engine[TorchRows]):
         x: Rows,
         kernel: TileKernel,
         dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
-        part: Part = WHOLE,
+        **cutting: Unpack[HostCutting],
     ) -> TorchRows:
         """The rows; they are sent when a product needs them, once if there is room on the device."""
         program = program_of(kernel)
         if isinstance(program, str):
             msg = f"engine={self.place.name!r} can't run {kernel!r}: {program}. Use engine='numpy'."
             raise InputError(msg)
-        own: dict[str, Any] = {"width": width, "store": store, "sliced": sliced, "part": part}
-        rows = TorchRows(x, dtype, program, self.place, **own)
+        rows = TorchRows(x, dtype, program, self.place, **cutting)
         beyond = rows.dtype == FLOAT64 and not self.place.has_double
         rows.on_host = beyond or self.why_not_rows(kernel, x) is not None
         return rows
@@ -374,12 +367,6 @@ def why_not_rows(kernel: TileKernel, x: Rows, name: str) -> str | None:
         return None  # not looked at
     why = out_of_range(numbers, program, f"tiles of {name}")
     return why if why is None or numbers.any() else None  # zeros lose nothing
-
-
-def why_not(kernel: Any) -> str | None:
-    """Why no device runs this kernel, in words, or None."""
-    program = program_of(kernel)
-    return program if isinstance(program, str) else None
 
 
 @dataclass(frozen=True)

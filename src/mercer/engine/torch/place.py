@@ -270,27 +270,18 @@ def out_of_memory(error: BaseException) -> bool:
 class _IeeeProducts(Hold):
     """Products of float32 in float32, whatever the caller allows elsewhere (TF32, bfloat16)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._before: list[Callable[[], object]] = []
-
     def begin(self) -> None:
-        """Set it, and remember what was there."""
         import torch
 
         backends = torch.backends
         if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
             usual = torch.get_float32_matmul_precision()
-            self._before.append(partial(torch.set_float32_matmul_precision, usual))
+            self._undo.append(partial(torch.set_float32_matmul_precision, usual))
             torch.set_float32_matmul_precision("highest")
             return
         for owner in (backends.cuda.matmul, backends.mkldnn.matmul):
-            self._before.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
+            self._undo.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
             owner.fp32_precision = "ieee"
-
-    def end(self) -> None:
-        while self._before:
-            self._before.pop()()
 
 
 IEEE_PRODUCTS = _IeeeProducts()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -15,11 +14,10 @@ from scipy import sparse
 from mercer._core.observer import SILENT, Observer
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT64, TileStore
+from mercer.engine.base import FLOAT64, NOTHING_KEPT, TileStore
 from mercer.engine.native.program import Leaf, Program
 from mercer.engine.numpy import HostRows
-from mercer.engine.pairwise import BLUR
-from mercer.engine.shifted import blur_of, centre_of
+from mercer.engine.pairwise import origin_of
 from mercer.engine.tiles import BAND, WHOLE, Part
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import ROWS_SHARE, Place
@@ -122,8 +120,8 @@ class TorchRows:
         program: Program,
         place: Place,
         *,
-        width: int | None,
-        store: TileStore,
+        width: int | None = None,
+        store: TileStore = NOTHING_KEPT,
         sliced: bool = False,
         part: Part = WHOLE,
     ) -> None:
@@ -148,20 +146,8 @@ class TorchRows:
 
     @cached_property
     def origin(self) -> Array:  # (d,)
-        """The middle: a shift saves the digits of distances, unless it moves rows by more than that."""
-        if sparse.issparse(self.rows) or not self.n:
-            return np.zeros(self.d)
-        centre = centre_of(self.rows)
-        eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
-        if self._blurred(eps * math.sqrt(centre @ centre)):
-            if isinstance(self.rows, RowSource):
-                return np.zeros(self.d)
-            blur, _ = blur_of(self.rows, centre, self.dtype)
-            return np.zeros(self.d) if self._blurred(blur) else centre
-        return centre
-
-    def _blurred(self, blur: float) -> bool:
-        return not math.sqrt(self.program.sharpest) * 2.0 * blur <= BLUR[self.dtype]
+        """Where distances are counted from."""
+        return origin_of(self.rows, self.dtype, self.program.sharpest)
 
     def about(self, origin: Array) -> TorchRows:
         """The same rows, counted from the origin of others; nothing of them is on the device yet."""

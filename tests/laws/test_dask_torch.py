@@ -32,7 +32,7 @@ from mercer import PCA, KernelPCA
 from mercer._core.errors import EngineWarning, InputError, MemoryBudgetError, MercerError
 from mercer.approximations import Nystrom, RPCholesky
 from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Rounding, TileStore
-from mercer.engine.dask import DaskEngine, devices, hands, work
+from mercer.engine.dask import DaskEngine, hands, work
 from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -201,9 +201,9 @@ def test_facts_are_those_of_devices(engine):
 
 def test_devices_that_workers_share_are_counted_once():
     own = There("a", 100, 80, False)
-    assert devices.free_bytes([own, replace(own, key="b")]) == 80
-    assert devices.free_bytes([own, own]) == 40
-    assert devices.free_bytes([own, own, replace(own, key="b", free_bytes=30)]) == 30
+    assert hands.free_bytes([own, replace(own, key="b")]) == 80
+    assert hands.free_bytes([own, own]) == 40
+    assert hands.free_bytes([own, own, replace(own, key="b", free_bytes=30)]) == 30
 
 
 def test_tiles_of_unlike_devices_are_cut_alike(engine, monkeypatch):
@@ -384,13 +384,13 @@ def _overflowing():
 def halved(monkeypatch):
     """Two workers in this process, with NumPy in place of Triton, which runs one program at a time."""
     in_place_of_triton(monkeypatch)
-    lock, make = threading.Lock(), devices.share_of_halves
+    lock, make = threading.Lock(), hands.share_of_halves
 
     def in_turn(*args, **kwargs):
         with lock:
             return make(*args, **kwargs)
 
-    monkeypatch.setattr(devices, "share_of_halves", in_turn)
+    monkeypatch.setattr(hands, "share_of_halves", in_turn)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(processes=False, **options) as cluster, Client(cluster) as client:
         yield DaskEngine(client, least=0, device=CPU)

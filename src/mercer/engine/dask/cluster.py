@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
-from mercer.engine.dask.devices import staged
+from mercer.engine.dask.hands import staged
 from mercer.engine.native import compiled
 from mercer.engine.torch.devices import There, there
 

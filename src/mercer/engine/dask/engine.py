@@ -35,7 +35,7 @@ from mercer.engine.base import (
     TileKernel,
     Workers,
 )
-from mercer.engine.dask import devices, hands
+from mercer.engine.dask import hands
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.shares import ClusterRows, Placements, travels
 from mercer.engine.dask.work import Work, computed
@@ -83,7 +83,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     def __post_init__(self) -> None:
         if self.device is not None:
-            devices.kind_of(self.device)
+            hands.kind_of(self.device)
         if not is_a(self.client, "distributed", "Client"):
             remedy = (
                 "An address goes into `engine` itself: KernelPCA(engine='dask:tcp://host:8786')."
@@ -128,7 +128,7 @@ class DaskEngine(Engine[ClusterRows]):
             return replace(self.here.facts(), **own)
         # Rows are in the memory of a worker and of its device: the smaller one bounds both.
         found = [each.there for each in workers if isinstance(each.there, There)]
-        free = min(free, devices.free_bytes(found))
+        free = min(free, hands.free_bytes(found))
         able = len(found) == count and all(each.has_tensor_cores for each in found)
         # Lanes are threads of this process, for vectors; a forecast times products of all devices together.
         lanes = self.here.facts().lanes
@@ -137,7 +137,7 @@ class DaskEngine(Engine[ClusterRows]):
             lanes,
             count * free,
             why_not,
-            devices.cache_bytes(self.device),
+            hands.cache_bytes(self.device),
             workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
             halves=halves_for if able else None,
             elsewhere=True,
@@ -368,7 +368,7 @@ class DaskEngine(Engine[ClusterRows]):
         store, of = x.cut.store, len(where.workers)
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
         if x.local is not None and x.local.device is not None and cut.width is None:
-            width = devices.common_width(x.local.device, where.there, kernel, cut.dtype)
+            width = hands.common_width(x.local.device, where.there, kernel, cut.dtype)
             cut = replace(cut, width=width)
         blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
         return [

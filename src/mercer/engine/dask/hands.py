@@ -1,33 +1,138 @@
-"""What runs on workers: parts of a product, and steps over shares of rows, by the engine of the worker."""
+"""What runs on workers: parts of a product, and steps over shares of rows, by the engine of the worker.
+
+torch is never imported by the client: a device is named here, and looked for where it is used.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import MemoryBudgetError, MercerError
+from mercer._core.errors import InputError, MemoryBudgetError, MercerError
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import NOTHING_KEPT, Mergeable, RowStep, Step, TileKernel, TileStore
-from mercer.engine.dask import devices
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
+from mercer.engine.native.engine import program_of
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Weighed
 from mercer.engine.threads import lanes, single_threaded_blas
-from mercer.engine.tiles import PACKED, SINGLE, Part
+from mercer.engine.tiles import PACKED, SINGLE, WHOLE, Part
+from mercer.engine.torch.devices import There
+from mercer.engine.torch.engine import TorchEngine
+from mercer.engine.torch.fused import fused_gram_times
+from mercer.engine.torch.place import WIDEST, device_of, tile_width
+from mercer.engine.torch.rows import TorchRows
+from mercer.engine.torch.sending import STAGING_BYTES
+from mercer.engine.torch.several import share_times, shares
 
 S = TypeVar("S", bound=Mergeable)
 
 
+# ── devices of workers ──────────────────────────────────────────────────────
+FORMS = "'cuda', which is each worker's own GPU, 'mps', or 'torch:cpu' for trials"
+
+
+def kind_of(name: object) -> str:
+    """The kind of device; raises where it is none."""
+    try:
+        return device_of(str(name))[0]
+    except InputError:
+        msg = f"device must be {FORMS}; got {name!r}."
+        raise InputError(msg) from None
+
+
+def staged(name: str) -> int:
+    """What a worker holds of its own memory to send rows to its device."""
+    return STAGING_BYTES if kind_of(name) == "cuda" else 0
+
+
+def cache_bytes(name: str) -> int:
+    """The tile that such a device makes fastest."""
+    return WIDEST[kind_of(name)] ** 2 * 8
+
+
+def common_width(
+    name: str, found: Collection[There], kernel: TileKernel, dtype: np.dtype[Any]
+) -> int:
+    """The width of tiles that nobody has planned: that of the device with the least memory, for all.
+
+    Parts of a product fit together where all tiles are cut alike.
+    """
+    program, itemsize = program_of(kernel), dtype.itemsize
+    depth = 1 if isinstance(program, str) else program.depth
+    widest = WIDEST[kind_of(name)] * 8 // itemsize
+    return tile_width(min(each.total_bytes for each in found), itemsize, depth=depth, widest=widest)
+
+
+def free_bytes(found: Collection[There]) -> int:
+    """What each may take of its device: as much as the smallest has, a part of it where workers share one."""
+    keys = [each.key for each in found]
+    return min(each.free_bytes // keys.count(each.key) for each in found)
+
+
+@dataclass(frozen=True)
+class WorkerDevice(TorchEngine):
+    """A worker's device. What it leaves to the processor is made by the engine that all workers have."""
+
+    host: NumpyEngine = field(default_factory=NumpyEngine)
+
+    @property
+    def here(self) -> NumpyEngine:
+        """The engine of the host, which is not for this process alone to choose."""
+        return self.host
+
+
+def worker_device(name: str, host: NumpyEngine, *, halves: bool) -> WorkerDevice:
+    """The engine of a worker that work on devices was given to."""
+    try:
+        return WorkerDevice(name, halves, tune=False, host=host)
+    except Exception as error:
+        msg = (
+            f"This fit was dealt to workers with the device {name!r}, and one that has joined since can't "
+            f"use it ({error}). Fit again, with a device on every worker or without."
+        )
+        raise MercerError(msg) from error
+
+
+def share_of_halves(
+    engine: TorchEngine, x: TorchRows, part: Part, v: Array, *, precise: bool
+) -> Array | str:
+    """The share of a part in the rows of (K - c) @ V, or why it can't be made, in words: a pass has no tiles.
+
+    All workers have to make theirs, or all have to go over to tiles, as the client decides.
+    """
+    own = shares(x.n, part[1])[part[0]]
+    if x.on_host:
+        return "numbers are out of range"
+    if own.start == own.stop:
+        return np.empty((0, v.shape[1]), dtype=v.dtype)
+    x.start = own.start  # halves begin with the share, by which a pass knows the diagonal
+    if part == WHOLE:
+        found = engine.halved(lambda: fused_gram_times(x, v, precise=precise))
+    else:
+        found = engine.halved(lambda: share_times(x, own, v, precise=precise))
+    assert found is not None  # either makes a product
+    return found
+
+
+def too_little(error: MemoryBudgetError, worker: str) -> MemoryBudgetError:
+    """That a device has run out of memory, as a client has to be told it."""
+    why = str(error).partition(". ")[0]
+    msg = f"On worker {worker} {why}. Pass a smaller `memory`, or end what else runs there."
+    return MemoryBudgetError(msg)
+
+
+# ── engines of workers ──────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Local:
     """The engine of a worker: which tiles it makes, and on how many threads."""
@@ -41,7 +146,7 @@ class Local:
         """That engine, here; raises where this worker is another than those that work was dealt to."""
         if self.device is None:
             return self.host()
-        return devices.worker_device(self.device, self.host(), halves=self.halves)
+        return worker_device(self.device, self.host(), halves=self.halves)
 
     @property
     def slower(self) -> Local | None:
@@ -110,14 +215,14 @@ class Hand:
             try:
                 product: Array = self.local.engine().gram_times(*own, rough=rough)
             except MemoryBudgetError as error:  # a device narrows no tiles for a part
-                raise devices.too_little(error, whoami()) from error
+                raise too_little(error, whoami()) from error
             return product
 
     def share(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
         """Its rows of K @ V by half floats, or why there are none, in words."""
         with self.local.at_work():
             own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
-            return devices.share_of_halves(*own, precise=not rough)
+            return share_of_halves(*own, precise=not rough)
 
     def matrix(self) -> Array:
         """K itself."""

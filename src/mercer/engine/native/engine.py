@@ -24,9 +24,8 @@ from mercer.engine.base import (
     TileKernel,
 )
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
+from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, NativeRows, Rectangle, Symmetric
 from mercer.engine.native.program import NotCompiledError, Program
-from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import explained, squared
 from mercer.engine.numpy import POINTS, HostCutting, HostRows, NumpyEngine

@@ -20,7 +20,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import aligned
-from mercer.engine.native.passes import BLOCK, GROUP, SUMS_BYTES, Pass
+from mercer.engine.native.passes import BLOCK, GROUP, SUMS_BYTES, NativeRows, Pass
 from mercer.engine.native.program import (
     MOST_TILES,
     Leaf,
@@ -33,7 +33,6 @@ from mercer.engine.native.program import (
     quantities,
     spread,
 )
-from mercer.engine.native.rows import NativeRows
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.pairwise import lengths
 from mercer.engine.shifted import centre_of

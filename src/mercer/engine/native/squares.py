@@ -19,8 +19,7 @@ from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import BLOCKS, address, aligned
-from mercer.engine.native.passes import Pass
-from mercer.engine.native.rows import NativeRows
+from mercer.engine.native.passes import NativeRows, Pass
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Explained, ExplainSections, Squared, SquareSections
 

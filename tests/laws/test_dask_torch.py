@@ -431,7 +431,7 @@ def test_passes_that_fail_are_tiles_on_all_workers(halved, monkeypatch):
         msg = "no compiler was found"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("mercer.engine.torch.several.fused_times", broken)
+    monkeypatch.setattr("mercer.engine.torch.fused.fused_times", broken)
     kernel = RBF(0.3)
     loaded = halved.load(X, kernel, FLOAT64, width=64, store=halves_store(two=True))
     with pytest.warns(EngineWarning, match="makes no products of half floats here.*no compiler"):

@@ -96,10 +96,8 @@ class PackedTile:
     diag: Array | None  # of K, where the tile lies on it
 
     @classmethod
-    def of(
-        cls, tile: Array, *, on_diagonal: bool, codes: npt.NDArray[np.uint16] | None = None
-    ) -> PackedTile:
-        """Pack a tile, whose array is used up on the way, into `codes` where that is given."""
+    def of(cls, tile: Array, *, on_diagonal: bool, codes: npt.NDArray[np.uint16]) -> PackedTile:
+        """Pack a tile, whose array is used up on the way, into `codes`."""
         diag = tile.diagonal().copy() if on_diagonal else None
         if on_diagonal:
             np.fill_diagonal(tile, tile[0, -1])
@@ -109,8 +107,6 @@ class PackedTile:
         if step > np.finfo(np.float32).tiny:
             tile *= np.float32(1.0) / step
         tile += np.float32(0.5)
-        if codes is None:
-            codes = np.empty(tile.shape, dtype=np.uint16)
         with np.errstate(invalid="ignore"):  # what is not finite is told by `low` or `step`
             np.copyto(codes, tile, casting="unsafe")
         return cls(codes, low, step, diag)

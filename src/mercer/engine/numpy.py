@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
-from numbers import Integral
 from operator import iadd
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from mercer._core.errors import ParameterError
 from mercer._core.memory import hand_back
 from mercer._core.observer import SILENT, Observer
+from mercer._core.params import Whole, require
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
 from mercer.engine.base import (
@@ -118,10 +117,7 @@ class NumpyEngine(Engine[HostRows]):
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        n = self.n_threads
-        if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
-            msg = f"n_threads must be a whole number of at least 1 or None; got {n!r}."
-            raise ParameterError(msg)
+        require("n_threads", self.n_threads, Whole(1, also=(None,)))
 
     @property
     def lanes(self) -> int:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,11 +29,11 @@ from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE, WHOLE, Part
 from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import TorchEngine
-from mercer.engine.torch.fused import fused_gram_times
+from mercer.engine.torch.fused import fused_product
 from mercer.engine.torch.place import WIDEST, device_of, tile_width
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import STAGING_BYTES
-from mercer.engine.torch.several import share_times, shares
+from mercer.engine.torch.several import shares
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -117,10 +117,8 @@ def share_of_halves(
     if own.start == own.stop:
         return np.empty((0, v.shape[1]), dtype=v.dtype)
     x.start = own.start  # halves begin with the share, by which a pass knows the diagonal
-    if part == WHOLE:
-        found = engine.halved(lambda: fused_gram_times(x, v, precise=precise))
-    else:
-        found = engine.halved(lambda: share_times(x, own, v, precise=precise))
+    share = None if part == WHOLE else own
+    found = engine.halved(partial(fused_product, x, v, precise=precise, share=share))
     assert found is not None  # either makes a product
     return found
 

@@ -15,6 +15,7 @@ from mercer._core.errors import installing
 from mercer._core.memory import format_bytes
 from mercer.engine.torch.place import AMPERE, Place, _why_no_cuda, _why_no_mps, device_of, reason_of
 
+FOR_NVIDIA = "they are made for NVIDIA's tensor cores"
 NO_TORCH = f"torch is not installed ({installing('gpu')})"
 
 
@@ -46,9 +47,14 @@ class There:
     has_tensor_cores: bool
 
 
+def has_torch() -> bool:
+    """Whether torch is installed, without importing it."""
+    return sys.modules.get("torch") is not None or find_spec("torch") is not None
+
+
 def there(name: str) -> There | str:
     """The facts of a device for a process that asks this one for them, or why there is none."""
-    if sys.modules.get("torch") is None and find_spec("torch") is None:
+    if not has_torch():
         return NO_TORCH
     place = Place(*device_of(name))
     try:
@@ -72,7 +78,7 @@ def _key(place: Place) -> str:
 
 def devices() -> tuple[tuple[Device, ...], str | None]:
     """Those that torch sees and, where there is none, why. Imports torch only if it is installed."""
-    if sys.modules.get("torch") is None and find_spec("torch") is None:
+    if not has_torch():
         return (), NO_TORCH
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what torch warns of is told in words
@@ -82,7 +88,9 @@ def devices() -> tuple[tuple[Device, ...], str | None]:
             count = 0 if why is not None else torch.cuda.device_count()
             found = [_gpu(torch, index) for index in range(count)]
             if _why_no_mps(torch, 0) is None:
-                found.append(_metal())
+                place = Place("mps")
+                own = place.name, "Metal", place.total_bytes, place.free_bytes
+                found.append(Device(*own, no_halves=FOR_NVIDIA))
         except Exception as error:  # a torch that is broken, or older than what is asked of it
             return (), f"torch can't be used: {reason_of(error)}"
     return tuple(found), None if found else why
@@ -92,16 +100,10 @@ def _gpu(torch: Any, index: int) -> Device:
     place, known = Place("cuda", index), torch.cuda.get_device_properties(index)
     own = place.name, str(known.name), place.total_bytes, place.free_bytes
     if torch.version.hip is not None:
-        return Device(*own, no_halves="they are made for NVIDIA's tensor cores")
+        return Device(*own, no_halves=FOR_NVIDIA)
     able = torch.cuda.get_device_capability(index)
     why = None
     if not place.has_tensor_cores:
         old = able < AMPERE
         why = "they need compute capability 8.0" if old else "Triton is not installed"
     return Device(*own, capability=".".join(map(str, able)), no_halves=why)
-
-
-def _metal() -> Device:
-    place = Place("mps")
-    why = "they are made for NVIDIA's tensor cores"
-    return Device("mps", "Metal", place.total_bytes, place.free_bytes, no_halves=why)

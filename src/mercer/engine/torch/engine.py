@@ -40,13 +40,7 @@ from mercer.engine.resolve import AUTO, host_engine, resolve_engine
 from mercer.engine.threads import lanes, n_blas_threads
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.fused import (
-    fused_cross_times,
-    fused_gram_times,
-    halves_for,
-    is_fused,
-    sections_times,
-)
+from mercer.engine.torch.fused import fused_product, halves_for, is_fused, sections_times
 from mercer.engine.torch.place import IEEE_PRODUCTS, LEAST, Place, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import staging_bytes
@@ -296,10 +290,8 @@ class TorchEngine(Engine[TorchRows]):
         """A product of half floats; None where tiles have to do."""
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
-        own: dict[str, Any] = {"choices": self.choices}
-        if z is None:
-            return self._of_halves(x, lambda: fused_gram_times(x, v, precise=precise, **own))
-        return self._of_halves(x, lambda: fused_cross_times(x, z, v, **own))
+        work = partial(fused_product, x, v, z, precise=precise, choices=self.choices)
+        return self._of_halves(x, work)
 
     def _of_halves(self, x: TorchRows, work: Callable[[], Array | None]) -> Array | None:
         """The product, if there is one; where it fails, tiles make those of these rows from then on."""

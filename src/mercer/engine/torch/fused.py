@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -142,22 +142,25 @@ def halves_for(kernel: TileKernel) -> int:
     return sum(why_not_fused(program, precise=precise) is None for precise in (False, True))
 
 
-def fused_gram_times(
-    x: TorchRows, v: Array, *, precise: bool, choices: Choices | None = None
-) -> Array:  # (n, k) -> (n, k)
-    """(K - c) @ V by half floats."""
-    own: Any = {"precise": precise, "minus": x.store.minus, "choices": choices}
-    halves = halves_of(x)
-    return fused_times(x.program, halves, halves, v, x.place, **own)
-
-
-def fused_cross_times(
-    x: TorchRows, z: TorchRows, v: Array, *, choices: Choices | None = None
+def fused_product(
+    x: TorchRows,
+    v: Array,
+    z: TorchRows | None = None,
+    *,
+    precise: bool,
+    share: slice | None = None,
+    choices: Choices | None = None,
 ) -> Array:  # (m, k) -> (n, k)
-    """k(X, Z) @ V roughly, by half floats."""
-    own: Any = {"precise": False, "choices": choices}
-    points = halves_of(z.about(x.origin))
-    return fused_times(x.program, halves_of(x), points, v, x.place, **own)
+    """(K - c) @ V, or k(X, Z) @ V, by half floats: all rows, or a share with which the sides of X begin."""
+    rows = whole = halves_of(x)
+    if share is not None:
+        rows = replace(whole, n=share.stop - share.start)
+    own: Any = {"precise": precise, "choices": choices}
+    if z is not None:
+        return fused_times(x.program, rows, halves_of(z.about(x.origin)), v, x.place, **own)
+    if share is not None:
+        v = np.concatenate([v[share.start :], v[: share.start]], axis=0)
+    return fused_times(x.program, rows, whole, v, x.place, minus=x.store.minus, **own)
 
 
 def sections_times(

@@ -38,7 +38,7 @@ from mercer.engine.steps import SquareSections
 from mercer.engine.threads import on_threads
 from mercer.engine.tiles import places
 from mercer.engine.torch.engine import TorchEngine
-from mercer.engine.torch.fused import fused_times, halves_of, is_fused
+from mercer.engine.torch.fused import fused_product, is_fused
 from mercer.engine.torch.place import LEAST, Place, device_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.tiles import symmetric_times
@@ -301,8 +301,8 @@ class SeveralEngine(Engine[SeveralRows]):
 
         def work(h: int) -> Array | str | None:
             others = None if z is None else z.alone.at(self.engines[h].place)
-            own = parts[h], x.shares[h], right[h]
-            return self.engines[h].halved(lambda: share_times(*own, precise=precise, z=others))
+            own = partial(fused_product, parts[h], right[h], others, precise=precise)
+            return self.engines[h].halved(partial(own, share=x.shares[h]))
 
         def joined() -> Array:
             return np.concatenate([moved(part, self.first.place) for part in done], axis=0)
@@ -320,20 +320,6 @@ class SeveralEngine(Engine[SeveralRows]):
         )
         warn(msg, EngineWarning)
         return None
-
-
-def share_times(
-    x: TorchRows, share: slice, v: Array, *, precise: bool, z: TorchRows | None = None
-) -> Array:  # (m, k) -> (share, k)
-    """Rows of (K - c) @ V, or of k(X, Z) @ V, by half floats, of rows whose sides begin with the share."""
-    whole = halves_of(x)
-    own = replace(whole, n=share.stop - share.start)
-    if z is not None:
-        points = halves_of(z.about(x.origin))
-        return fused_times(x.program, own, points, v, x.place, precise=precise)
-    around = np.concatenate([v[share.start :], v[: share.start]], axis=0)
-    minus = x.store.minus
-    return fused_times(x.program, own, whole, around, x.place, precise=precise, minus=minus)
 
 
 def shares(n: int, of: int) -> list[slice]:

@@ -283,7 +283,7 @@ def _blocks(found: Any, key: str) -> Blocks | None:
     if not isinstance(sizes, dict) or set(sizes) != set(Blocks.__dataclass_fields__):
         return None
     cut = Blocks(**sizes)
-    return cut if all(type(each) is int for each in sizes.values()) and cut.suits(PAD) else None
+    return cut if cut.suits(PAD) else None
 
 
 def write(folder: Path | None, key: str, cut: Blocks) -> None:

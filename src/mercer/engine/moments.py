@@ -34,7 +34,6 @@ class Moments:
 
     @classmethod
     def empty(cls, m: int) -> Moments:
-        """Moments of no rows."""
         return cls(0.0, np.zeros(m), np.zeros((m, m)))
 
     @classmethod
@@ -63,7 +62,6 @@ class Moments:
         return cls(weight, first + shift, scatter)
 
     def merged(self, other: Moments) -> Moments:
-        """Moments of both sets of rows together."""
         weight = self.weight + other.weight
         if weight == 0.0:
             return self
@@ -103,7 +101,6 @@ class ColumnMoments:
 
     @classmethod
     def empty(cls, shift: Array) -> ColumnMoments:
-        """Moments of no rows."""
         p = len(shift)
         return cls(shift, np.zeros(p), np.zeros(p), np.zeros(p))
 
@@ -146,7 +143,6 @@ class ColumnMoments:
 
     @property
     def mean(self) -> Array:
-        """The mean of each column."""
         return self.shift + self.offset
 
     def spread(self) -> Array:
@@ -186,7 +182,6 @@ class Total:
     of: Array
 
     def merged(self, other: Total) -> Total:
-        """The sum over both sets of rows."""
         return Total(self.of + other.of)
 
 

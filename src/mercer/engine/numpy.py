@@ -84,7 +84,6 @@ class HostRows:
         return rows if isinstance(rows, ShiftedRows) else rows.astype(self.dtype, copy=False)
 
     def take(self, indices: Indices) -> Rows:
-        """A few rows, ready too."""
         rows = take_rows(self.rows, indices)
         return rows if isinstance(rows, ShiftedRows) else rows.astype(self.dtype, copy=False)
 
@@ -125,7 +124,6 @@ class NumpyEngine(Engine[HostRows]):
         return n_blas_threads(self.n_threads)
 
     def facts(self) -> Facts:
-        """What it is, how wide, and that it runs every kernel."""
         return Facts("numpy", self.lanes, None, runs_every_kernel)
 
     def load(

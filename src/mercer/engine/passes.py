@@ -129,7 +129,6 @@ def pass_height(width: int, itemsize: int, d: int) -> int:
 
 
 def _row_bytes(d: int, width: int, itemsize: int) -> int:
-    """What a row of a block takes."""
     # In float64 whatever the rows are: where float32 would lose the digits, a pass is made again.
     sections = (COPIES + DOUBLE_COPIES) * FLOAT * width
     # Rows are copied out of a file or a sparse matrix, and then made ready for the product.

@@ -39,7 +39,6 @@ class Weighed:
         return self if self.weights is None else changed(self, weights=self.weights[start:])
 
     def weights_at(self, place: slice) -> Array | None:
-        """Those of some rows."""
         return None if self.weights is None else self.weights[place]
 
 
@@ -64,7 +63,6 @@ class Squared:
     trace: float  # Σw k(x, x)
 
     def merged(self, other: Squared) -> Squared:
-        """Of both sets of rows."""
         return Squared(self.moments.merged(other.moments), self.trace + other.trace)
 
 
@@ -103,7 +101,6 @@ class Explained:
     energies: Array  # (a,) Σw f²
 
     def merged(self, other: Explained) -> Explained:
-        """The sums over these rows and the ones that follow them."""
         return Explained(self.rows + other.rows, self.energies + other.energies)
 
 
@@ -176,7 +173,6 @@ class Whitened:
 
     @property
     def width(self) -> int:
-        """r."""
         return int(self.whiten.shape[1])
 
     def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, r)

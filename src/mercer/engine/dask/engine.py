@@ -93,17 +93,17 @@ class DaskEngine(Engine[ClusterRows]):
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The workers."""
+        """The workers behind the client."""
         return Cluster(self.client, self.device)
 
     @cached_property
     def placements(self) -> Placements:
-        """Where rows are."""
+        """The workers that hold each array."""
         return Placements(self.cluster)
 
     @cached_property
     def here(self) -> NumpyEngine:
-        """The engine of this process, for what is short."""
+        """The engine of this process, for short work."""
         return host_engine()
 
     def __copy__(self) -> Self:
@@ -145,7 +145,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     @property
     def name(self) -> str:
-        """As the plan shows it."""
+        """The name in a plan."""
         return "dask" if self.device is None else f"dask:{self.device.strip().lower()}"
 
     @property

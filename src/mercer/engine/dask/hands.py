@@ -186,7 +186,6 @@ class Cut:
     store: TileStore = NOTHING_KEPT
 
     def loaded(self, engine: Any, x: Rows, *, on_device: bool = False, **part: Part) -> Any:
-        """The rows, ready for tiles of an engine."""
         own = {"store": self.store if on_device else self.store.of_tiles, **part}
         return engine.load(x, self.kernel, self.dtype, width=self.width, sliced=self.sliced, **own)
 
@@ -202,7 +201,6 @@ class Hand:
 
     @cached_property
     def rows(self) -> Any:
-        """The rows, ready for tiles."""
         own: dict[str, Any] = {"on_device": self.local.device is not None, "part": self.part}
         return self.cut.loaded(self.local.engine(), joined(self.blocks), **own)
 
@@ -223,7 +221,6 @@ class Hand:
             return share_of_halves(*own, precise=not rough)
 
     def matrix(self) -> Array:
-        """K itself."""
         with self.local.at_work():
             matrix: Array = self.local.engine().gram(self.cut.kernel, self.rows)
             return matrix

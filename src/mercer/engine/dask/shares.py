@@ -36,7 +36,6 @@ class ClusterRows:
         self.local: hands.Local | None = None
 
     def take(self, indices: Indices) -> Rows:
-        """A few rows."""
         return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
 
@@ -104,7 +103,6 @@ class Placements:
         self._placed: dict[int, tuple[weakref.ref[Any], int, Placement]] = {}
 
     def of(self, x: Rows) -> Placement:
-        """The placement of these rows."""
         key, mark = id(x), checksum(x)
         found = self._placed.get(key)
         if found is not None and found[0]() is x and found[1] == mark:

@@ -124,7 +124,6 @@ class Work:
         return part in self._futures and self._futures[part].status not in ("lost", "cancelled")
 
     def all(self, parts: Sequence[Future]) -> Future:
-        """The list of them."""
         return self.submit("all", listed, *parts)
 
     def tree(self, parts: Sequence[Future], merge: Callable[[Any, Any], Any]) -> Future:

@@ -79,7 +79,6 @@ class NativeEngine(NumpyEngine):
     """
 
     def facts(self) -> Facts:
-        """What it is, how wide, and which kernels it runs."""
         native = compiled()
         panel = 1 if native is None else native.panel[FLOAT32]
         return Facts("native", self.lanes, None, _why_not_compiled, BLOCK * BLOCK * 8, False, panel)

@@ -264,7 +264,6 @@ class Rectangle(Pass):
     """
 
     def times(self, v: Array, n_threads: int) -> Array:
-        """k(X, Z) @ V."""
         sums = self._grouped(self._right_side(v, self.dtype))
         self.job.sums = self._address(sums)
         self._drawn(n_threads)
@@ -315,7 +314,6 @@ class Symmetric(Pass):
         job.done = self._address(_done_before(self.tickets.start, blocks))
 
     def times(self, v: Array, n_threads: int, *, rough: bool) -> Array:
-        """K @ V in the dtype of V."""
         if v.shape[1] > COLUMNS:
             parts = (v[:, j] for j in row_slices(v.shape[1], COLUMNS))
             own = self.x, self.x.part
@@ -338,7 +336,6 @@ class Symmetric(Pass):
         return np.add(sums[inside], other[inside], out=product, casting="same_kind")
 
     def matrix(self, n_threads: int) -> Array:
-        """K."""
         matrix = np.empty((self.x.n, self.x.n), dtype=self.dtype)
         self.job.matrix, self.job.stride = self._address(matrix), self.x.n
         self._drawn(n_threads)

@@ -82,7 +82,7 @@ class TorchEngine(Engine[TorchRows]):
 
     @cached_property
     def place(self) -> Place:
-        """The device."""
+        """The device that the name stands for."""
         return Place.named(self.device)
 
     @cached_property
@@ -322,7 +322,6 @@ class TorchEngine(Engine[TorchRows]):
         x.on_host, x.kept, x.halves = True, None, None
 
     def _here(self, kernel: TileKernel, x: TorchRows) -> HostRows:
-        """The rows on the host."""
         if x.here is None:
             own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store.of_tiles}
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)

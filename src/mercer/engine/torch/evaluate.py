@@ -59,7 +59,6 @@ def values(program: Program, x: Side, y: Side | None = None) -> Tensor:  # -> (n
 
 
 def _applied(step: Step, tile: Tensor) -> Tensor:  # noqa: PLR0911  (a case, an answer)
-    """An operation on each entry."""
     match step.code:
         case op.AFFINE:
             tile = tile if step.a == 1.0 else tile.mul_(step.a)

@@ -201,7 +201,6 @@ def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
 
 
 def _split_rows(x: TorchRows) -> int:
-    """Rows that are split into halves at a time."""
     return max(1, SPLIT // max(1, x.d))
 
 
@@ -293,7 +292,6 @@ class Launch:
 
     @property
     def usual(self) -> Blocks:
-        """The blocks of the table."""
         if self.mirrors:
             return Blocks.mirrored(self.own["C"], precise=self.precise)
         return Blocks.usual(self.own["D"], precise=self.precise)
@@ -305,7 +303,6 @@ class Launch:
         return PassClass(*device, self.text, d, c, self.precise, self.mirrors, alike)
 
     def __call__(self, cut: Blocks) -> Tensor:  # (n, k) float64
-        """The product."""
         import torch
 
         x, z, passes = self.x, self.z, compiled_passes(self.text)

@@ -144,19 +144,16 @@ class Place:
 
     @property
     def name(self) -> str:
-        """As the plan shows it."""
         return {"cuda": f"cuda:{self.index}", "mps": "mps", "cpu": "torch:cpu"}[self.kind]
 
     @cached_property
     def device(self) -> Any:
-        """As torch has it."""
         import torch
 
         return torch.device(f"cuda:{self.index}" if self.kind == "cuda" else self.kind)
 
     @property
     def has_double(self) -> bool:
-        """Whether it computes in float64."""
         return self.kind != "mps"
 
     @property
@@ -237,7 +234,6 @@ class Place:
         return ring.begin(array, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        """Zeros on the device."""
         import torch
 
         return torch.zeros(shape, dtype=getattr(torch, dtype.name), device=self.device)

@@ -88,7 +88,6 @@ class Side:
         return rows, norms
 
     def most(self, leaf: Leaf) -> float:
-        """The largest squared norm."""
         if leaf not in self._most:
             _, norms = self.packed(leaf)
             self._most[leaf] = float(norms.max()) if self.n else 0.0
@@ -141,7 +140,6 @@ class TorchRows:
         self._lock = threading.RLock()  # a model may transform on several threads
 
     def take(self, indices: Indices) -> Rows:
-        """A few rows."""
         return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
     @cached_property
@@ -158,7 +156,6 @@ class TorchRows:
         return other
 
     def _unsent(self) -> TorchRows:
-        """A copy of which nothing is on a device yet."""
         other = copy(self)
         other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
@@ -225,7 +222,6 @@ class TorchRows:
         return Side.of(whole, self.n, self.place.zeros((), self.dtype))
 
     def side(self, i: slice) -> Side:
-        """Some rows on the device."""
         if self.stop is not None and self.stop.is_set():
             raise StoppedError
         key = i.start, i.stop

@@ -57,7 +57,6 @@ class SeveralRows:
         self.n, self.d = self.shape = alone.shape
 
     def take(self, indices: Indices) -> Rows:
-        """A few rows."""
         return self.alone.take(indices)
 
     @cached_property
@@ -125,7 +124,6 @@ class SeveralEngine(Engine[SeveralRows]):
 
     @cached_property
     def engines(self) -> tuple[TorchEngine, ...]:
-        """One for each device."""
         return tuple(TorchEngine(each, self.fused) for each in self.devices)
 
     @cached_property
@@ -135,7 +133,6 @@ class SeveralEngine(Engine[SeveralRows]):
 
     @property
     def name(self) -> str:
-        """As the plan shows it."""
         return ",".join(engine.place.name for engine in self.engines)
 
     def __getstate__(self) -> dict[str, Any]:

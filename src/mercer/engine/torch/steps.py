@@ -83,7 +83,6 @@ class Trace:
         self._sum, self._least = (place.zeros((), place.sums) for _ in range(2))
 
     def add(self, lengths: Tensor, weights: Array | None) -> None:  # (b,), (b,)
-        """Those of a block of rows."""
         lengths = lengths.to(self._sum.dtype)
         self._least = self._least.minimum(lengths.min())  # NaN if one is
         if weights is not None:
@@ -205,7 +204,6 @@ class DeviceFeatures(ABC):
 
     @property
     def height(self) -> int:
-        """Rows of a block."""
         return self.place.height(self.numbers, self.depth)
 
 

@@ -103,7 +103,6 @@ class Codes:
         return cls(tile.sub_(MIDDLE).to(torch.int16), low, step, diag)
 
     def unpacked(self) -> Tensor:
-        """The tile."""
         tile = self.codes.to(self.low.dtype).add_(MIDDLE).mul_(self.step).add_(self.low)
         if self.diag is not None:
             tile.diagonal().copy_(self.diag)

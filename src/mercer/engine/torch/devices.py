@@ -1,4 +1,4 @@
-"""What devices there are, for people who ask before they fit."""
+"""The devices of a machine, as `mercer info` and workers list them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Device:
 class There:
     """What a worker says of the device that it computes on."""
 
-    key: str  # of the device itself, whatever number it has there
+    key: str  # of the device itself, whatever its number in a process
     total_bytes: int
     free_bytes: int
     has_tensor_cores: bool
@@ -53,35 +53,34 @@ def has_torch() -> bool:
 
 
 def there(name: str) -> There | str:
-    """The facts of a device for a process that asks this one for them, or why there is none."""
+    """The facts of a device of this process, or why there is none."""
     if not has_torch():
         return NO_TORCH
     place = Place(*device_of(name))
     try:
         if (why := place.why_missing()) is not None:
             return why
-        own = place.total_bytes, place.free_bytes, place.has_tensor_cores
-        return There(_key(place), *own)
+        return There(_key(place), place.total_bytes, place.free_bytes, place.has_tensor_cores)
     except Exception as error:  # a broken torch, a device that another process has for itself
         return f"torch can't use it: {reason_of(error)}"
 
 
 def _key(place: Place) -> str:
-    """Of the device itself: processes that see several number them each in its own way."""
+    """A name of the device itself: each process numbers those that it sees in its own way."""
     own = place.name
     if place.kind == "cuda":
         known = import_module("torch").cuda.get_device_properties(place.index)
-        # Where torch does not tell, the first of those that a process sees is its own.
+        # Without an identifier, the first of those that a process sees is its own.
         own = getattr(known, "uuid", f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {own}")
     return f"{node()} {own}"
 
 
 def devices() -> tuple[tuple[Device, ...], str | None]:
-    """Those that torch sees and, where there is none, why. Imports torch only if it is installed."""
+    """The devices that torch sees and, where there are none, why."""
     if not has_torch():
         return (), NO_TORCH
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch warns of is told in words
+        warnings.simplefilter("ignore")  # the reason is given in words
         try:
             torch = import_module("torch")
             why = _why_no_cuda(torch, 0)

@@ -168,8 +168,7 @@ def sections_times(
 ) -> Array | None:  # (n, d), (m, k) -> (n, k)
     """k(X, Z) @ V of new rows by two half floats a number; None where float32 tiles keep more digits.
 
-    Those of the points stay on the device with them. Nothing proves such a product, as a fit's are proved:
-    it is made where it is as good as tiles. Rows that are too wild for it are no reason to give it up.
+    Nothing proves such a product, as a fit's are proved: it is made where it is as good as tiles.
     """
     points, tall = halves_of(z, precise=True), _split_rows(z)
     sides = (z.side_of(some) for _, some in row_blocks(rows, tall))
@@ -188,12 +187,12 @@ def _keeps_digits(program: Program, x: Halves, z: Halves) -> bool:
 
 
 def _largest(x: Halves, z: Halves) -> float:
-    """A bound of the entries: |k(x, z)|² ≤ k(x, x) k(z, z)."""
+    """A bound on the entries: |k(x, z)|² ≤ k(x, x) k(z, z)."""
     return float((x.own.abs().max() * z.own.abs().max()).sqrt())
 
 
 def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
-    """Those of all rows, made once: of two a number if that is said, or as a fit has planned."""
+    """The half floats of all rows, made once: `precise`, or as many a number as a fit has planned."""
     if x.halves is None:
         precise = x.store.halves > 1 if precise is None else precise
         x.halves = Halves.of(x.program, x.sides(_split_rows(x)), x.n, precise=precise)
@@ -238,14 +237,14 @@ def fused_columns(
     choices: Choices | None = None,
     mirror: bool | None = None,
 ) -> Tensor:  # (m, k) -> (n, k) float64
-    """The same of at most `COLUMNS` columns, there; `mirror`: each tile for both sides of the diagonal."""
+    """The same of at most `COLUMNS` columns, on the device; `mirror`: each tile for both sides of K."""
     mirrors = x is z and is_mirrored(x.n, x.high.shape[1]) if mirror is None else mirror
     text = source(program, precise=precise)
     launch = Launch.of(text, x, z, v, precise=precise, mirrors=mirrors, minus=minus)
     order = (blocks,) if blocks else launch.usual.smaller
     if blocks is None and choices is not None and is_long(x.n, z.n):
         best = choices.blocks(launch.kind, launch.usual, trials_of(launch))
-        order = tuple(dict.fromkeys((best, *order)))  # whatever a file says, there are the table's
+        order = tuple(dict.fromkeys((best, *order)))  # the table's stand in, whatever a file says
     *tried, last = order
     for cut in tried:
         try:
@@ -326,8 +325,8 @@ def _plain(
 
     tall, parts, part_rows = grid(x.n, z.n, own["BM"], own["BN"])
     out = x.scales.new_zeros((parts, len(x.scales), own["C"]))
-    # Rows beyond the last are computed too, and cut off: Triton compiles one pass more where a number of rows
-    # is no multiple of 16.
+    # Rows beyond the last are computed too, and cut off: Triton compiles one more pass for a number of rows
+    # that is not a multiple of 16.
     sizes = len(x.scales), z.n, len(x.scales), part_rows
     run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x.high is z.high, **own)
     return out.sum(dim=0, dtype=torch.float64)
@@ -354,7 +353,7 @@ def _mirrored(
 
 
 def _processors(there: Tensor) -> int:
-    """Of the device: as many programs run at once."""
+    """The multiprocessors of the device: as many programs run at once."""
     import torch
 
     if there.device.type != "cuda":

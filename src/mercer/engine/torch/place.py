@@ -40,7 +40,7 @@ BESIDE = 3
 WIDEST = {"cuda": 8192, "mps": 4096, "cpu": 1024}
 AMPERE = 8, 0  # compute capability
 LEAST = 64  # a tile is never narrower, however little memory there is
-REASON = 160  # characters that are told of an error of torch
+REASON = 160  # characters of an error of torch that a message repeats
 
 
 def device_of(name: str) -> tuple[str, int]:
@@ -139,7 +139,7 @@ class Place:
         torch = need("torch", extra="gpu")
         looks = {"cuda": _why_no_cuda, "mps": _why_no_mps, "cpu": lambda *_: None}[self.kind]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch warns of is told in words
+            warnings.simplefilter("ignore")  # the reason is given in words
             return looks(torch, self.index)
 
     @property
@@ -176,9 +176,10 @@ class Place:
         import torch
 
         if self.kind == "cuda":
-            free, _ = torch.cuda.mem_get_info(self.index)
-            cuda = torch.cuda
-            return int(free + cuda.memory_reserved(self.index) - cuda.memory_allocated(self.index))
+            cuda, at = torch.cuda, self.index
+            return int(
+                cuda.mem_get_info(at)[0] + cuda.memory_reserved(at) - cuda.memory_allocated(at)
+            )
         if self.kind == "mps":
             most = torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
             return int(max(most, 1))
@@ -194,10 +195,7 @@ class Place:
         return int(torch.mps.recommended_max_memory()) if self.kind == "mps" else 2**63
 
     def width(self, dtype: np.dtype[Any], depth: int = 1) -> int:
-        """The width of a tile where nobody has planned one.
-
-        Of all memory, not of that which is free: no bit depends on what else runs there.
-        """
+        """The width of a tile that is not planned, by all memory: no bit depends on what else runs there."""
         widest = WIDEST[self.kind] * 8 // dtype.itemsize
         return tile_width(self.total_bytes, dtype.itemsize, depth=depth, widest=widest)
 
@@ -206,9 +204,9 @@ class Place:
         return min(DEVICE_PASS_ROWS, max(LEAST, self.width(FLOAT64, depth) ** 2 // max(1, width)))
 
     def tensor(self, array: Array, dtype: np.dtype[Any] | None = None) -> Tensor:
-        """A copy on the device, at an address that torch likes: no bit depends on where an array lay.
+        """A copy on the device, aligned as torch has it: no bit depends on where an array lay.
 
-        Vectors that are there already are no copy, unless their precision is another.
+        Vectors that are there already are copied only into another precision.
         """
         import torch
 
@@ -224,9 +222,9 @@ class Place:
         return ring_of(self.index) if self.kind == "cuda" else None
 
     def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Tensor]:
-        """The same as `tensor` by what comes back, once it is called; a large array is on its way by then.
+        """A call that gives the same as `tensor`; a large array is on its way before it.
 
-        It is to be called by the thread that computes: the copy is for what that starts afterwards.
+        The thread that computes has to call it: the copy is for what that starts afterwards.
         """
         ring = self.ring if is_staged(array.size * dtype.itemsize) else None
         if ring is None or not ring.takes(array.shape, dtype):

@@ -35,7 +35,7 @@ AHEAD_SHARE = 16  # a block is sent ahead where so many of them fit in the devic
 
 
 class StoppedError(Exception):
-    """Between two tiles of a pass that nobody waits for."""
+    """A pass was stopped between two tiles: its caller has gone."""
 
 
 class Side:
@@ -94,7 +94,7 @@ class Side:
         return self._most[leaf]
 
     def inverse_lengths(self, leaf: Leaf) -> Tensor:  # (n,)
-        """1/√u(x, x) of each row, 0 where that is zero, and no number where it is negative."""
+        """1/√u(x, x) of each row, 0 where that is zero, and NaN where it is negative."""
         if leaf not in self._packed:
             assert leaf.of is not None
             assert self._block is not None  # whole rows have them all
@@ -134,7 +134,7 @@ class TorchRows:
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
         self.start = 0  # the row that `sides` begin with; those before it come last
-        self.stop: threading.Event | None = None  # set where nobody waits for a product any more
+        self.stop: threading.Event | None = None  # set when a product is not wanted any more
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
         self._lock = threading.RLock()  # a model may transform on several threads
@@ -178,8 +178,8 @@ class TorchRows:
     def device_bytes(self) -> int:
         """What a copy of all rows takes on the device."""
         packs = (leaf.columns for leaf in self.program.leaves)
-        columns = (self.d if c is None else len(c) for c in packs)
-        return self.n * self.dtype.itemsize * sum(each + 1 for each in columns)
+        columns = sum(1 + (self.d if c is None else len(c)) for c in packs)
+        return self.n * self.dtype.itemsize * columns
 
     def settle(self) -> None:
         """Send all rows to the device, if they are to stay there and there is room."""
@@ -248,8 +248,8 @@ class TorchRows:
     ) -> Iterator[tuple[slice, Rows, Side]]:
         """Rows that are new to the device, so many at a time: their place, and they here and there.
 
-        Where the device is a GPU the next ones are read and sent while the caller computes on these.
-        `blocks` are all rows in order, unless they are given; an observer hears of what is done.
+        A GPU is sent the next ones while the caller computes on these. `blocks` are all rows in order, unless
+        they are given.
         """
         origin = self.origin  # looked for first, since that may read rows
         blocks = row_blocks(x, height) if blocks is None else blocks
@@ -263,15 +263,14 @@ class TorchRows:
             observer.step(i.stop, int(x.shape[0]), "rows", None)
 
     def _is_read_ahead(self, x: Rows, height: int) -> bool:
-        """Whether there is a GPU, with room for one more block, and the host has that too.
+        """Whether there is a GPU, and room for one more block on it and on the host.
 
-        Batches are made by code of the caller's, which may want the thread that it began on.
+        Batches are made by the caller's code, which may need the thread that it began on.
         """
         from_file = isinstance(x, RowSource)
         n_bytes = self._sent_bytes(x, min(height, int(x.shape[0])))
-        if not is_staged(n_bytes) or (from_file and not x.random_access):
-            return False
-        if self.place.ring is None:
+        in_order = from_file and not x.random_access
+        if in_order or not is_staged(n_bytes) or self.place.ring is None:
             return False
         held = from_file or sparse.issparse(x)  # of an array there are views
         fits = n_bytes <= SLOT_BYTES or not held
@@ -286,7 +285,7 @@ class TorchRows:
         return own if self.place.has_double else self.dtype
 
     def _begun(self, rows: Rows) -> Callable[[], Tensor]:
-        """Rows that are on their way; what comes back gives them."""
+        """Rows that are on their way, by a call that gives them."""
         dense = rows.toarray() if sparse.issparse(rows) else rows
         return self.place.begin(dense, self._sent_dtype(rows))
 

@@ -238,7 +238,7 @@ class SeveralEngine(Engine[SeveralRows]):
         dtype: Any = None,
         **advice: Unpack[MapAdvice],
     ) -> Array:
-        """By the host, whose code the step is."""
+        """By the first device, or the host."""
         rows = x.alone if isinstance(x, SeveralRows) else x
         return self.first.map(rows, step, *beside, dtype=dtype, **advice)
 
@@ -253,7 +253,7 @@ class SeveralEngine(Engine[SeveralRows]):
         return [moved(v, engine.place) for engine in self.engines]
 
     def _dealt(self, work: Callable[[int], T], parts: Sequence[TorchRows] = ()) -> list[T]:
-        """`work` of each device, in their order, when all are done; after Ctrl-C passes over parts stop."""
+        """`work` of each device, in their order, when all are done; Ctrl-C stops passes over `parts`."""
         stop = threading.Event()
         for part in parts:
             part.stop = stop
@@ -312,10 +312,8 @@ class SeveralEngine(Engine[SeveralRows]):
         x.alone.plain = True
         for part in x.parts:
             part.halves = None
-        msg = (
-            f"{self.name} make no products of half floats here, but slower tiles instead: {found}."
-        )
-        warn(msg, EngineWarning)
+        what = "make no products of half floats here, but slower tiles instead"
+        warn(f"{self.name} {what}: {found}.", EngineWarning)
         return None
 
 
@@ -347,7 +345,7 @@ def _some(x: Rows, place: slice) -> Rows:
 
 
 def _stream(place: Place) -> Any:
-    """What the caller computes on there, for a thread to go on with: its vectors come from it."""
+    """The caller's stream there, which its vectors come from, for a thread to go on with."""
     if place.kind != "cuda":
         return nullcontext()
     import torch

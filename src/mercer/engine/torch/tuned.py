@@ -1,16 +1,14 @@
-"""How a fused pass is cut into blocks: a table, and what trials found faster on a device, in a user's folder.
+"""Blocks of a fused pass: a table, and faster ones that trials found on a device, in the user's cache folder.
 
-The table is of an H200. On another device other blocks may be faster, by some tenths. Trying a handful of
-them takes ten seconds or more, for each is compiled, and most fits are shorter: it is done only where it is
-asked for, once for a class of passes, and for long products alone, of which a slice is timed.
+The table was measured on an H200; on another device other blocks may be some tenths faster. A trial compiles
+each candidate, which takes ten seconds or more, longer than most fits: it runs only where it is asked for,
+once for a class of passes, on a slice of a long product.
 
-That it is never done unasked has one more reason. The order of sums, and so the last bits of a product,
-depend on the blocks. A choice by the clock must not come between two fits of the same rows unless somebody
-wanted it: bits are those of a device *and* of what is written here for it. Short products have the blocks of
-the table always, and a class is decided before its first long one: a fit that tunes has the bits of those
-that come after it.
+Blocks decide the order of sums, and so the last bits of a product. A choice by the clock must not come
+between two fits of the same rows unasked: bits are those of a device *and* of what is stored for it. Short
+products always have the blocks of the table, and a class is decided before its first long product.
 
-A file holds the choice for one class. Writers replace it whole, and need not know of each other.
+One file holds the choice for one class. Writers replace it whole, and need not know of each other.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 LONG_ROWS = 256  # numbers a row
 ASKED = "MERCER_TUNE"  # in the environment: "on"
 FORMAT = 1  # of the files
-FILE_BYTES = 4096  # a longer one is none of ours
+FILE_BYTES = 4096  # a longer one is not ours
 # A trial is a product of so many rows with as many: some milliseconds, and some blocks for every processor.
 TRIAL_ROWS = 2**15
 LONG_PAIRS = 16 * TRIAL_ROWS**2  # of rows of X and Z in a product that is worth a trial
@@ -108,7 +106,7 @@ MIRRORED_PRECISE = {
 # ── which passes ────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class PassClass:
-    """Passes for which the same blocks are fastest, as far as anybody looks."""
+    """Passes for which the same blocks are taken to be fastest."""
 
     device: str  # and its compute capability
     versions: str  # of torch and Triton, which compiles
@@ -128,15 +126,8 @@ class PassClass:
         sides = "both sides" if self.mirrored else "one side"
         scales = "one scale" if self.alike else "own scales"
         numbers = 1 << (self.d - 1).bit_length()  # the next power of two
-        return ", ".join(
-            (
-                self.device,
-                self.versions,
-                f"{kind}, {sides}, {scales}",
-                f"rows of {numbers}, {self.columns} columns",
-                f"pass {digest}",
-            )
-        )
+        what = f"{kind}, {sides}, {scales}, rows of {numbers}, {self.columns} columns"
+        return f"{self.device}, {self.versions}, {what}, pass {digest}"
 
 
 def is_long(n: int, m: int) -> bool:
@@ -169,9 +160,8 @@ def candidates(usual: Blocks, d: int) -> tuple[Blocks, ...]:
 def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None]) -> Blocks | None:
     """The fastest in a trial, if it is faster than the table's beyond noise; None where no trial succeeds.
 
-    `seconds_of` gives None, or raises, for blocks that can't be taken. These are out, whatever the reason: if
-    it holds for all blocks, the product itself will tell. Where the device has no room for the table's, the
-    smaller ones that stand in for them are tried as well.
+    Blocks for which `seconds_of` gives None or raises are out: a reason that holds for all of them is raised
+    by the product itself. Where the device has no room for the table's, smaller ones are tried as well.
     """
     took: dict[Blocks, float] = {}
 
@@ -199,9 +189,9 @@ class Choices:
     Parameters
     ----------
     tune : bool
-        Whether blocks of long products for which nothing is written are tried.
+        Whether blocks of long products for which nothing is stored are tried.
     folder : Path, optional
-        Where it is written: `cache_folder` by default. Nothing is, or is read, where there is none.
+        Where they are stored: `cache_folder` by default.
     """
 
     def __init__(self, *, tune: bool, folder: Path | None = None) -> None:
@@ -240,15 +230,15 @@ def is_asked(wanted: bool | None) -> bool:
     return os.environ.get(ASKED, "").strip().lower() in ("on", "1", "true", "yes")
 
 
-# ── where it is written ─────────────────────────────────────────────────────
+# ── where they are stored ───────────────────────────────────────────────────
 def cache_folder() -> Path | None:
-    """Where programs of this user keep what can be had again, and mercer there; None without a home."""
+    """The folder of mercer in the user's cache; None where the user has no home."""
     given = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(given):  # others are to be ignored, by the standard
+    if os.path.isabs(given):  # the standard ignores others
         return Path(given) / "mercer"
     try:
         home = Path.home()
-    except RuntimeError:  # nobody's home
+    except RuntimeError:
         return None
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "mercer"
@@ -264,7 +254,7 @@ def path_of(folder: Path, key: str) -> Path:
 
 
 def read(folder: Path | None, key: str) -> Blocks | None:
-    """What is written for a class; None where that is nothing, spoilt, or of another format."""
+    """The blocks stored for a class; None where the file is missing, spoilt or of another format."""
     if folder is None:
         return None
     try:
@@ -276,7 +266,6 @@ def read(folder: Path | None, key: str) -> Blocks | None:
 
 
 def _blocks(found: Any, key: str) -> Blocks | None:
-    """Those of a file that says what it should."""
     if not isinstance(found, dict) or (found.get("format"), found.get("for")) != (FORMAT, key):
         return None
     sizes = found.get("blocks")
@@ -287,7 +276,7 @@ def _blocks(found: Any, key: str) -> Blocks | None:
 
 
 def write(folder: Path | None, key: str, cut: Blocks) -> None:
-    """Replace what is written for a class; where that can't be, nothing is."""
+    """Replace what is stored for a class, where the folder can be written."""
     if folder is None:
         return
     path = path_of(folder, key)
@@ -337,7 +326,7 @@ def trials_of(launch: Launch) -> Callable[[Blocks], float | None]:
             again = some(cut)
             _wait_for(again)
             took.append(time.perf_counter() - started)
-            if not again.equal(found):  # the order of its sums is nobody's
+            if not again.equal(found):  # the order of its sums is not fixed
                 return None
         return median(took)
 

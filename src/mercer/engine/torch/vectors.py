@@ -1,9 +1,9 @@
 """Blocks of long vectors on a device, which solvers treat as arrays of NumPy.
 
 A Krylov basis of a million rows is two gigabytes: on the host, orthogonalising it and looking at residuals
-took as long as the products with K. Solvers are written once, for NumPy. Such a block answers to NumPy's
-protocols for what they do with long arrays; what is small (sums over rows, norms, inner products) comes back
-as arrays of the host, and nothing that is long does unless `np.asarray` asks for it.
+took as long as the products with K. Solvers are written once, for NumPy, so such a block answers to NumPy's
+protocols for what they do with long arrays. What is small (sums over rows, norms, inner products) comes back
+as arrays of the host; what is long does only by `np.asarray`.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
-from mercer.engine.dask.hands import staged
+from mercer.engine.dask.hands import kind_of
 from mercer.engine.native import compiled
 from mercer.engine.torch.devices import There, there
+from mercer.engine.torch.sending import STAGING_BYTES
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,12 +47,13 @@ def about(device: str | None, dask_worker: Any = None) -> WorkerFacts:
     free = available_bytes()
     if limit:
         free = min(free, int(KEPT_SHARE * limit) - dask_worker.monitor.get_process_memory())
-    free -= 0 if device is None else staged(device)
+    if device is not None and kind_of(device) == "cuda":
+        free -= STAGING_BYTES
     return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles(), own)
 
 
 def local_tiles() -> str:
-    """What makes tiles in this process: parts of a product have to agree on it."""
+    """What makes tiles in this process, on which parts of a product have to agree."""
     native = compiled()
     return "numpy" if native is None else native.isa
 
@@ -85,7 +87,7 @@ class Cluster:
 
     @property
     def gone(self) -> str:
-        """What is said of a scheduler that does not answer any more."""
+        """The message about a scheduler that does not answer any more."""
         return (
             f"The Dask scheduler at {self.address} has gone away in the middle of the work. Start it again, "
             "open a new client, and fit again."
@@ -105,7 +107,7 @@ class Cluster:
         }
 
     def memory(self) -> dict[str, WorkerFacts]:
-        """The same with the memory that is free now."""
+        """The workers, with the memory that is free now."""
         self._ask(list(self.workers()))
         return self.workers()
 
@@ -113,7 +115,7 @@ class Cluster:
         asked = self.client.run(about, self.device, workers=addresses, on_error="return")
         for address, found in asked.items():
             if isinstance(found, OSError):
-                continue  # it is gone
+                continue  # the worker is gone
             if isinstance(found, BaseException):
                 msg = (
                     f"Worker {address} can't run mercer ({found}). Install it there, in the version of this "
@@ -121,15 +123,13 @@ class Cluster:
                 )
                 raise ClusterError(msg)
             if isinstance(found.there, str):
-                raise ClusterError(self._no_device(address, found.there))
+                msg = (
+                    f"Worker {address} has no device {self.device!r} ({found.there}): give each worker one "
+                    "(dask-cuda starts a worker for each GPU) and a torch that can use it, or leave `device` "
+                    "out to compute on the processors of workers."
+                )
+                raise ClusterError(msg)
             self._known[address] = found
-
-    def _no_device(self, address: str, why: str) -> str:
-        return (
-            f"Worker {address} has no device {self.device!r} ({why}): give each worker one (dask-cuda starts "
-            "a worker for each GPU) and a torch that can use it, or leave `device` out to compute on the "
-            "processors of workers."
-        )
 
     def require_open(self) -> None:
         """Raise where the client can't be used."""
@@ -146,7 +146,7 @@ class Cluster:
     def addresses(self) -> Sequence[str]:
         """The workers that take tasks; waits a while for a cluster that has just started.
 
-        One that is paused for memory may take tasks again. That is waited for, but not for ever, as by Dask.
+        One that is paused for memory may take tasks again: it is waited for, but not for ever, as by Dask.
         """
         started, asked = time.monotonic(), None
         while not (there := self._running()):
@@ -164,7 +164,7 @@ class Cluster:
             raise CommClosedError(self.gone)
         try:
             info = self.client.sync(self.client.scheduler.identity)
-        except OSError as cause:  # nobody answers at its address, for now or for good
+        except OSError as cause:  # nothing answers at its address, for now or for good
             raise CommClosedError(self.gone) from cause
         return [a for a, worker in info["workers"].items() if worker["status"] == "running"]
 
@@ -204,5 +204,5 @@ class Cluster:
 
 
 def first_line(cause: BaseException) -> str:
-    """What an error says, without the rest of its story."""
+    """The first line of an error."""
     return str(cause).strip().partition("\n")[0].rstrip(".") or type(cause).__name__

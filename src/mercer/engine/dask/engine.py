@@ -47,6 +47,7 @@ from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import why_not_rows
 from mercer.engine.torch.fused import halves_for
+from mercer.engine.torch.place import WIDEST
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -137,7 +138,7 @@ class DaskEngine(Engine[ClusterRows]):
             lanes,
             count * free,
             why_not,
-            hands.cache_bytes(self.device),
+            WIDEST[hands.kind_of(self.device)] ** 2 * 8,
             workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
             halves=halves_for if able else None,
             elsewhere=True,
@@ -252,7 +253,7 @@ class DaskEngine(Engine[ClusterRows]):
         *given: Any,
         joined: Callable[[Work, list[Future]], Future],
     ) -> Any:
-        """A function of each hand, of the vectors and what is `given`, on the worker that has its tiles."""
+        """A function of each hand, the vectors and what is `given`, on the worker that has its tiles."""
         work = Work(self.cluster, "product")
 
         def build() -> Future:
@@ -342,10 +343,9 @@ class DaskEngine(Engine[ClusterRows]):
 
     # ── where things are ────────────────────────────────────────────────────
     def _is_short(self, work: int, *rows: Rows) -> bool:
-        """Whether it stays in this process: little work, or rows that can't go. Rows on workers stay.
+        """Whether it stays in this process: little work, or rows that can't travel; rows on workers don't.
 
-        A fitted model outlives its client, and then answers from here; a fit asks `facts` first, which
-        raise.
+        A fitted model outlives its client, and then answers from here; a fit asks `facts` first, which raise.
         """
         here = int(work) < self.least or not all(map(travels, rows))
         if here and not any(isinstance(each, DaskRows) for each in rows):

@@ -32,7 +32,6 @@ from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_product
 from mercer.engine.torch.place import WIDEST, device_of, tile_width
 from mercer.engine.torch.rows import TorchRows
-from mercer.engine.torch.sending import STAGING_BYTES
 from mercer.engine.torch.several import shares
 
 S = TypeVar("S", bound=Mergeable)
@@ -43,7 +42,7 @@ FORMS = "'cuda', which is each worker's own GPU, 'mps', or 'torch:cpu' for trial
 
 
 def kind_of(name: object) -> str:
-    """The kind of device; raises where it is none."""
+    """The kind of device; raises where the name is not that of a device."""
     try:
         return device_of(str(name))[0]
     except InputError:
@@ -51,22 +50,11 @@ def kind_of(name: object) -> str:
         raise InputError(msg) from None
 
 
-def staged(name: str) -> int:
-    """What a worker holds of its own memory to send rows to its device."""
-    return STAGING_BYTES if kind_of(name) == "cuda" else 0
-
-
-def cache_bytes(name: str) -> int:
-    """The tile that such a device makes fastest."""
-    return WIDEST[kind_of(name)] ** 2 * 8
-
-
 def common_width(
     name: str, found: Collection[There], kernel: TileKernel, dtype: np.dtype[Any]
 ) -> int:
-    """The width of tiles that nobody has planned: that of the device with the least memory, for all.
-
-    Parts of a product fit together where all tiles are cut alike.
+    """The width of tiles that are not planned: for all devices, whose parts of a product must fit together,
+    that of the one with the least memory.
     """
     program, itemsize = program_of(kernel), dtype.itemsize
     depth = 1 if isinstance(program, str) else program.depth
@@ -92,18 +80,6 @@ class WorkerDevice(TorchEngine):
         return self.host
 
 
-def worker_device(name: str, host: NumpyEngine, *, halves: bool) -> WorkerDevice:
-    """The engine of a worker that work on devices was given to."""
-    try:
-        return WorkerDevice(name, halves, tune=False, host=host)
-    except Exception as error:
-        msg = (
-            f"This fit was dealt to workers with the device {name!r}, and one that has joined since can't "
-            f"use it ({error}). Fit again, with a device on every worker or without."
-        )
-        raise MercerError(msg) from error
-
-
 def share_of_halves(
     engine: TorchEngine, x: TorchRows, part: Part, v: Array, *, precise: bool
 ) -> Array | str:
@@ -123,13 +99,6 @@ def share_of_halves(
     return found
 
 
-def too_little(error: MemoryBudgetError, worker: str) -> MemoryBudgetError:
-    """That a device has run out of memory, as a client has to be told it."""
-    why = str(error).partition(". ")[0]
-    msg = f"On worker {worker} {why}. Pass a smaller `memory`, or end what else runs there."
-    return MemoryBudgetError(msg)
-
-
 # ── engines of workers ──────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Local:
@@ -141,10 +110,18 @@ class Local:
     halves: bool = False  # whether that multiplies half floats, on all workers
 
     def engine(self) -> Any:
-        """That engine, here; raises where this worker is another than those that work was dealt to."""
+        """That engine, here; raises where this worker has other tiles, or no such device."""
+        host = self.host()
         if self.device is None:
-            return self.host()
-        return worker_device(self.device, self.host(), halves=self.halves)
+            return host
+        try:
+            return WorkerDevice(self.device, self.halves, tune=False, host=host)
+        except Exception as error:
+            msg = (
+                f"This fit was dealt to workers with the device {self.device!r}, and one that has joined "
+                f"since can't use it ({error}). Fit again, with a device on every worker or without."
+            )
+            raise MercerError(msg) from error
 
     @property
     def slower(self) -> Local | None:
@@ -154,7 +131,7 @@ class Local:
         return None if self.tiles == "numpy" else replace(self, tiles="numpy")
 
     def host(self) -> NumpyEngine:
-        """The engine of its processor; raises where its tiles are others than those parts were cut for."""
+        """The engine of its processor; raises where its tiles are not those that parts were cut for."""
         if self.tiles == "numpy":
             return NumpyEngine(self.n_threads)
         native = compiled()
@@ -211,7 +188,9 @@ class Hand:
             try:
                 product: Array = self.local.engine().gram_times(*own, rough=rough)
             except MemoryBudgetError as error:  # a device narrows no tiles for a part
-                raise too_little(error, whoami()) from error
+                why = str(error).partition(". ")[0]
+                msg = f"On worker {whoami()} {why}. Pass a smaller `memory`, or end what else runs there."
+                raise MemoryBudgetError(msg) from error
             return product
 
     def share(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
@@ -308,7 +287,7 @@ def times_share(
         return found
 
 
-# ── a long task that nobody waits for any more ends soon, not with its pass ─
+# ── a long task that was cancelled ends soon, not with its pass ─────────────
 LOOK_SECONDS = 0.5
 
 

@@ -43,7 +43,7 @@ LOOKED_AT = 2**26  # bytes that one thread looks through in some milliseconds
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
 # Columns that BLAS, which copies them into panels first, multiplies faster than the library.
 WIDE = 128
-# A search among 20 000 points of slices eight times smaller took three times as long.
+# With slices eight times smaller a search among 20 000 points took three times as long.
 SEARCHED_BYTES = 2**29
 HOST_ARRAYS = 4  # that the host has of so many rows against all points: from fewer at a time
 # Steps of `fold` that are compiled, by their kind.

@@ -162,6 +162,7 @@ _PACKED: WeakKeyDictionary[Pulls, dict[np.dtype[Any], PulledPoints | None]] = We
 
 
 def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> PulledPoints | None:
+    """The points of a step, packed once; None where the host computes on them."""
     there = _PACKED.setdefault(step, {})
     if dtype not in there:  # two threads may both make them: nothing half-made is ever there
         there[dtype] = _pulled_points(engine.load(step.points, step.kernel, dtype), step)
@@ -169,7 +170,6 @@ def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> Pulled
 
 
 def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
-    """The points of a step, packed; None where the host computes on them."""
     if not isinstance(points, NativeRows) or not points.n:
         return None
     try:

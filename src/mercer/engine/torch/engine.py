@@ -106,15 +106,13 @@ class TorchEngine(Engine[TorchRows]):
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
-        with lanes(0):  # not as wide as a forecast times: no tile is made on them
+        with lanes(0):  # not the width that a forecast times: no tile is made on them
             wide = n_blas_threads()
         own = self.place.name, wide, self.place.free_bytes, why_not, self.tile_bytes
         staging = staging_bytes if self.place.kind == "cuda" else None
         elsewhere = self.place.kind != "cpu"
-        return Facts(*own, halves=self._halves, staging=staging, elsewhere=elsewhere)
-
-    def _halves(self, kernel: TileKernel) -> int:
-        return halves_for(kernel) if self._fuses else 0
+        halves = halves_for if self._fuses else None
+        return Facts(*own, halves=halves, staging=staging, elsewhere=elsewhere)
 
     @property
     def _fuses(self) -> bool:
@@ -218,20 +216,17 @@ class TorchEngine(Engine[TorchRows]):
         self, kernel: TileKernel, x: TorchRows, v: Array, *, rough: bool = False
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
+        rounded = rough and not x.store.halves
         if not x.on_host:
             product = self._fused(x, v, precise=not rough)
             if product is None:
-                kept = rough and not x.store.halves
-                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=kept))
+                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rounded))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(x)
         here = self._here(kernel, x)
-        product = self.here.gram_times(
-            kernel, here, np.asarray(v), rough=rough and not x.store.halves
-        )
-        return like(product, v)
+        return like(self.here.gram_times(kernel, here, np.asarray(v), rough=rounded), v)
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         if not x.on_host:
@@ -304,10 +299,7 @@ class TorchEngine(Engine[TorchRows]):
         return None
 
     def halved(self, work: Callable[[], Array | None]) -> Array | str | None:
-        """What `work` makes of half floats, or why that can't be had, in words.
-
-        Triton compiles when it is first called: it may find no compiler, or a device that is too small.
-        """
+        """What `work` makes of half floats, or why it can't: Triton may find no compiler, or no room."""
         try:
             done = self.tried(lambda: (work(),))
             sound = done is None or done[0] is None or np.isfinite(done[0]).all()
@@ -362,7 +354,7 @@ def why_not_rows(kernel: TileKernel, x: Rows, name: str) -> str | None:
 
 @dataclass(frozen=True)
 class ChosenEngine(TorchEngine):
-    """A device that was taken unasked: what is pickled with it computes as "auto" does where it is read."""
+    """A device that "auto" has chosen: what is pickled with it is computed by "auto" where it is read."""
 
     def let_go(self) -> None:
         """Give back what a trial has left on the device, where the fit goes on without it."""

@@ -75,12 +75,8 @@ def _applied(step: Step, tile: Tensor) -> Tensor:  # noqa: PLR0911  (a case, an 
             return tile.pow_(step.a)
         case op.POLY_EXP:  # Σ c_i s^i e^-s
             assert step.coefficients is not None
-            *lower, total = step.coefficients.tolist()
             tile.clamp_(max=FAR)
-            found = tile.new_full(tile.shape, total)
-            for c in reversed(lower):
-                found.mul_(tile).add_(c)
-            return found.mul_(tile.neg_().exp_())
+            return _polynomial(step.coefficients, tile).mul_(tile.neg_().exp_())
     raise ValueError(step.code)
 
 
@@ -172,7 +168,7 @@ def is_kinked(program: Program, place: int) -> bool:
 
 # ── slopes ──────────────────────────────────────────────────────────────────
 def only_leaf(program: Program) -> Leaf | None:
-    """The one quantity that values are made of; None where there are several, or none that is known here."""
+    """The one quantity that values are made of; None where there are several, or another kind of one."""
     if len(program.leaves) != 1 or any(step.lengths is not None for step in program.steps):
         return None
     (leaf,) = program.leaves
@@ -184,8 +180,7 @@ def only_leaf(program: Program) -> Leaf | None:
 def slopes(program: Program, x: Side, y: Side) -> Tensor:  # -> (n, m)
     """[f'(u_ij)] of a kernel f of the quantity u; 0 for a kink at u = 0."""
     stack: list[tuple[Tensor, Tensor]] = []
-    steps = program.steps
-    for place, step in enumerate(steps):
+    for place, step in enumerate(program.steps):
         if step.code == op.PAIR:
             u = pair(program, place, program.leaves[step.number], x, y)
             stack.append((u, u.new_ones(())))
@@ -194,21 +189,13 @@ def slopes(program: Program, x: Side, y: Side) -> Tensor:  # -> (n, m)
         elif step.code in (op.ADD, op.MULTIPLY):
             (v, dv), (u, du) = stack.pop(), stack.pop()
             stack.append((u + v, du + dv) if step.code == op.ADD else (u * v, du * v + dv * u))
-        elif step.code == op.POLY_EXP:
-            pass  # done with the root before it
-        elif step.code == op.ROOT and _after(steps, place) == op.POLY_EXP:
+        elif step.code != op.POLY_EXP:  # which is done with the root before it
             u, du = stack.pop()
-            value, slope = _matern(steps[place + 1], u)
-            stack.append((value, slope * du))
-        else:
-            u, du = stack.pop()
-            value, slope = _sloped(step, u)
+            after = program.steps[place + 1 : place + 2]
+            is_matern = step.code == op.ROOT and after and after[0].code == op.POLY_EXP
+            value, slope = _matern(after[0], u) if is_matern else _sloped(step, u)
             stack.append((value, slope * du))
     return stack[-1][1].expand(x.n, y.n)
-
-
-def _after(steps: list[Step], place: int) -> int | None:
-    return steps[place + 1].code if place + 1 < len(steps) else None
 
 
 def _sloped(step: Step, u: Tensor) -> tuple[Tensor, Tensor]:

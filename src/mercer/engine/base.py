@@ -258,8 +258,8 @@ class Engine(Protocol[R]):
     ) -> S:
         """The results of `step` on blocks of rows, merged in the order of the rows.
 
-        An engine may leave the advice aside. An observer is told of rows that are done; it can't stop a pass:
-        half of the rows are the model of no data set.
+        An engine may leave the advice aside. An observer counts rows that are done; it can't stop a pass,
+        since half of the rows are not the model of any data set.
 
         Steps whose kind it knows (`SquareSections`, `SquareFeatures`, `ExplainSections`) an engine may do by
         products of its own.

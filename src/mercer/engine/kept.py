@@ -107,7 +107,7 @@ class PackedTile:
         if step > np.finfo(np.float32).tiny:
             tile *= np.float32(1.0) / step
         tile += np.float32(0.5)
-        with np.errstate(invalid="ignore"):  # what is not finite is told by `low` or `step`
+        with np.errstate(invalid="ignore"):  # `low` or `step` shows what is not finite
             np.copyto(codes, tile, casting="unsafe")
         return cls(codes, low, step, diag)
 

@@ -161,7 +161,7 @@ class ColumnMoments:
 def column_moments(
     engine: Engine[Any], x: Rows, weights: Array | None = None
 ) -> ColumnMoments:  # (n, d), (n,)
-    """Of all rows, wherever they are."""
+    """The moments of the columns over all rows, wherever they are."""
     return engine.fold(x, partial(_column_moments, weights), height=BLOCK_ROWS)
 
 
@@ -193,7 +193,7 @@ def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n
     """
     _, head = next(iter(row_blocks(x, 1)))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # refused in words where they are squared
         whole = float(x.shape[0] if weights is None else weights.sum())
         total = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
         return np.asarray(first + total / whole)
@@ -203,10 +203,7 @@ LOOP = 512  # numbers
 
 
 def less_row(x: Array, row: Array, out: Array | None = None) -> Array:  # (n, d), (d,) -> (n, d)
-    """Each row of x less this one, in float64; `out` may be x.
-
-    NumPy's loops are as long as a row: of short rows many are taken for one.
-    """
+    """Each row of x less this one, in float64; `out` may be x. One loop of NumPy's takes many short rows."""
     (n, d), out = x.shape, np.empty(x.shape) if out is None else out
     many = max(1, LOOP // d) if x.flags.c_contiguous and out.flags.c_contiguous else 1
     whole, wide = n // many * many, row[None].repeat(many, axis=0).ravel()

@@ -70,6 +70,9 @@ class HostRows:
         self.rows, self.dtype, self.width = rows, np.dtype(dtype), width
         self.store, self.part = store, part
         self.kept: KeptTiles | None = None  # from the first product on
+        self.host: HostRows | None = (
+            None  # of compiled tiles whose values are out of range: the same rows
+        )
         self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
         # The point that ready rows are counted from; None where that is the origin.
@@ -289,6 +292,6 @@ def _against(
 
 
 def runs_every_kernel(kernel: Any) -> str | None:
-    """None: there is no reason why not."""
+    """None, which says that there is nothing against it."""
     del kernel
     return None

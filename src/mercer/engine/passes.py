@@ -106,7 +106,7 @@ def map_rows(
 BLOCK_BYTES = 8 * 2**20
 BLOCK_ROWS = 4096
 # Blocks of a run: more would have to be read, and held, before the first is used. Of an array in memory they
-# are views; an observer is told after each round of runs.
+# are views; an observer is called after each round of runs.
 BLOCKS_A_RUN, VIEWS_A_RUN = 4, 8
 
 FLOAT = 8

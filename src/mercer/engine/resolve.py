@@ -54,8 +54,6 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 
     A device is computed on where it is asked for by its name, or where `device_there` is found to pay.
 
-    Examples
-    --------
     >>> resolve_engine("numpy").facts().name
     'numpy'
     """
@@ -132,7 +130,7 @@ def is_auto(engine: Any) -> bool:
 
 
 def device_there() -> ChosenEngine | None:
-    """The first GPU of torch, for a fit that nobody asked to run there; None where there is none.
+    """The first GPU of torch, for a fit by "auto"; None where there is none.
 
     Imports torch where it is installed, which takes seconds.
     """

@@ -186,8 +186,6 @@ class Waves:
 
     In the dtype of the rows; phases that float32 would lose are multiplied in float64.
 
-    Examples
-    --------
     >>> waves = Waves(np.array([[np.pi], [2.0]]), amplitude=4.0, centre=np.zeros(1))
     >>> waves(np.array([[0.0], [0.5]])).round(3)
     array([[1.414, 1.414, 0.   , 0.   ],

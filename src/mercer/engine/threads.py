@@ -49,10 +49,9 @@ def _blas_libraries() -> list[Any]:
 
 
 class Hold(ABC):
-    """A setting for as long as anybody wants it: the first to enter sets it, the last to leave puts it back.
+    """A setting of the whole process: the first to enter sets it, the last to leave puts it back.
 
-    It is the whole process's. Two fits on two Python threads that each saved and restored it on their own
-    could leave it set for good.
+    Two fits on two Python threads that each saved and restored it by themselves could leave it set for good.
     """
 
     def __init__(self) -> None:
@@ -237,8 +236,8 @@ def on_threads(
 ) -> list[Future[Result]]:
     """The jobs, each on a thread, when all have ended; after Ctrl-C, which `stop`s them, too.
 
-    On such a thread itself they run in turn. And where all threads are taken, by other fits or by work that
-    waits for this, the caller runs those that have not begun: nobody waits for a thread for long.
+    On such a thread itself they run in turn. Where all threads are taken, by other fits or by work that waits
+    for this, the caller runs those that have not begun.
     """
     if threading.current_thread().name.startswith(NAME):
         return [_ended(job) for job in jobs]
@@ -274,7 +273,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _forked() -> None:
-    """A child has no threads but the one that forked, and nobody in it holds BLAS."""
+    """A child has no threads but the one that forked, and does not hold BLAS."""
     _pool.cache_clear()
     _HOLD.forget()
 

@@ -71,10 +71,7 @@ class Cluster:
 
     # ── who is there ────────────────────────────────────────────────────────
     def workers(self) -> dict[str, WorkerFacts]:
-        """By address, in their order; each has been asked for its versions before it is given work.
-
-        One that has just been lost, and does not answer, is left out.
-        """
+        """The workers that answer, by address and in its order, each of them asked for its versions first."""
         started = time.monotonic()
         while not (found := self._answering()):
             if time.monotonic() - started > self.patience:

@@ -85,7 +85,7 @@ def _require_address(address: str) -> None:
         refuse("engine", f"dask:{address}", must_be, remedy=remedy)
     if scheme in ("", "tcp", "ws") and not _is_here(host):
         msg = (
-            f"What is sent to {address!r} is not encrypted, and whoever reaches the scheduler can run code "
+            f"What is sent to {address!r} is not encrypted, and anyone who reaches it can run code "
             "on the cluster. Use tls:// and distributed.Security outside of this machine."
         )
         warn(msg, MercerWarning)

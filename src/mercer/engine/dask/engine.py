@@ -230,10 +230,7 @@ class DaskEngine(Engine[ClusterRows]):
     def _of_halves(
         self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool
     ) -> Array | None:
-        """A product of half floats, some rows of it by each worker; None where tiles have to do, from now on.
-
-        A fused pass has no tiles to deal, and no sums over workers: their rows follow each other.
-        """
+        """A product of half floats, some rows of it by each worker; None where tiles do from now on."""
         narrow = v.astype(FLOAT32, copy=False)
         found = self._by_hand(kernel, x, narrow, hands.Hand.share, v.dtype, rough, joined=Work.all)
         why = next((each for each in found if isinstance(each, str)), None)

@@ -205,10 +205,7 @@ class Hand:
             return matrix
 
     def __sizeof__(self) -> int:
-        """With the tiles that it is going to keep: Dask leaves alone what is large.
-
-        Those on a device are not in the memory that Dask looks after.
-        """
+        """With the tiles that it will keep, but for those on a device: Dask does not move what is large."""
         rows = sum(getattr(block, "nbytes", 0) for block in self.blocks)
         if self.local.device is not None:
             return rows
@@ -246,7 +243,7 @@ def joined(blocks: tuple[Rows, ...]) -> Rows:
 # ── passes over shares of rows ──────────────────────────────────────────────
 @dataclass(frozen=True)
 class Placed:
-    """A step that is told the places of rows among all, from those in a share."""
+    """A step that gets the places of rows among all, from those in a share."""
 
     step: Any
     start: int

@@ -48,7 +48,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster, x: Rows, workers: Sequence[str]) -> None:
         self._work, self._workers = Work(cluster, "rows"), workers
-        self._x = weakref.ref(x)  # who computes on the rows has them: placed, they are nobody's
+        self._x = weakref.ref(x)  # the caller that computes on the rows holds them
         n = int(x.shape[0])
         own = x.places if isinstance(x, DaskRows) else row_slices(n, -(-n // len(workers)) or 1)
         self.places: list[slice] = list(own)
@@ -67,11 +67,7 @@ class Shares:
 
 
 class Placement:
-    """Where some rows are, decided when they are first asked for.
-
-    A worker that is lost or joins later changes neither the parts nor the shares of their passes, and so no
-    bit of what these give.
-    """
+    """The workers that some rows are on, decided once: others that leave or join later change no bit."""
 
     def __init__(self, cluster: Cluster, x: Rows) -> None:
         self.workers, self.device = cluster.workers(), cluster.device
@@ -79,10 +75,7 @@ class Placement:
         self.whole = Shares(cluster, x, list(self.workers)[:1])
 
     def local(self, kernel: TileKernel | None = None) -> Local:
-        """The engine that all these workers have: compiled tiles, unless some have none or others.
-
-        Before these comes a device, which all of them have where it is asked for.
-        """
+        """The engine that all these workers have: the device, compiled tiles of one kind, or NumPy."""
         tiles = {each.tiles for each in self.workers.values()}
         threads = min(each.n_threads for each in self.workers.values())
         serial = kernel is not None and not kernel.parallel

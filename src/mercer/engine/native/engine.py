@@ -133,7 +133,7 @@ class NativeEngine(NumpyEngine):
         for i, part in self._parts(kernel, x):
             if not isinstance(part, NativeRows):
                 return super().times(kernel, x, z, v)
-            if v.shape[1] <= COLUMNS:  # as it is, so that one nobody writes to is known again
+            if v.shape[1] <= COLUMNS:  # as it is, so that a read-only one is known again
                 product[i] = Rectangle(part, z).times(v, self._threads(kernel))
                 continue
             for j in row_slices(v.shape[1], COLUMNS):
@@ -227,7 +227,7 @@ class NativeEngine(NumpyEngine):
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(kernel, x)
-        return super().gram_times(kernel, _on_host(x), v, rough=rough)
+        return super().gram_times(kernel, x.host or x, v, rough=rough)
 
     def gram(self, kernel: TileKernel, x: HostRows) -> Array:
         if isinstance(x, NativeRows) and x.host is None:
@@ -235,7 +235,7 @@ class NativeEngine(NumpyEngine):
             if _is_finite(matrix):
                 return matrix
             self._give_up(kernel, x)
-        return super().gram(kernel, _on_host(x))
+        return super().gram(kernel, x.host or x)
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
@@ -247,10 +247,6 @@ def _is_finite(matrix: Array) -> bool:
     """Whether all entries are; a finite sum of squares has finite terms, and takes no room."""
     quick = matrix.size <= LONE_DOT and math.isfinite(np.vdot(matrix, matrix))
     return quick or bool(np.isfinite(matrix).all())
-
-
-def _on_host(x: HostRows) -> HostRows:
-    return x.host if isinstance(x, NativeRows) and x.host is not None else x
 
 
 def why_not(kernel: TileKernel) -> str | None:

@@ -58,7 +58,6 @@ class NativeRows(HostRows):
         self._padded: tuple[Array, Array] | None = None  # what these points were multiplied with
         self.parts: dict[int, HostRows] = {}  # of many rows, by their first
         self.tiles: Kept | None = None  # from the first product on
-        self.host: HostRows | None = None  # the same rows for NumPy, where values are out of range
 
     @cached_property
     def origin(self) -> Array:
@@ -93,7 +92,7 @@ class NativeRows(HostRows):
         return found
 
     def padded(self, v: Array, shape: tuple[int, int], dtype: Any) -> Array | None:
-        """The columns of a model, which nobody may write to, in whole vectors and panels; None for others.
+        """The columns of a model, which are read-only, in whole vectors and panels; None for others.
 
         Rows that arrive one by one meet the same points and the same columns each time, and copying these
         took as long as a fifth of the product.
@@ -235,10 +234,7 @@ class Pass:
         return vectors * width
 
     def _drawn(self, n_threads: int, *, beyond: int = 0, tickets: int = TICKETS) -> None:
-        """All tickets, on so many threads; with numbers `beyond` those that every pass needs.
-
-        So many `tickets` are drawn between two looks at signals.
-        """
+        """All tickets, `tickets` between looks at signals, on threads with room for `beyond` more numbers."""
         job, n_threads = self.job, max(1, min(n_threads, self.job.n_tickets))
         shape = n_threads, self.numbers + beyond
         scratch = self.room("scratch", shape, self.dtype, zero=False)
@@ -330,7 +326,7 @@ class Symmetric(Pass):
         job.sums, job.other_sums = self._address(sums), self._address(other)
         self._drawn(n_threads)
         inside = slice(0, self.x.n), slice(0, v.shape[1])
-        # Large sums, which nobody else has, become the product.
+        # Large sums, which are not kept, become the product.
         free = v.dtype == sums.dtype and not self.x.stays(sums)
         product = sums[inside] if free else np.empty(v.shape, dtype=v.dtype)
         return np.add(sums[inside], other[inside], out=product, casting="same_kind")

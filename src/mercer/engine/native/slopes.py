@@ -1,9 +1,9 @@
 """Slopes by the compiled library: sums over points, of which nothing as large as a tile is left.
 
 Σ_j γ_ij ∂k(x_i, z_j)/∂x_i is a sum over the quantities u of the kernel, of Σ_j p_ij ∂u(x_i, z_j)/∂x_i with
-p = γ ∂k/∂u. A derivative is a formula (`derived`), weights γ_ij = t_i·a_j + c_j are dot products of pairs,
-one quantity more, and so p is a tile like any other. It is multiplied with points, whose sums tell those of
-differences, or meets derivatives column by column.
+p = γ ∂k/∂u. A derivative is a formula (`derivative`), weights γ_ij = t_i·a_j + c_j are dot products of pairs,
+one more quantity, and so p is a tile like any other. It is multiplied with points, from whose sums those of
+differences follow, or meets derivatives column by column.
 """
 
 from __future__ import annotations

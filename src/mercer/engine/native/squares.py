@@ -1,8 +1,8 @@
 """Low-rank fits by the compiled library: squares of sections, and what columns of a factor explain.
 
 No thread of Python, and one sum of m x m numbers. Moments merge by the rule of Chan, Golub & LeVeque (1979),
-as `engine.moments` has it: a tile of rows is centred about the mean of its own rows, and how far the means of
-tiles, and of blocks, are apart is told by a few rows more, which are squared with the others.
+as `engine.moments` has it: a tile of rows is centred about their mean, and a few more rows, which are squared
+with the others, hold the differences between the means of tiles, and of blocks.
 """
 
 from __future__ import annotations
@@ -159,10 +159,7 @@ def explained(
 
 
 def _panels(fresh: Array, points: NativeRows) -> Array:  # (m, a) -> (panels, m, panel)
-    """Columns of W that are multiplied together lie together, zeros before the first.
-
-    Before, and not beyond the last: the first columns of a triangle are the shortest.
-    """
+    """Columns of W in panels; zeros come first, where the columns of a triangle are the shortest."""
     (m, a), panel = fresh.shape, points.panel
     out = aligned((-(-a // panel), m, panel), points.dtype, zero=True)
     short = a % panel

@@ -121,11 +121,7 @@ def _expanded(leaf: Leaf, x: Side, y: Side) -> Tensor:
 
 
 def _near_too(leaf: Leaf, x: Side, y: Side) -> Tensor:
-    """‖x - y‖², right for near points too, whose root shows what is lost.
-
-    As `pairwise.scaled_distances` has it: pairs that are near beside their distances from the origin are
-    subtracted first.
-    """
+    """‖x - y‖² whose root is right for near points too: as in `pairwise.scaled_distances`, by differences."""
     tile = _expanded(leaf, x, y)
     most = max(float(tile.max()), x.most(leaf) + y.most(leaf))
     near = (tile < NEAR * most).nonzero()

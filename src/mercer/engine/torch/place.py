@@ -46,8 +46,6 @@ REASON = 160  # characters of an error of torch that a message repeats
 def device_of(name: str) -> tuple[str, int]:
     """The kind of device and its number.
 
-    Examples
-    --------
     >>> device_of("cuda"), device_of("CUDA:1"), device_of("torch:cpu")
     (('cuda', 0), ('cuda', 1), ('cpu', 0))
     """
@@ -61,8 +59,6 @@ def device_of(name: str) -> tuple[str, int]:
 def devices_of(name: str) -> tuple[str, ...]:
     """The devices of a name, one or several of a kind; `ALL` is those that torch sees, or the first.
 
-    Examples
-    --------
     >>> devices_of("cuda"), devices_of("cuda:0, cuda:1")
     (('cuda',), ('cuda:0', 'cuda:1'))
     """
@@ -84,8 +80,6 @@ def devices_of(name: str) -> tuple[str, ...]:
 def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
     """The width of square tiles of which `depth` and what is beside them take a share of the memory.
 
-    Examples
-    --------
     >>> tile_width(16 * 4 * 8 * 1000**2, 8, depth=1, widest=8192)
     1000
     """
@@ -96,8 +90,6 @@ def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
 def kept_tiles(n_tiles: int, tile_bytes: int, *, asked_bytes: int, free_bytes: int) -> int:
     """How many tiles are kept: what was asked for, as far as the device has room.
 
-    Examples
-    --------
     >>> [kept_tiles(100, 10, asked_bytes=500, free_bytes=free) for free in (2000, 400)]
     [50, 20]
     """
@@ -107,8 +99,6 @@ def kept_tiles(n_tiles: int, tile_bytes: int, *, asked_bytes: int, free_bytes: i
 def reason_of(error: BaseException) -> str:
     """What torch says of a device, shortened to its first sentence.
 
-    Examples
-    --------
     >>> reason_of(RuntimeError("The driver is too old (found version 11040). Please update it: see …"))
     'the driver is too old (found version 11040)'
     """

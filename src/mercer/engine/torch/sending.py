@@ -176,8 +176,6 @@ def ahead(blocks: Iterator[Block], begin: Callable[[Block], Begun]) -> Iterator[
 
     An error in reading is raised when its block is asked for, after all blocks before it.
 
-    Examples
-    --------
     >>> list(ahead(iter("abc"), str.upper))
     ['A', 'B', 'C']
     """

@@ -320,8 +320,6 @@ class SeveralEngine(Engine[SeveralRows]):
 def shares(n: int, of: int) -> list[slice]:
     """Consecutive shares of n rows.
 
-    Examples
-    --------
     >>> shares(7, 2)
     [slice(0, 3, None), slice(3, 7, None)]
     """

@@ -223,7 +223,7 @@ _NUMBERS = "x_scale, z_scale, offset, shrink, one"
 _CUT = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr"
 
 # A program has BM rows of X and a part of Z. `out` is (parts, n, C): sums over parts are float64, and
-# nobody's turn decides their order.
+# no program decides their order.
 _PASS = f"""@triton.jit
 def mercer_pass(
     {_GIVEN}, out,

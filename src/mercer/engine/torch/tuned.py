@@ -62,10 +62,7 @@ class Blocks:
 
     @classmethod
     def usual(cls, d: int, *, precise: bool = False) -> Blocks:
-        """Fastest of some on an H200: the longer rows are, the more of the time is their products.
-
-        Precise products hold twice the accumulators.
-        """
+        """The fastest on an H200, by the length of rows; precise products hold twice the accumulators."""
         bk = max(16, min(64, 1 << (d - 1).bit_length()))
         if d < LONG_ROWS:
             return cls(BN=64, BK=bk) if precise else cls(BK=bk)
@@ -133,8 +130,6 @@ class PassClass:
 def is_long(n: int, m: int) -> bool:
     """Whether a product of n rows with m is worth a trial, and as a trial is.
 
-    Examples
-    --------
     >>> is_long(131_072, 131_072), is_long(2**24, 1000), is_long(50_000, 50_000)
     (True, False, False)
     """
@@ -220,8 +215,6 @@ class Choices:
 def is_asked(wanted: bool | None) -> bool:
     """Whether trials are wanted: as said or, where nothing is, as the environment has it.
 
-    Examples
-    --------
     >>> is_asked(True), is_asked(False)
     (True, False)
     """

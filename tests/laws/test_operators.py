@@ -6,8 +6,7 @@ import pytest
 from markets.kernels import VALID
 from mercer._core.errors import MemoryBudgetError
 from mercer.engine.base import Rounding, TileStore
-from mercer.engine.kept import PackedTile
-from mercer.engine.numpy import NumpyEngine
+from mercer.engine.numpy import NumpyEngine, PackedTile
 from mercer.engine.tiles import fitting_width, n_upper, paying_threads, upper_tiles
 from mercer.kernels import Custom
 from mercer.operators import Centred, Gram, StoredGram

@@ -37,8 +37,7 @@ from mercer.engine.base import (
 )
 from mercer.engine.dask import hands
 from mercer.engine.dask.cluster import Cluster
-from mercer.engine.dask.shares import ClusterRows, Placements, travels
-from mercer.engine.dask.work import Work, computed
+from mercer.engine.dask.work import ClusterRows, Placements, Work, computed, travels
 from mercer.engine.native.engine import why_not
 from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
 from mercer.engine.passes import merged

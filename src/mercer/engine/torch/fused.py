@@ -15,36 +15,81 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from mercer._core.types import Array, Rows
-from mercer.data.rows import row_blocks
+from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT32, TileKernel
-from mercer.engine.halves import (
-    COLUMNS,
-    PAD,
-    SPLIT,
-    band_rows,
-    grid,
-    is_mirrored,
-    padded_columns,
-)
+from mercer.engine.halves import COLUMNS, PAD, SPLIT, band_rows, grid, is_mirrored, padded_columns
 from mercer.engine.native.engine import program_of
 from mercer.engine.native.program import Program
 from mercer.engine.pairwise import ROUNDING
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import Place
 from mercer.engine.torch.rows import Side, TorchRows
-from mercer.engine.torch.source import is_shifted, source, why_not_fused
-from mercer.engine.torch.split import common, padded, shrunk, split, squared_norms
+from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
 from mercer.engine.torch.tuned import Blocks, Choices, PassClass, compiled_for, is_long, trials_of
 from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 Given: TypeAlias = "tuple[Tensor, ...]"
 Numbers: TypeAlias = "tuple[float, ...]"
 
 
+# ── two half floats a number, high + low · 2⁻¹¹ over a power of two: 22 bits of the largest ────────────────
+# Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
+ALIKE = 2.0**8
+
+
+def common(scales: Tensor) -> float | None:
+    """One power of two for all rows; None where theirs are too far apart for half floats."""
+    least, most = float(scales.min()), float(scales.max())
+    return most if most <= ALIKE * least else None
+
+
+def shrunk(halves: list[Tensor], shares: Tensor) -> None:
+    """Multiply rows by powers of two, in place; what a high part is too small for goes to the low one."""
+    high, low = halves[0], halves[1] if len(halves) > 1 else None
+    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
+        share = shares[i, None]
+        exact = high[i].float() * share  # of float32, which has the range
+        high[i] = exact.half()
+        if low is not None:
+            low[i] = low[i].float().mul_(share).add_((exact - high[i].float()) / LOW).half()
+
+
+def squared_norms(high: Tensor, low: Tensor | None, scales: Tensor) -> Tensor:  # (n,)
+    """Squared norms of the rows as they are here; what is in float64 on the way is large."""
+    norms = scales.clone()
+    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
+        kept = high[i].double()
+        if low is not None:
+            kept += low[i].double() * LOW
+        norms[i] = (kept.square_().sum(dim=1) * scales[i].double().square()).float()
+    return norms
+
+
+def split(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """High and low half floats of x over a power of two of each row (dim=1) or column (dim=0), and those."""
+    import torch
+
+    top = x.abs().amax(dim=dim, keepdim=True).double()
+    _, power = torch.frexp(top)
+    scale = torch.ldexp(torch.ones_like(top), power)  # above the largest: nothing overflows
+    y = x.double() / scale
+    high = y.to(torch.float16)
+    low = ((y - high.double()) / LOW).to(torch.float16)
+    return high, low, scale.squeeze(dim).float()
+
+
+def padded(x: Tensor, wide: int = 0) -> Tensor:
+    """With rows of zeros to a multiple of PAD, and so many columns of them."""
+    import torch
+
+    beside = (0, wide) if x.ndim == 2 else ()
+    return torch.nn.functional.pad(x, (*beside, 0, -len(x) % PAD)).contiguous()
+
+
+# ── rows ────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, eq=False, repr=False)
 class Halves:
     """Rows as high + low half floats times powers of two, and what a formula needs beside them."""
@@ -75,11 +120,11 @@ class Halves:
     @classmethod
     def of(cls, program: Program, sides: Iterable[Side], n: int, *, precise: bool) -> Halves:
         """The n rows of some sides; about their origin where nothing but distances is taken of them."""
+        import torch
+
         kind = "sqdist" if is_shifted(program) else "dot"
         leaf = next(leaf for leaf in program.leaves if leaf.kind == kind)
-        lengths_of = next(
-            (each.lengths for each in program.steps if each.lengths is not None), None
-        )
+        lengths_of = next((step.lengths for step in program.steps if step.lengths), None)
         halves: list[Tensor] = []  # high, and low
         beside: list[Tensor] = []  # scales, 1/√u(x, x), k(x, x)
         start = 0
@@ -87,8 +132,10 @@ class Halves:
             x, _ = side.packed(leaf)
             if not halves:
                 tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
-                halves = [_zeros(x, "float16", tall, wide) for _ in range(1 + precise)]
-                beside = [_zeros(x, "float32", tall) for _ in range(3)]
+                halves = [
+                    x.new_zeros((tall, wide), dtype=torch.float16) for _ in range(1 + precise)
+                ]
+                beside = [x.new_zeros(tall, dtype=torch.float32) for _ in range(3)]
             i = slice(start, start + side.n)
             high, low, beside[0][i] = split(x, dim=1)
             for to, each in zip(halves, (high, low), strict=False):
@@ -111,12 +158,6 @@ class Halves:
         high, low = halves[0], halves[1] if len(halves) > 1 else None
         norms = squared_norms(high, None, scales), squared_norms(high, low, scales)
         return cls(n, high, low, scales, scale, norms, lengths, own)
-
-
-def _zeros(like: Tensor, dtype: str, *shape: int) -> Tensor:
-    import torch
-
-    return like.new_zeros(shape, dtype=getattr(torch, dtype))
 
 
 @lru_cache(maxsize=32)
@@ -173,22 +214,11 @@ def sections_times(
     points, tall = halves_of(z, precise=True), _split_rows(z)
     sides = (z.side_of(some) for _, some in row_blocks(rows, tall))
     own = Halves.of(z.program, sides, int(rows.shape[0]), precise=True)
-    if not _keeps_digits(z.program, own, points):
+    lost = z.program.sharpest * float(own.norms[1].max() + points.norms[1].max())
+    if not lost <= ROUNDING[FLOAT32]:  # of a distance: tiles would subtract rows first; NaN neither
         return None
-    given: Any = {"precise": True, "choices": choices}
-    product = fused_times(z.program, own, points, v, z.place, **given)
+    product = fused_times(z.program, own, points, v, z.place, precise=True, choices=choices)
     return product if np.isfinite(product).all() else None
-
-
-def _keeps_digits(program: Program, x: Halves, z: Halves) -> bool:
-    """Whether tiles would not subtract rows first: so many roundings of float32 are lost of a distance."""
-    lost = program.sharpest * float(x.norms[1].max() + z.norms[1].max())
-    return lost <= ROUNDING[FLOAT32]  # NaN is not
-
-
-def _largest(x: Halves, z: Halves) -> float:
-    """A bound on the entries: |k(x, z)|² ≤ k(x, x) k(z, z)."""
-    return float((x.own.abs().max() * z.own.abs().max()).sqrt())
 
 
 def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
@@ -276,7 +306,10 @@ class Launch:
         """With V split, and tiles of at most about one in size."""
         import torch
 
-        most, more = _largest(x, z) + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
+        largest = float(
+            (x.own.abs().max() * z.own.abs().max()).sqrt()
+        )  # |k(x, z)|² ≤ k(x, x) k(z, z)
+        most, more = largest + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
         shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
         high, low, scales = split(v, dim=0)
         right = [padded(each, more) for each in (high, low)]

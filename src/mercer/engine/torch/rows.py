@@ -41,25 +41,21 @@ class StoppedError(Exception):
 class Side:
     """Some rows on the device, as each quantity of a formula takes them."""
 
-    def __init__(self, place: Place, block: Tensor, origin: Array, dtype: np.dtype[Any]) -> None:
-        self.n, self.like = len(block), place.zeros((), dtype)
-        self._block: Tensor | None = block
-        self._origin = place.tensor(origin, place.sums)
-        self._packed: dict[Leaf, tuple[Tensor, ...]] = {}
+    def __init__(
+        self,
+        n: int,
+        like: Tensor,
+        packed: dict[Leaf, tuple[Tensor, ...]],
+        given: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        # The rows and their origin are given where quantities are yet to be taken of them.
+        self.n, self.like, self._packed, self._given = n, like, packed, given
         self._most: dict[Leaf, float] = {}
-
-    @classmethod
-    def of(cls, packed: dict[Leaf, tuple[Tensor, ...]], n: int, like: Tensor) -> Side:
-        """Rows of which all quantities are there."""
-        side = cls.__new__(cls)
-        side.n, side.like, side._packed = n, like, packed
-        side._block, side._most = None, {}
-        return side
 
     def __getitem__(self, i: slice) -> Side:
         """A view of some of them."""
         some = {leaf: tuple(each[i] for each in own) for leaf, own in self._packed.items()}
-        return Side.of(some, i.stop - i.start, self.like)
+        return Side(i.stop - i.start, self.like, some)
 
     def all(self, program: Program) -> dict[Leaf, tuple[Tensor, ...]]:
         """All quantities of a formula."""
@@ -73,12 +69,11 @@ class Side:
     def packed(self, leaf: Leaf) -> tuple[Tensor, Tensor]:  # (n, d'), (n,)
         """The rows of a quantity and their squared norms, counted from the origin for distances."""
         if leaf not in self._packed:
-            x = self._columns(leaf)
+            x, origin = self._columns(leaf)
             if leaf.kind == "sqdist":
-                which = slice(None) if leaf.columns is None else list(leaf.columns)
-                x = x - self._origin[which]
+                x = x - origin
             if leaf.unit_rows:  # divided by their largest numbers first: no square is out of range
-                x = x.to(self._origin.dtype)
+                x = x.to(origin.dtype)
                 top = x.abs().amax(dim=1, keepdim=True)
                 x = x / top.where(top > 0, 1.0)
                 x = x / x.norm(dim=1, keepdim=True).where(top > 0, 1.0)
@@ -97,16 +92,16 @@ class Side:
         """1/√u(x, x) of each row, 0 where that is zero, and NaN where it is negative."""
         if leaf not in self._packed:
             assert leaf.of is not None
-            assert self._block is not None  # whole rows have them all
-            inside = Side.of({}, self.n, self.like)
-            inside._block, inside._origin = self._columns(leaf), self._origin
-            own = values(Program.of(leaf.of), inside)
+            own = values(Program.of(leaf.of), Side(self.n, self.like, {}, self._columns(leaf)))
             self._packed[leaf] = (own.rsqrt().where(own != 0, 0.0),)
         return self._packed[leaf][0]
 
-    def _columns(self, leaf: Leaf) -> Tensor:
-        assert self._block is not None
-        return self._block if leaf.columns is None else self._block[:, list(leaf.columns)]
+    def _columns(self, leaf: Leaf) -> tuple[Tensor, Tensor]:
+        """The columns of a quantity, of rows and origin."""
+        assert self._given is not None  # whole rows have all quantities
+        block, origin = self._given
+        which = slice(None) if leaf.columns is None else list(leaf.columns)
+        return block[:, which], origin[which]
 
 
 class TorchRows:
@@ -219,7 +214,7 @@ class TorchRows:
                     whole[leaf] = tuple(t.new_empty((self.n, *t.shape[1:])) for t in tensors)
                 for to, each in zip(whole[leaf], tensors, strict=True):
                     to[i] = each
-        return Side.of(whole, self.n, self.place.zeros((), self.dtype))
+        return Side(self.n, self.place.zeros((), self.dtype), whole)
 
     def side(self, i: slice) -> Side:
         if self.stop is not None and self.stop.is_set():
@@ -291,7 +286,8 @@ class TorchRows:
 
     def _side(self, block: Tensor, origin: Array | None = None) -> Side:
         origin = self.origin if origin is None else origin
-        return Side(self.place, block, origin.astype(FLOAT64), self.dtype)
+        given = block, self.place.tensor(origin.astype(FLOAT64), self.place.sums)
+        return Side(len(block), self.place.zeros((), self.dtype), {}, given)
 
     def forget(self) -> None:
         """Slices of rows are of use within a pass; where all rows stay, from pass to pass."""

@@ -78,8 +78,14 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 
 def _named_engine(engine: str) -> Engine[Any]:
     name = engine.strip().lower()
-    if re.split("[:,]", name)[0] in DEVICE_KINDS:
-        return _on_device(name)
+    if (
+        re.split("[:,]", name)[0] in DEVICE_KINDS
+    ):  # raises, in one sentence, where torch or one is missing
+        from mercer.engine.torch import SeveralEngine, TorchEngine
+        from mercer.engine.torch.place import devices_of
+
+        names = devices_of(name)
+        return TorchEngine(*names) if len(names) == 1 else SeveralEngine(names)
     if name.startswith(f"{DASK}:"):
         return _named_cluster(engine.strip()[len(DASK) + 1 :])
     if name not in NAMES:
@@ -113,15 +119,6 @@ def _on_cluster(where: Any, device: str | None = None) -> Engine[Any]:
     from mercer.engine.dask.connect import engine_of
 
     return engine_of(where, device)
-
-
-def _on_device(name: str) -> Engine[Any]:
-    """The engine of a device, or of several; raises, in one sentence, where torch or one is missing."""
-    from mercer.engine.torch import SeveralEngine, TorchEngine
-    from mercer.engine.torch.place import devices_of
-
-    names = devices_of(name)
-    return TorchEngine(*names) if len(names) == 1 else SeveralEngine(names)
 
 
 def is_auto(engine: Any) -> bool:

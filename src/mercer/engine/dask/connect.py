@@ -75,18 +75,21 @@ def _require_address(address: str) -> None:
     if not (known and has_port):
         must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
         refuse("engine", f"dask:{address}", must_be)
-    if scheme in ("tls", "wss") and not _has_certificates():
-        remedy = (
-            "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
-            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or open a client with distributed.Security(…) and "
-            "pass it as `engine`."
-        )
-        must_be = "an address for which Dask's configuration names certificates"
-        refuse("engine", f"dask:{address}", must_be, remedy=remedy)
+    if scheme in ("tls", "wss"):
+        from distributed import Security
+
+        if Security().get_connection_args("client").get("ssl_context") is None:
+            remedy = (
+                "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+                "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or open a client with distributed.Security(…) "
+                "and pass it as `engine`."
+            )
+            must_be = "an address for which Dask's configuration names certificates"
+            refuse("engine", f"dask:{address}", must_be, remedy=remedy)
     if scheme in ("", "tcp", "ws") and not _is_here(host):
         msg = (
-            f"What is sent to {address!r} is not encrypted, and anyone who reaches it can run code "
-            "on the cluster. Use tls:// and distributed.Security outside of this machine."
+            f"What is sent to {address!r} is not encrypted, and anyone who reaches the scheduler can run "
+            "code on the cluster. Use tls:// and distributed.Security outside of this machine."
         )
         warn(msg, MercerWarning)
 
@@ -97,9 +100,3 @@ def _is_here(host: str) -> bool:
         return name == "localhost" or ip_address(name).is_loopback
     except ValueError:  # a name of some other machine
         return False
-
-
-def _has_certificates() -> bool:
-    from distributed import Security
-
-    return Security().get_connection_args("client").get("ssl_context") is not None

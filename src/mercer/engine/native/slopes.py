@@ -182,9 +182,8 @@ def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
 
 def _weights(v: Array, like: NativeRows) -> NativeRows:
     """Numbers of rows whose dot products with others are weights."""
-    own: dict[str, Any] = {"sliced": False, "program": like.program, "native": like.native}
     v = np.ascontiguousarray(v, dtype=np.float64)
-    return NativeRows(v, like.dtype, **own)
+    return NativeRows(v, like.dtype, sliced=False, program=like.program, native=like.native)
 
 
 def _padded(v: Array, points: NativeRows) -> Array:

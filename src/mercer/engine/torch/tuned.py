@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -273,8 +273,7 @@ def write(folder: Path | None, key: str, cut: Blocks) -> None:
     if folder is None:
         return
     path = path_of(folder, key)
-    sizes = {name: getattr(cut, name) for name in Blocks.__dataclass_fields__}
-    text = json.dumps({"format": FORMAT, "for": key, "blocks": sizes}, indent=1)
+    text = json.dumps({"format": FORMAT, "for": key, "blocks": asdict(cut)}, indent=1)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as file:  # a reader sees the old one or the new one

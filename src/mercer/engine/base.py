@@ -21,6 +21,7 @@ import numpy as np
 
 from mercer._core.observer import SILENT, Observer
 from mercer._core.types import Array, Indices, Rows
+from mercer.data.rows import take_rows
 from mercer.engine.formula import Expr
 from mercer.engine.tiles import CACHE_BYTES
 
@@ -86,23 +87,16 @@ class Facts:
     elsewhere: bool = False
 
 
-class Resident(Protocol):
+class Resident:
     """Rows where the engine computes, in the precision of their tiles; opaque to all others."""
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-
-    @property
-    def d(self) -> int:
-        """Number of columns."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the tiles."""
+    def __init__(self, rows: Rows, dtype: Any) -> None:
+        self.rows, self.dtype = rows, np.dtype(dtype)
+        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
 
     def take(self, indices: Indices) -> Rows:
         """A few rows on the host, as `TileKernel.tile` and `Engine.load` take them."""
+        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from mercer.engine.base import (
     Engine,
     Facts,
     Mergeable,
+    Resident,
     RowStep,
     Step,
     TileKernel,
@@ -57,7 +58,7 @@ class HostCutting(Cutting, total=False):
     part: Part  # which of the tiles `gram_times` makes: products of all parts add up to K @ V
 
 
-class HostRows:
+class HostRows(Resident):
     """Rows in memory or in a file: as they are or, cut into tiles, in slices that are ready for these."""
 
     def __init__(
@@ -68,13 +69,12 @@ class HostRows:
         store: TileStore = NOTHING_KEPT,
         part: Part = WHOLE,
     ) -> None:
-        self.rows, self.dtype, self.width = rows, np.dtype(dtype), width
-        self.store, self.part = store, part
+        super().__init__(rows, dtype)
+        self.width, self.store, self.part = width, store, part
         self.kept: KeptTiles | None = None  # from the first product on
         self.host: HostRows | None = (
             None  # of compiled tiles whose values are out of range: the same rows
         )
-        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
         # The point that ready rows are counted from; None where that is the origin.
         self.centre = None if shift is None else shift.centre

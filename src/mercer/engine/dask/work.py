@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.types import Indices, Rows
+from mercer._core.types import Rows
 from mercer.data.dask import DaskRows
-from mercer.data.rows import RowSource, SomeRows, aligned, row_slices, take_rows
-from mercer.engine.base import TileKernel
+from mercer.data.rows import RowSource, SomeRows, aligned, row_slices
+from mercer.engine.base import Resident, TileKernel
 from mercer.engine.dask.cluster import TURN_SECONDS, Cluster, ClusterError, first_line
 from mercer.engine.dask.hands import Cut, Local
 from mercer.engine.numpy import HostRows
@@ -244,21 +244,18 @@ def pickled_bytes(parcel: Parcel) -> int:
 
 
 # ── rows ────────────────────────────────────────────────────────────────────
-class ClusterRows:
+class ClusterRows(Resident):
     """Rows for tiles: here, in a file or on workers; what workers make of them is made when it is needed."""
 
     def __init__(self, rows: Rows, cut: Cut) -> None:
-        self.rows, self.cut, self.dtype = rows, cut, cut.dtype
-        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        super().__init__(rows, cut.dtype)
+        self.cut = cut
         self.of_halves = cut.store.halves > 0  # as a fit has planned, also where tiles have to do
         self.here: HostRows | None = None  # for what is short
         # From the first long product on: their placement, hands, and the engine that these compute with.
         self.where: Placement | None = None
         self.dealt: Work | None = None
         self.local: Local | None = None
-
-    def take(self, indices: Indices) -> Rows:
-        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
 
 class Shares:

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.observer import SILENT, Observer
-from mercer._core.types import Array, Indices, Rows
-from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT64, NOTHING_KEPT, TileStore
+from mercer._core.types import Array, Rows
+from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices
+from mercer.engine.base import FLOAT64, NOTHING_KEPT, Resident, TileStore
 from mercer.engine.native.program import Leaf, Program
 from mercer.engine.numpy import HostRows
 from mercer.engine.pairwise import origin_of
@@ -104,7 +104,7 @@ class Side:
         return block[:, which], origin[which]
 
 
-class TorchRows:
+class TorchRows(Resident):
     """Rows here, of which the device has copies that are ready for tiles: of all, or of slices."""
 
     def __init__(
@@ -119,9 +119,9 @@ class TorchRows:
         sliced: bool = False,
         part: Part = WHOLE,
     ) -> None:
-        self.rows, self.dtype, self.program, self.place = rows, np.dtype(dtype), program, place
-        self.width, self.store, self.sliced, self.part = width, store, sliced, part
-        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        super().__init__(rows, dtype)
+        self.program, self.place, self.width = program, place, width
+        self.store, self.sliced, self.part = store, sliced, part
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
         self.plain = False  # whether products of half floats have failed: tiles have to do
@@ -133,9 +133,6 @@ class TorchRows:
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
         self._lock = threading.RLock()  # a model may transform on several threads
-
-    def take(self, indices: Indices) -> Rows:
-        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
     @cached_property
     def origin(self) -> Array:  # (d,)

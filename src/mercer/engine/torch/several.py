@@ -20,7 +20,7 @@ import numpy as np
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
 from mercer._core.observer import SILENT, Observer
-from mercer._core.types import Array, Indices, Rows
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import (
     Cutting,
@@ -29,6 +29,7 @@ from mercer.engine.base import (
     FoldAdvice,
     MapAdvice,
     Mergeable,
+    Resident,
     RowStep,
     Step,
     TileKernel,
@@ -48,16 +49,12 @@ S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")
 
 
-class SeveralRows:
+class SeveralRows(Resident):
     """Rows for several devices: as the first one would have them alone, and as each has them."""
 
     def __init__(self, alone: TorchRows, at: Sequence[Place]) -> None:
+        super().__init__(alone.rows, alone.dtype)
         self.alone, self._at = alone, at
-        self.rows, self.dtype = alone.rows, alone.dtype
-        self.n, self.d = self.shape = alone.shape
-
-    def take(self, indices: Indices) -> Rows:
-        return self.alone.take(indices)
 
     @cached_property
     def shares(self) -> list[slice]:

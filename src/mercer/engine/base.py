@@ -1,14 +1,12 @@
-"""The seam between the mathematics and where it is computed: an engine is a handful of verbs.
+"""The interface between the mathematics and where it is computed: an engine is a handful of verbs.
 
 Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence are written
-once, in NumPy, whatever the engine, and an engine does no more than multiply by kernel matrices that are
-never formed, and pass over rows; it may keep a solver's vectors (`placed`). `NumpyEngine` is the reference:
-every other engine is held against it.
+once, in NumPy, and an engine only multiplies by kernel matrices that are never formed, and passes over rows;
+it may keep a solver's vectors (`placed`). `NumpyEngine` is the reference that others are tested against.
 
-Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, and
-the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
-code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections, what
-they explain, slopes, of which the pre-images that search make many, and features (`engine.steps`).
+Matrices that are stored whole (a few thousand rows), explicit maps of rows in memory and the small matrices
+of landmarks are on the host as well. Steps of `fold` and `map` are code of the host and get their rows there,
+but an engine may do by its own products those whose kind it knows (`engine.steps`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Steps whose kind an engine may know: low-rank fits, `RPCholesky`, features, searches in input space.
 
-Any engine runs them as it runs other steps, a block of rows at a time, with the code of the host that they
-bring. One that has products of its own takes the parts of a step instead, and makes features of the kinds
-`Waves` and `Whitened` by those; it gives the same to rounding.
+Any engine can run them as other steps, a block of rows at a time, by the code that they bring for the host.
+One with products of its own uses these instead, also for features of the kinds `Waves` and `Whitened`; its
+values are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Weighed:
     weights: Array | None  # (n,)
 
     def at(self, start: int) -> Self:
-        """The same for rows of which the first is at `start` among all."""
+        """The step for rows of which the first is at `start` among all."""
         return self if self.weights is None else changed(self, weights=self.weights[start:])
 
     def weights_at(self, place: slice) -> Array | None:
@@ -151,7 +151,7 @@ class AxisSlopes(Pulls):
 class FixedPoints(Pulls):
     """Σ_j p_ij z_j / Σ_j p_ij with p_ij = γ_ij f'(‖x_i - z_j‖²), and whether that is a mean, (b, d + 1).
 
-    It is none, 0 in the last column, where Σ_j p_ij is not below zero by a `share` of its terms.
+    It is not one, with 0 in the last column, where Σ_j p_ij is not below zero by a `share` of its terms.
     """
 
     share: float

@@ -186,7 +186,7 @@ def parallel_map(
 
     The shares do not depend on timing, so sums over them are the same in every run. When one thread
     fails, or the caller is interrupted (Ctrl-C), the others stop before their next task: a share may
-    take minutes. What a thread asks for within its work has that thread alone, whatever it is.
+    take minutes. Parallel work within a share runs on the thread of that share alone.
     """
     tasks = list(tasks)
     n_threads = min(n_threads, len(tasks))

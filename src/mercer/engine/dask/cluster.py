@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
-from mercer.engine.dask.hands import kind_of
+from mercer.engine.dask.tasks import kind_of
 from mercer.engine.native import compiled
 from mercer.engine.torch.devices import There, there
 from mercer.engine.torch.sending import STAGING_BYTES

@@ -1,8 +1,8 @@
-"""The engine of a Dask cluster: what is long is shared by the workers, what is short stays here.
+"""The engine of a Dask cluster: long work is shared by the workers, short work stays in this process.
 
-A product with k(X, X) is one task a worker and pass: each has all rows and a part of the tiles, kept from
-product to product. Passes over rows are one task a share of them. What they give is added in a fixed order,
-and parts and shares don't change when workers are lost or join: no result depends on who computed it.
+A product with k(X, X) is one task for each worker, which has all rows and keeps a part of the tiles from
+product to product. A pass over rows is one task for each share of them. Results are added in a fixed order,
+and parts and shares don't change when workers are lost or join: no result depends on where it was computed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mercer.engine.base import (
     TileKernel,
     Workers,
 )
-from mercer.engine.dask import hands
+from mercer.engine.dask import tasks
 from mercer.engine.dask.cluster import Cluster
 from mercer.engine.dask.work import ClusterRows, Placements, Work, computed, travels
 from mercer.engine.native.engine import why_not
@@ -83,7 +83,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     def __post_init__(self) -> None:
         if self.device is not None:
-            hands.kind_of(self.device)
+            tasks.kind_of(self.device)
         if not is_a(self.client, "distributed", "Client"):
             remedy = (
                 "An address goes into `engine` itself: KernelPCA(engine='dask:tcp://host:8786')."
@@ -128,7 +128,7 @@ class DaskEngine(Engine[ClusterRows]):
             return replace(self.here.facts(), **own)
         # Rows are in the memory of a worker and of its device: the smaller one bounds both.
         found = [each.there for each in workers if isinstance(each.there, There)]
-        free = min(free, hands.free_bytes(found))
+        free = min(free, tasks.free_bytes(found))
         able = len(found) == count and all(each.has_tensor_cores for each in found)
         # Lanes are threads of this process, for vectors; a forecast times products of all devices together.
         lanes = self.here.facts().lanes
@@ -137,7 +137,7 @@ class DaskEngine(Engine[ClusterRows]):
             lanes,
             count * free,
             why_not,
-            WIDEST[hands.kind_of(self.device)] ** 2 * 8,
+            WIDEST[tasks.kind_of(self.device)] ** 2 * 8,
             workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
             halves=halves_for if able else None,
             elsewhere=True,
@@ -172,14 +172,14 @@ class DaskEngine(Engine[ClusterRows]):
         **cutting: Unpack[Cutting],
     ) -> ClusterRows:
         """The rows as they are: they are sent when a product is worth it."""
-        return ClusterRows(x, hands.Cut(kernel, np.dtype(dtype), **cutting))
+        return ClusterRows(x, tasks.Cut(kernel, np.dtype(dtype), **cutting))
 
     # ── products ────────────────────────────────────────────────────────────
     def times(self, kernel: TileKernel, x: ClusterRows, z: ClusterRows, v: Array) -> Array:
         """k(X, Z) @ V, shared by the rows of the longer side; each worker has all of the shorter one."""
         if self._is_short(x.n * z.n * x.d, x.rows, z.rows):
             return self.here.times(kernel, self._here(x), self._here(z), v)
-        work, cut = Work(self.cluster, "times"), hands.Cut(kernel, x.dtype)
+        work, cut = Work(self.cluster, "times"), tasks.Cut(kernel, x.dtype)
         down = x.n >= z.n
         long, short = (x.rows, z.rows) if down else (z.rows, x.rows)
         where, whole = self.placements.of(long), self.placements.of(short).whole
@@ -192,7 +192,7 @@ class DaskEngine(Engine[ClusterRows]):
                 blocks = [rows, *others] if down else [*others, rows]
                 left, columns = (1, None) if down else (len(others), place)
                 found.append(
-                    work.submit(i, hands.times_share, local, cut, right, left, columns, *blocks)
+                    work.submit(i, tasks.times_share, local, cut, right, left, columns, *blocks)
                 )
             return found
 
@@ -216,14 +216,14 @@ class DaskEngine(Engine[ClusterRows]):
         # Values out of range, which processors may reach, and NumPy knows how to, or to refuse in words. The
         # tiles of each are others: all parts are made anew.
         while not np.isfinite(product).all() and x.local is not None and x.local.slower is not None:
-            x.dealt, x.local = None, x.local.slower
+            x.parts, x.local = None, x.local.slower
             product = self._gram_times(kernel, x, v, rough=rough)
         return product
 
     def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
         narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
-        work, joined = (hands.Hand.times, v.dtype, rough), partial(Work.tree, merge=add)
-        product: Array = self._by_hand(kernel, x, narrow, *work, joined=joined)
+        work, joined = (tasks.TilePart.times, v.dtype, rough), partial(Work.tree, merge=add)
+        product: Array = self._by_parts(kernel, x, narrow, *work, joined=joined)
         return product
 
     def _of_halves(
@@ -231,16 +231,18 @@ class DaskEngine(Engine[ClusterRows]):
     ) -> Array | None:
         """A product of half floats, some rows of it by each worker; None where tiles do from now on."""
         narrow = v.astype(FLOAT32, copy=False)
-        found = self._by_hand(kernel, x, narrow, hands.Hand.share, v.dtype, rough, joined=Work.all)
+        found = self._by_parts(
+            kernel, x, narrow, tasks.TilePart.share, v.dtype, rough, joined=Work.all
+        )
         why = next((each for each in found if isinstance(each, str)), None)
         if why is None:
             return np.concatenate(found)
         msg = f"{self.name} makes no products of half floats here, but slower tiles instead: {why}."
         warn(msg, EngineWarning)
-        x.dealt, x.cut = None, replace(x.cut, store=x.cut.store.of_tiles)
+        x.parts, x.cut = None, replace(x.cut, store=x.cut.store.of_tiles)
         return None
 
-    def _by_hand(
+    def _by_parts(
         self,
         kernel: TileKernel,
         x: ClusterRows,
@@ -249,14 +251,14 @@ class DaskEngine(Engine[ClusterRows]):
         *given: Any,
         joined: Callable[[Work, list[Future]], Future],
     ) -> Any:
-        """A function of each hand, the vectors and what is `given`, on the worker that has its tiles."""
+        """A function of each part, the vectors and what is `given`, on the worker that has its tiles."""
         work = Work(self.cluster, "product")
 
         def build() -> Future:
-            right, dealt = work.sent("v", v), enumerate(self._dealt(kernel, x))
+            right, parts = work.sent("v", v), enumerate(self._parts(kernel, x))
             return joined(
                 work,
-                [work.submit(h, function, hand, right, *given, worker=w) for h, (hand, w) in dealt],
+                [work.submit(h, function, own, right, *given, worker=w) for h, (own, w) in parts],
             )
 
         return work.value(build)
@@ -269,8 +271,8 @@ class DaskEngine(Engine[ClusterRows]):
         local, rows = where.local(kernel), where.whole
 
         def build() -> Future:
-            hand = work.submit("hand", hands.Hand, x.cut, WHOLE, local, *rows.blocks())
-            return work.submit("all", hands.Hand.matrix, hand)
+            whole = work.submit("whole", tasks.TilePart, x.cut, WHOLE, local, *rows.blocks())
+            return work.submit("all", tasks.TilePart.matrix, whole)
 
         return work.value(build)
 
@@ -298,7 +300,7 @@ class DaskEngine(Engine[ClusterRows]):
         def build() -> Future:
             sent, pairs = work.sent("step", step), zip(shares.places, shares.blocks(), strict=True)
             waiting[:] = [
-                work.submit(i, hands.fold_share, local, block, sent, place.start, advice)
+                work.submit(i, tasks.fold_share, local, block, sent, place.start, advice)
                 for i, (place, block) in enumerate(pairs)
             ]
             return work.tree(waiting, merged)
@@ -332,7 +334,7 @@ class DaskEngine(Engine[ClusterRows]):
             for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
-                parts.append(work.submit(i, hands.map_share, local, block, sent, own, given))
+                parts.append(work.submit(i, tasks.map_share, local, block, sent, own, given))
             return work.all(parts)
 
         return np.concatenate(work.value(build))
@@ -356,18 +358,21 @@ class DaskEngine(Engine[ClusterRows]):
             x.here = x.cut.loaded(self.here, x.rows)
         return x.here
 
-    def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
-        """A hand for each worker that the rows were placed on at first, and that worker."""
+    def _parts(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
+        """A part for each worker that the rows were placed on at first, and that worker."""
         where = x.where = x.where or self.placements.of(x.rows)
-        if x.dealt is None:
-            x.dealt, x.local = Work(self.cluster, "hand"), x.local or where.local(kernel)
+        if x.parts is None:
+            x.parts, x.local = Work(self.cluster, "tiles"), x.local or where.local(kernel)
         store, of = x.cut.store, len(where.workers)
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
         if x.local is not None and x.local.device is not None and cut.width is None:
-            width = hands.common_width(x.local.device, where.there, kernel, cut.dtype)
+            width = tasks.common_width(x.local.device, where.there, kernel, cut.dtype)
             cut = replace(cut, width=width)
-        blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
+        blocks = [] if all(map(x.parts.has, range(of))) else where.whole.blocks()
         return [
-            (x.dealt.submit(h, hands.Hand, cut, (h, of), x.local, *blocks, worker=worker), worker)
+            (
+                x.parts.submit(h, tasks.TilePart, cut, (h, of), x.local, *blocks, worker=worker),
+                worker,
+            )
             for h, worker in enumerate(where.workers)
         ]

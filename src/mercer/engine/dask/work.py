@@ -1,9 +1,8 @@
-"""Work on a cluster, which ends with a value or with a sentence, the parcels that it sends, and rows there.
+"""Work on a cluster, which ends with a value or an error in words, the parcels that it sends, and rows there.
 
-It is a function that submits tasks and sends what they need, each under a name. When a worker is lost, Dask
-itself computes again what it can. What it can't, rows and vectors that only this process has, makes it give
-up; then the function is called again, sends that anew, and finds under its name what is already done. Rows
-are on workers in consecutive shares.
+A function submits tasks and sends what they need, each under a name. When a worker is lost, Dask computes
+again what it can, and gives up where rows or vectors are missing that only this process has. Then the
+function is called again, sends these anew, and finds under its name what is already done.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.rows import RowSource, SomeRows, aligned, row_slices
 from mercer.engine.base import Resident, TileKernel
 from mercer.engine.dask.cluster import TURN_SECONDS, Cluster, ClusterError, first_line
-from mercer.engine.dask.hands import Cut, Local
+from mercer.engine.dask.tasks import Cut, Local
 from mercer.engine.numpy import HostRows
 from mercer.engine.torch.devices import There
 
@@ -116,7 +115,7 @@ class Work:
         """What tasks need: small things go with each; a large one is sent once, to this worker or to all.
 
         Few workers get what is for all from one of them. If many did, they would wait for its line; so Dask
-        hands it on from worker to worker.
+        passes it on from worker to worker.
         """
         if not self.has(part):
             parcel = Parcel(thing)
@@ -252,9 +251,9 @@ class ClusterRows(Resident):
         self.cut = cut
         self.of_halves = cut.store.halves > 0  # as a fit has planned, also where tiles have to do
         self.here: HostRows | None = None  # for what is short
-        # From the first long product on: their placement, hands, and the engine that these compute with.
+        # From the first long product on: their placement, parts of the tiles, and the engine of these.
         self.where: Placement | None = None
-        self.dealt: Work | None = None
+        self.parts: Work | None = None
         self.local: Local | None = None
 
 

@@ -1,9 +1,9 @@
 """Several devices of one machine: each has all rows, and computes a share of every long product.
 
-Products with k(X, X) are dealt in parts of the tiles, as to the workers of a cluster, or, where they are made
-of half floats, in rows of the product: a fused pass has no parts. Rows that meet others, and those of squares
-of sections, are dealt in consecutive shares. A thread of the host drives each device, what they find is put
-together in their order, and so no bit depends on which one is first.
+Products with k(X, X) are shared by parts of the tiles, as by the workers of a cluster, or, where they are
+made of half floats, by rows of the product: a fused pass has no parts. Rows that meet others, and those of
+squares of sections, are shared in their order. A thread of the host drives each device, and what they find is
+put together in the order of the devices: no bit depends on which one is first.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class SeveralEngine(Engine[SeveralRows]):
             own = x.alone.some(x.shares[h], self.engines[h].place)
             return np.asarray(self.engines[h].times(kernel, own, points[h], right[h]))
 
-        return like(np.concatenate(self._dealt(work)), v)
+        return like(np.concatenate(self._driven(work)), v)
 
     def gram_times(
         self, kernel: TileKernel, x: SeveralRows, v: Array, *, rough: bool = False
@@ -223,7 +223,7 @@ class SeveralEngine(Engine[SeveralRows]):
         def work(h: int) -> Any:
             return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **advice)
 
-        found: Any = reduce(merged, self._dealt(work))
+        found: Any = reduce(merged, self._driven(work))
         observer.step(n, n, "rows", None)
         return cast("S", found)
 
@@ -249,7 +249,7 @@ class SeveralEngine(Engine[SeveralRows]):
         """The same vectors on each device, or as they are on the host."""
         return [moved(v, engine.place) for engine in self.engines]
 
-    def _dealt(self, work: Callable[[int], T], parts: Sequence[TorchRows] = ()) -> list[T]:
+    def _driven(self, work: Callable[[int], T], parts: Sequence[TorchRows] = ()) -> list[T]:
         """`work` of each device, in their order, when all are done; Ctrl-C stops passes over `parts`."""
         stop = threading.Event()
         for part in parts:
@@ -276,7 +276,7 @@ class SeveralEngine(Engine[SeveralRows]):
             if each.narrowed != width:
                 each.narrowed, each.kept = width, None
         while True:
-            found = self._dealt(work, parts)
+            found = self._driven(work, parts)
             done = [moved(part, self.first.place) for part in found if part is not None]
             if len(done) == len(found):
                 return reduce(np.add, done)
@@ -301,7 +301,7 @@ class SeveralEngine(Engine[SeveralRows]):
         def joined() -> Array:
             return np.concatenate([moved(part, self.first.place) for part in done], axis=0)
 
-        done: Any = self._dealt(work)
+        done: Any = self._driven(work)
         why = next((each for each in done if isinstance(each, str)), None)
         found = why or self.first.halved(joined)
         if not isinstance(found, str):

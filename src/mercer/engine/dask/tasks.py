@@ -118,7 +118,7 @@ class Local:
             return WorkerDevice(self.device, self.halves, tune=False, host=host)
         except Exception as error:
             msg = (
-                f"This fit was dealt to workers with the device {self.device!r}, and one that has joined "
+                f"This fit was planned for workers with the device {self.device!r}, and one that has joined "
                 f"since can't use it ({error}). Fit again, with a device on every worker or without."
             )
             raise MercerError(msg) from error
@@ -138,7 +138,7 @@ class Local:
         if native is None or native.isa != self.tiles:
             found = "no compiled tiles" if native is None else f"tiles for {native.isa}"
             msg = (
-                f"This fit was dealt to workers with compiled tiles for {self.tiles}, and one that has "
+                f"This fit was planned for workers with compiled tiles for {self.tiles}, and one that has "
                 f"joined since has {found}. Fit again, or set MERCER_NATIVE={self.tiles} on all workers."
             )
             raise MercerError(msg)
@@ -167,10 +167,10 @@ class Cut:
         return engine.load(x, self.kernel, self.dtype, width=self.width, sliced=self.sliced, **own)
 
 
-class Hand:
+class TilePart:
     """All rows, and a part of the tiles of k(X, X), which the first product makes, and which stay there.
 
-    What is pickled is how to make them: a hand that Dask moves, or writes to disk, loses time and no number.
+    What is pickled is how to make them: a part that Dask moves, or writes to disk, loses time and no number.
     """
 
     def __init__(self, cut: Cut, part: Part, local: Local, *blocks: Rows) -> None:
@@ -217,7 +217,7 @@ class Hand:
         return tiles + rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Hand, (self.cut, self.part, self.local, *self.blocks)
+        return TilePart, (self.cut, self.part, self.local, *self.blocks)
 
 
 def whoami() -> str:
@@ -226,7 +226,7 @@ def whoami() -> str:
 
     try:
         return str(get_worker().address)
-    except ValueError:  # a hand of this process, in a test
+    except ValueError:  # in this process, in a test
         return "of this process"
 
 

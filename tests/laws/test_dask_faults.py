@@ -23,7 +23,7 @@ from markets.commands import run
 from mercer import KernelPCA
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer.approximations import RPCholesky
-from mercer.engine.dask import DaskEngine, cluster, connect, tasks, work
+from mercer.engine.dask import DaskEngine, cluster, tasks, work
 from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -292,7 +292,7 @@ def test_a_scheduler_that_does_not_answer_for_a_moment_is_asked_again(gone, clie
 
 
 def test_no_client_no_address_no_scheduler(monkeypatch):
-    monkeypatch.setattr(connect, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     told = {
         "dask": "client in force, and there is none",
         "dask:": "address of a scheduler",

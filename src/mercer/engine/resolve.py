@@ -116,7 +116,7 @@ def _named_cluster(where: str) -> Engine[Any]:
 def _on_cluster(where: Any, device: str | None = None) -> Engine[Any]:
     """The engine of a client, of the one at an address or, for None, of the one in force."""
     need("distributed", extra=DASK)
-    from mercer.engine.dask.connect import engine_of
+    from mercer.engine.dask.engine import engine_of
 
     return engine_of(where, device)
 

@@ -1,13 +1,14 @@
-"""The workers behind a client of Dask: who is there, and whether they can do the work."""
+"""Clients of Dask, by what a user writes, and the workers behind them: whether they can do the work."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, MercerError, MercerWarning
+from mercer._core.errors import InputError, MercerError, MercerWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
 from mercer.engine.dask.tasks import kind_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0  # seconds to wait for a worker, or for the scheduler, before raising
 TURN_SECONDS = 0.2  # between two looks at the cluster while it works
+CONNECT_SECONDS = 10
 KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, then pauses it
 
 
@@ -203,3 +205,78 @@ class Cluster:
 def first_line(cause: BaseException) -> str:
     """The first line of an error."""
     return str(cause).strip().partition("\n")[0].rstrip(".") or type(cause).__name__
+
+
+# ── clients ─────────────────────────────────────────────────────────────────
+_CLIENTS: dict[str, Client] = {}  # by address, as long as the process lives
+
+
+def client_in_force(device: str | None) -> Client:
+    """The client that Dask has in force; raises where there is none."""
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        name, of = ("dask", "") if device is None else (f"dask:{device}", f"{device}@")
+        msg = (
+            f"engine={name!r} takes the Dask client in force, and there is none. Open one first, "
+            f"client = distributed.Client(…), or pass its address: engine='dask:{of}tcp://host:8786'."
+        )
+        raise InputError(msg) from None
+
+
+def client_at(address: str) -> Client:
+    """A client of the scheduler at an address, which all fits share."""
+    from distributed import Client
+
+    known = _CLIENTS.get(address)
+    if known is not None and known.status == "running":
+        return known
+    _require_address(address)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as cause:
+        msg = (
+            f"No Dask scheduler answers at {address!r} within {CONNECT_SECONDS} s ({first_line(cause)}). "
+            "Start one with `dask scheduler`, which prints its address, or correct this one."
+        )
+        raise ClusterError(msg) from cause
+    _CLIENTS[address] = client
+    return client
+
+
+def _require_address(address: str) -> None:
+    """Raise where it is none; warn where what is sent could be read, and run, by others on the way."""
+    scheme, _, host = address.rpartition("://")
+    known = scheme in ("", "tcp", "tls", "ws", "wss", "ucx", "inproc")
+    has_port = scheme == "inproc" or host.rstrip("/").rpartition(":")[2].isdigit()
+    # Dask would wait for it, and complain once more when the process ends.
+    if not (known and has_port):
+        must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
+        refuse("engine", f"dask:{address}", must_be)
+    if scheme in ("tls", "wss"):
+        from distributed import Security
+
+        if Security().get_connection_args("client").get("ssl_context") is None:
+            remedy = (
+                "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+                "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or open a client with distributed.Security(…) "
+                "and pass it as `engine`."
+            )
+            must_be = "an address for which Dask's configuration names certificates"
+            refuse("engine", f"dask:{address}", must_be, remedy=remedy)
+    if scheme in ("", "tcp", "ws") and not _is_here(host):
+        msg = (
+            f"What is sent to {address!r} is not encrypted, and anyone who reaches the scheduler can run "
+            "code on the cluster. Use tls:// and distributed.Security outside of this machine."
+        )
+        warn(msg, MercerWarning)
+
+
+def _is_here(host: str) -> bool:
+    name = host.rpartition(":")[0].strip("[]")
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:  # a name of some other machine
+        return False

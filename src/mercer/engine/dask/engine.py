@@ -36,7 +36,7 @@ from mercer.engine.base import (
     Workers,
 )
 from mercer.engine.dask import tasks
-from mercer.engine.dask.cluster import Cluster
+from mercer.engine.dask.cluster import Cluster, client_at, client_in_force
 from mercer.engine.dask.work import ClusterRows, Placements, Work, computed, travels
 from mercer.engine.native.engine import why_not
 from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
@@ -376,3 +376,20 @@ class DaskEngine(Engine[ClusterRows]):
             )
             for h, worker in enumerate(where.workers)
         ]
+
+
+# One engine a client, which lives as long: the rows that it has sent are found again by the next fit. A table
+# of them would keep clients alive, which engines refer to.
+ENGINE = "_mercer_engine"
+
+
+def engine_of(where: Client | str | None, device: str | None = None) -> DaskEngine:
+    """The engine of a client, of an address, or, for None, of the client in force; on devices of workers."""
+    client = client_at(where) if isinstance(where, str) else where or client_in_force(device)
+    held = ENGINE if device is None else f"{ENGINE} {device}"
+    engine: DaskEngine | None = getattr(client, held, None)
+    if engine is None:
+        engine = DaskEngine(client, device=device)
+        setattr(client, held, engine)
+    engine.cluster.require_open()
+    return engine

@@ -139,8 +139,7 @@ class CudaLine:
         while len(self._used) > UNUSED:
             self._used.popleft().synchronize()
         with torch.cuda.stream(self._stream):
-            own = getattr(torch, dtype.name), self._stream.device
-            return torch.empty(shape, dtype=own[0], device=own[1])
+            return torch.empty(shape, dtype=getattr(torch, dtype.name), device=self._stream.device)
 
     def mark(self) -> Any:
         """An event behind all that has been sent so far."""

@@ -42,7 +42,7 @@ class TileKernel(Protocol):
         """Whether moving all points by one vector changes no value."""
 
     def tree(self) -> Expr:
-        """Its formula, for engines that compute tiles of their own; a leaf `Opaque` where it has none."""
+        """The formula, for engines that compute tiles of their own; a leaf `Opaque` where it has none."""
 
     def tile(self, x: Rows, y: Rows) -> Array:
         """[k(x_i, y_j)] as a new (n, m) array."""

@@ -46,7 +46,7 @@ class Expr:
 
     @cached_property
     def text(self) -> str:
-        """As it is written. Trees may be equal and not the same: a mask of columns, and positions."""
+        """The formula as it is written: a mask of columns and positions may be equal and not the same."""
         return repr(self)
 
     def has(self, *kinds: str) -> bool:

@@ -1,4 +1,4 @@
-"""From what a user writes for `engine` to an engine: the only place that knows their names."""
+"""The engine that a user means by `engine`: the only place that knows the names of engines."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def is_client(engine: Any) -> bool:
 
 
 def _named_cluster(where: str) -> Engine[Any]:
-    """From an address, a device of the workers of the client in force, or both: cuda@tcp://host:8786."""
+    """The engine at an address, on a device of the workers in force, or both: cuda@tcp://host:8786."""
     device, at, address = where.partition("@")
     if re.split("[:,]", device.lower())[0] not in DEVICE_KINDS:
         return _on_cluster(where)

@@ -48,7 +48,7 @@ class RemoteVectors(ABC):
 
     @abstractmethod
     def subtract(self, a: Any, small: Array) -> None:  # (n, w), (n, v), (v, w)
-        """Less combinations of the columns of another block, in place."""
+        """Subtract combinations of the columns of another block, in place."""
 
     @abstractmethod
     def largest_rows(self, count: int) -> Indices:  # (n, k) -> (count, k)
@@ -95,7 +95,7 @@ def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w
 
 
 def column_lengths(block: Array) -> Array:  # (n, k) -> (k,)
-    """Of vectors that are neither huge nor tiny."""
+    """The lengths of vectors that are neither huge nor tiny."""
     if isinstance(block, RemoteVectors):
         return np.asarray(np.linalg.norm(block, axis=0))
     return np.asarray(np.sqrt(squared_norms(block.T)))

@@ -60,7 +60,7 @@ class Hold(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Set it, and note in `_undo` how to put back what was there."""
+        """Set it, and append to `_undo` what puts back what was there."""
 
     def _end(self) -> None:
         while self._undo:

@@ -158,7 +158,7 @@ class DaskEngine(Engine[ClusterRows]):
         return None if self.device is None else why_not_rows(kernel, x, self.name)
 
     def settle(self, x: Rows) -> Rows:
-        """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
+        """The rows, on the workers that are there now: chunks of a dask collection are computed, and stay."""
         self.placements.renew(x)
         if isinstance(x, DaskRows):
             x.place(self.client, partial(computed, self.cluster))

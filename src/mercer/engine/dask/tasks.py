@@ -110,7 +110,7 @@ class Local:
     halves: bool = False  # whether that multiplies half floats, on all workers
 
     def engine(self) -> Any:
-        """That engine, here; raises where this worker has other tiles, or no such device."""
+        """The engine in this process; raises where the worker has other tiles, or no such device."""
         host = self.host()
         if self.device is None:
             return host
@@ -146,7 +146,7 @@ class Local:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """On the threads of a worker: those of BLAS would run beside them, and beside other workers."""
+        """Work on the threads of a worker; those of BLAS would run beside them, and beside other workers."""
         alone = single_threaded_blas() if self.n_threads == 1 else nullcontext()
         with lanes(self.n_threads), alone, interruptible():
             yield
@@ -194,7 +194,7 @@ class TilePart:
             return product
 
     def share(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
-        """Its rows of K @ V by half floats, or why there are none, in words."""
+        """The rows of K @ V that are its share, by half floats, or why there are none, in words."""
         with self.local.at_work():
             own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
             return share_of_halves(*own, precise=not rough)
@@ -205,7 +205,7 @@ class TilePart:
             return matrix
 
     def __sizeof__(self) -> int:
-        """With the tiles that it will keep, but for those on a device: Dask does not move what is large."""
+        """The size with tiles that will be kept, unless on a device: Dask does not move what is large."""
         rows = sum(getattr(block, "nbytes", 0) for block in self.blocks)
         if self.local.device is not None:
             return rows

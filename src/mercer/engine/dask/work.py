@@ -231,7 +231,7 @@ def computed(cluster: Cluster, delayed: list[Any]) -> list[Any]:
 
 
 def listed(*parts: Any) -> list[Any]:
-    """All of them."""
+    """The values as one list."""
     return list(parts)
 
 
@@ -272,7 +272,7 @@ class Shares:
         self.places: list[slice] = list(own)
 
     def blocks(self) -> list[Any]:
-        """All of them, those that were lost anew: futures, or small blocks as they are."""
+        """All blocks, sent again where one was lost: futures, or small blocks themselves."""
         x: Any = self._x()
         if isinstance(x, DaskRows):
             return x.place(self._work.client, partial(computed, self._work.cluster))
@@ -330,7 +330,7 @@ class Placements:
 
 
 def checksum(x: Rows) -> int:
-    """Of the numbers of an array or a CSR matrix, at some GB/s; a source watches over its own."""
+    """The checksum of an array or a CSR matrix, at some GB/s; a source watches over its rows by itself."""
     if isinstance(x, RowSource):
         return 0
     mark = 0

@@ -85,7 +85,7 @@ class NativeEngine(NumpyEngine):
 
     @property
     def tile_bytes(self) -> int:
-        """Of a tile that is nowhere as a whole: the more rows, the fewer calls and half-filled panels."""
+        """A large size, since no tile is held as a whole: more rows take fewer calls and panels."""
         return SEARCHED_BYTES
 
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
@@ -142,7 +142,7 @@ class NativeEngine(NumpyEngine):
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
     def _wide_times(self, kernel: TileKernel, x: HostRows, z: NativeRows, v: Array) -> Array | None:
-        """The same for so many columns that BLAS multiplies them faster: compiled tiles, each made once.
+        """k(X, Z) @ V for so many columns that BLAS multiplies them faster: compiled tiles, each made once.
 
         None where some rows have no compiled tiles, or these are out of range.
         """

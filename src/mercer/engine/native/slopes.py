@@ -83,7 +83,7 @@ class Part:
 
     @classmethod
     def of(cls, step: Pulls, leaf: Leaf, points: NativeRows, centre: Array) -> Part | None:
-        """That of a step; None where the kernel does not move with this quantity."""
+        """The part of a step; None where the kernel does not move with this quantity."""
         slope = derivative(step.kernel.tree(), leaf)
         if slope is None:
             return None
@@ -187,7 +187,7 @@ def _weights(v: Array, like: NativeRows) -> NativeRows:
 
 
 def _padded(v: Array, points: NativeRows) -> Array:
-    """In whole vectors and panels, zeros beyond."""
+    """The columns in whole vectors and panels, with zeros beyond."""
     width = points.native.vector_bytes // points.dtype.itemsize
     shape = points.panels * points.panel, -(-v.shape[1] // width) * width
     out = aligned(shape, points.dtype, zero=True)

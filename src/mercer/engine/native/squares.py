@@ -77,7 +77,7 @@ class SquareSums:
         self.so_far = np.zeros(1 + self.width)  # weight, and mean
 
     def moments(self) -> Moments | None:
-        """All of it; None where values are out of range."""
+        """The moments of all rows; None where values are out of range."""
         m = self.points.n
         scatter = self.sums[:m, :m].copy()
         for i in row_slices(m, TILE):

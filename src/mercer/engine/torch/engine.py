@@ -101,7 +101,7 @@ class TorchEngine(Engine[TorchRows]):
 
     @property
     def tile_bytes(self) -> int:
-        """Far larger than a processor's: launches are waited for, not numbers."""
+        """The size of a tile, far larger than a processor's: launches take the time, not numbers."""
         return self.place.width(FLOAT64) ** 2 * 8
 
     def facts(self) -> Facts:
@@ -141,7 +141,7 @@ class TorchEngine(Engine[TorchRows]):
 
     # ── products ────────────────────────────────────────────────────────────
     def placed(self, x: TorchRows, v: Array) -> Array:
-        """On the device, whose memory a plan counts them in; on the host where that computes."""
+        """The vectors on the device, in whose memory a plan counts them; on the host where that computes."""
         if x.on_host or x.part != WHOLE or not self.place.has_double:
             return v
         return cast("Array", DeviceVectors(self.place.tensor(v, FLOAT64), self.place))
@@ -176,7 +176,7 @@ class TorchEngine(Engine[TorchRows]):
     def _sections_times(
         self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array
     ) -> Array:  # (n, k)
-        """By half floats, a slice of the rows at a time; by tiles where these keep more digits."""
+        """A product by half floats, a slice of the rows at a time; by tiles where these keep more digits."""
         product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v.dtype))
         for i, rows in row_blocks(x.rows, CROSS_ROWS):
             work = partial(sections_times, rows, z, v, choices=self.choices)

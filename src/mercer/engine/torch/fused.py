@@ -82,7 +82,7 @@ def split(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def padded(x: Tensor, wide: int = 0) -> Tensor:
-    """With rows of zeros to a multiple of PAD, and so many columns of them."""
+    """The tensor with rows of zeros to a multiple of PAD, and so many columns of them."""
     import torch
 
     beside = (0, wide) if x.ndim == 2 else ()
@@ -113,7 +113,7 @@ class Halves:
         return Halves(rows, self.high[:rows], low, self.scales[:rows], *own)
 
     def tensors(self, *, precise: bool) -> tuple[Tensor, ...]:
-        """As the pass takes them."""
+        """The tensors that a pass takes."""
         low = self.high if self.low is None else self.low
         return self.high, low, self.scales, self.norms[precise], self.lengths
 
@@ -150,7 +150,7 @@ class Halves:
     def _settled(
         cls, n: int, halves: list[Tensor], scales: Tensor, lengths: Tensor, own: Tensor
     ) -> Halves:
-        """With one scale for all rows where that can be, and the norms of what they have become."""
+        """Halves with one scale for all rows where that can be, and the norms of what they have become."""
         scale = common(scales[:n])
         if scale is not None:
             shrunk(halves, scales / scale)
@@ -303,7 +303,7 @@ class Launch:
     def of(
         cls, text: str, x: Halves, z: Halves, v: Tensor, *, minus: float, **kind: bool
     ) -> Launch:
-        """With V split, and tiles of at most about one in size."""
+        """A launch with V split, and tiles of at most about one in size."""
         import torch
 
         largest = float(

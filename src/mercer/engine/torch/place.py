@@ -236,7 +236,7 @@ class Place:
             torch.mps.empty_cache()
 
     def too_little(self, width: int) -> MemoryBudgetError:
-        """That not even tiles of this width fit."""
+        """The error that not even tiles of this width fit."""
         msg = (
             f"{self.name} ran out of memory at tiles of {width} x {width} numbers; "
             f"{format_bytes(self.free_bytes)} are free there. End what else runs on it, or use engine='auto'."

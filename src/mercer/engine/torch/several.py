@@ -69,7 +69,7 @@ class SeveralRows(Resident):
 
     @cached_property
     def parts(self) -> list[TorchRows]:
-        """The same for its part of the tiles of k(X, X), or for its share of the rows of fused products.
+        """The rows for each part of the tiles of k(X, X), or for each share of the rows of fused products.
 
         Sides begin with the share, so that its rows have the same numbers among all rows as among its own:
         by these a fused pass knows the diagonal.
@@ -80,7 +80,7 @@ class SeveralRows(Resident):
         return found
 
     def settle(self, h: int) -> TorchRows:
-        """Its part; rows that stay on a device are there once, whatever is done with them."""
+        """The part of a device, which holds rows that stay there once, whatever is done with them."""
         self.points[h].settle()
         self.parts[h]._whole = self.points[h]._whole
         return self.parts[h]
@@ -125,7 +125,7 @@ class SeveralEngine(Engine[SeveralRows]):
 
     @cached_property
     def first(self) -> TorchEngine:
-        """That of the first device, which does what is not shared."""
+        """The engine of the first device, which does what is not shared."""
         return self.engines[0]
 
     @property
@@ -138,11 +138,11 @@ class SeveralEngine(Engine[SeveralRows]):
 
     @property
     def tile_bytes(self) -> int:
-        """Of the first device, which makes tiles."""
+        """The size for the first device, which makes tiles."""
         return self.first.tile_bytes
 
     def facts(self) -> Facts:
-        """Those of one device, with the memory of the smallest: each has all rows."""
+        """The facts of one device, with the memory of the smallest: each has all rows."""
         at = [engine.place for engine in self.engines]
         free = min(place.free_bytes // at.count(place) for place in at)
         return replace(self.first.facts(), name=self.name, free_bytes=free)
@@ -164,7 +164,7 @@ class SeveralEngine(Engine[SeveralRows]):
 
     # ── products ────────────────────────────────────────────────────────────
     def placed(self, x: SeveralRows, v: Array) -> Array:
-        """On the first device, whose memory a plan counts them in."""
+        """The vectors on the first device, in whose memory a plan counts them."""
         return self.first.placed(x.alone, v)
 
     def times(self, kernel: TileKernel, x: SeveralRows, z: SeveralRows, v: Array) -> Array:
@@ -235,7 +235,7 @@ class SeveralEngine(Engine[SeveralRows]):
         dtype: Any = None,
         **advice: Unpack[MapAdvice],
     ) -> Array:
-        """By the first device, or the host."""
+        """The results of the first device, or of the host."""
         rows = x.alone if isinstance(x, SeveralRows) else x
         return self.first.map(rows, step, *beside, dtype=dtype, **advice)
 

@@ -66,7 +66,7 @@ def squared(
 
 
 def here(tensor: Tensor) -> Array:
-    """On the host, in float64."""
+    """A tensor on the host, in float64."""
     return tensor.cpu().numpy().astype(np.float64, copy=False)
 
 
@@ -90,7 +90,7 @@ class Trace:
         self._sum += lengths.sum()
 
     def sum(self) -> float | None:
-        """Of all rows; None where a number is none or is negative."""
+        """The trace of all rows; None where a length is NaN, infinite or negative."""
         found, least = float(self._sum), float(self._least)
         return found if math.isfinite(found) and least == 0.0 else None
 
@@ -141,7 +141,7 @@ class DeviceMoments:
         return tensor.to(self._home, self._mean.dtype)
 
     def moments(self) -> Moments | None:
-        """All of it on the host; None where values are out of range."""
+        """The moments on the host; None where values are out of range."""
         # A product of general matrices may round the two sides of the diagonal differently.
         scatter = here(0.5 * (self._scatter + self._scatter.T))
         if not np.isfinite(np.diagonal(scatter)).all():

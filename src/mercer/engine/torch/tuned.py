@@ -70,7 +70,7 @@ class Blocks:
 
     @classmethod
     def mirrored(cls, columns: int, *, precise: bool = False) -> Blocks:
-        """The same where each tile is used twice: a copy of it lies in shared memory, beside V."""
+        """The blocks where each tile is used twice: a copy of it lies in shared memory, beside V."""
         if precise:
             return MIRRORED_PRECISE[min(columns, COLUMNS)]
         return cls(BN=256) if columns < COLUMNS else cls()
@@ -116,7 +116,7 @@ class PassClass:
 
     @property
     def key(self) -> str:
-        """In words. Widths of a kernel cost nothing, so numbers are left out of the text."""
+        """The class in words. Widths of a kernel cost no time: the text is without its numbers."""
         without = re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", self.text)
         digest = hashlib.sha256(without.encode()).hexdigest()[:16]
         kind = "precise" if self.precise else "rough"
@@ -197,7 +197,7 @@ class Choices:
     def blocks(
         self, own: PassClass, usual: Blocks, seconds_of: Callable[[Blocks], float | None]
     ) -> Blocks:
-        """Those of a long product."""
+        """The blocks of a long product."""
         key = own.key
         with self._lock:
             if key not in self._decided:

@@ -177,7 +177,7 @@ def _empty_like(
 
 
 def _asarray(self: DeviceVectors, values: Any) -> DeviceVectors:
-    """Of `np.asarray(values, like=self)`."""
+    """What `np.asarray(values, like=self)` gives."""
     return values if isinstance(values, DeviceVectors) else self._own(self._there(values))
 
 

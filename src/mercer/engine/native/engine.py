@@ -115,8 +115,7 @@ class NativeEngine(NumpyEngine):
             x = x.astype(FLOAT64)
         # A copy for each of several quantities would take more than the one that is planned for. And few
         # rows, which are in one tile, are packed by it.
-        columns = [leaf.columns for leaf in program.leaves]
-        packed = sum(x.shape[1] if c is None else len(c) for c in columns)
+        packed = sum(leaf.width(x.shape[1]) for leaf in program.leaves)
         sliced = cutting.pop("sliced", False) or packed > x.shape[1] or len(x) <= FEW_ROWS
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
         return NativeRows(x, dtype, **own, **cutting)

@@ -16,7 +16,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import TICKETS, Job, Library, address, aligned
-from mercer.engine.native.program import Leaf, Program, Step, own_values
+from mercer.engine.native.program import Leaf, Program, Step, of_columns, own_values
 from mercer.engine.numpy import HostRows
 from mercer.engine.pairwise import origin_of
 from mercer.engine.tiles import WHOLE, Part, places
@@ -115,9 +115,9 @@ class NativeRows(HostRows):
     def inverse_lengths(self, leaf: Leaf) -> Array:
         """1/√u(x, x) of each row, and 0 where that is zero."""
         if leaf not in self._packed:
-            x = self.rows if leaf.columns is None else self.rows[:, np.asarray(leaf.columns)]
             assert leaf.of is not None
-            own = np.sqrt(own_values(leaf.of, x.astype(np.float64, copy=False)))
+            x = of_columns(self.rows, leaf.columns).astype(np.float64, copy=False)
+            own = np.sqrt(own_values(leaf.of, x))
             out = aligned((self.panels * self.panel,), self.dtype, zero=True)
             np.divide(1.0, own, out=out[: self.n], where=own > 0, casting="same_kind")
             self._packed[leaf] = out, out
@@ -141,7 +141,7 @@ class NativeRows(HostRows):
     def _pack(self, leaf: Leaf, origin: Array) -> tuple[Array, Array]:
         alive: list[Any] = []
         raw = self.raw(leaf, origin, alive)
-        d = self.d if leaf.columns is None else len(leaf.columns)
+        d = leaf.width(self.d)
         out = aligned((self.panels, d, self.panel), self.dtype)
         norms = aligned((self.panels, self.panel), self.dtype)
         work = self.native.pack[self.dtype]
@@ -176,7 +176,7 @@ class Pass:
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
             left, right = beside.get(leaf, (x, z))  # the rows that a quantity is of
-            columns = left.d if leaf.columns is None else len(leaf.columns)
+            columns = leaf.width(left.d)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", left), ("right", right)):
                 if rows.sliced and side == "right" and z is x:

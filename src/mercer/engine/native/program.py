@@ -39,6 +39,10 @@ class Leaf:
     unit_rows: bool = False
     of: f.Expr | None = None  # of lengths in feature space: the formula
 
+    def width(self, d: int) -> int:
+        """The number of columns that are taken of d."""
+        return d if self.columns is None else len(self.columns)
+
 
 # ── nodes that derivatives have beside those of formulas ────────────────────
 @dataclass(frozen=True)

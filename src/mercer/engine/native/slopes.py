@@ -215,7 +215,7 @@ class Pulling(Pass):
     ) -> None:
         leaf = part.leaf
         super().__init__(x, z, program=part.program, beside={WEIGHTS: weights})
-        columns = x.d if leaf.columns is None else len(leaf.columns)
+        columns = leaf.width(x.d)
         self.width = columns + (leaf.kind == "sqdist") if leaf.kind != "length" else 1
         job, pulls = self.job, lib.Pulls(kind=lib.KINDS.get(leaf.kind, 0), columns=columns)
         self.sums = self._grouped(columns if part.v is None else part.v.shape[1])

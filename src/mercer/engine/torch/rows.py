@@ -169,8 +169,7 @@ class TorchRows(Resident):
     @property
     def device_bytes(self) -> int:
         """What a copy of all rows takes on the device."""
-        packs = (leaf.columns for leaf in self.program.leaves)
-        columns = sum(1 + (self.d if c is None else len(c)) for c in packs)
+        columns = sum(leaf.width(self.d) + 1 for leaf in self.program.leaves)
         return self.n * self.dtype.itemsize * columns
 
     def settle(self) -> None:

@@ -204,11 +204,7 @@ class Engine(Protocol[R]):
         return x
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: np.dtype[Any],
-        **cutting: Unpack[Cutting],
+        self, x: Rows, kernel: TileKernel, dtype: np.dtype[Any], **cutting: Unpack[Cutting]
     ) -> R:
         """The rows where the engine computes, for tiles of this kernel in this precision."""
 

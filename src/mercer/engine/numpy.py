@@ -131,11 +131,7 @@ class NumpyEngine(Engine[HostRows]):
         return Facts("numpy", self.lanes, None, runs_every_kernel)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[HostCutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[HostCutting]
     ) -> HostRows:
         """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
         own: dict[str, Any] = {**cutting}

@@ -165,11 +165,7 @@ class DaskEngine(Engine[ClusterRows]):
         return x
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[Cutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[Cutting]
     ) -> ClusterRows:
         """The rows as they are: they are sent when a product is worth it."""
         return ClusterRows(x, tasks.Cut(kernel, np.dtype(dtype), **cutting))

@@ -97,11 +97,7 @@ class NativeEngine(NumpyEngine):
         return program if isinstance(program, str) else out_of_range(x, program)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[HostCutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[HostCutting]
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)

@@ -123,11 +123,7 @@ class TorchEngine(Engine[TorchRows]):
         return why_not_rows(kernel, x, self.place.name)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[HostCutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[HostCutting]
     ) -> TorchRows:
         """The rows; they are sent when a product needs them, once if there is room on the device."""
         program = program_of(kernel)

@@ -152,11 +152,7 @@ class SeveralEngine(Engine[SeveralRows]):
         return self.first.why_not_rows(kernel, x)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[Cutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[Cutting]
     ) -> SeveralRows:
         """The rows; they are sent when a product needs them, to each device."""
         alone = self.first.load(x, kernel, dtype, **cutting)

@@ -48,7 +48,7 @@ from mercer.approximations import Nystrom
 from mercer.approximations.landmarks import checked_lengths
 from mercer.data.dask import DaskRows
 from mercer.engine.base import FLOAT64
-from mercer.engine.dask import DaskEngine, hands, work
+from mercer.engine.dask import DaskEngine, tasks, work
 from mercer.engine.dask.work import Parcel
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -201,10 +201,10 @@ def test_squares_of_a_share_are_compiled_where_tiles_are(weights):
     lengths = partial(checked_lengths, RBF(0.3))
     double = np.dtype("f8")
     step = SquareSections(RBF(0.3), X[:50], double, double, weights, lengths, NumpyEngine())
-    found = hands.placed(step, 200)
+    found = tasks.placed(step, 200)
     assert isinstance(found, SquareSections)
     share, place = X[200:300], slice(0, 100)
-    again, by_place = found(share, place), hands.Placed(step, 200)(share, place)
+    again, by_place = found(share, place), tasks.Placed(step, 200)(share, place)
     np.testing.assert_array_equal(again.moments.scatter, by_place.moments.scatter)
     np.testing.assert_array_equal(again.moments.mean, by_place.moments.mean)
     assert again.trace == by_place.trace
@@ -214,10 +214,10 @@ def test_squares_of_a_share_are_compiled_where_tiles_are(weights):
 def test_rounds_of_a_share_are_compiled_where_tiles_are(weights):
     fresh = np.triu(np.random.default_rng(3).standard_normal((50, 50)))[:, 20:]
     step = ExplainSections(RBF(0.3), X[:50], fresh, weights, NumpyEngine())
-    found = hands.placed(step, 200)
+    found = tasks.placed(step, 200)
     assert isinstance(found, ExplainSections)
     share, place = X[200:300], slice(0, 100)
-    again, by_place = found(share, place), hands.Placed(step, 200)(share, place)
+    again, by_place = found(share, place), tasks.Placed(step, 200)(share, place)
     np.testing.assert_array_equal(again.rows, by_place.rows)
     np.testing.assert_array_equal(again.energies, by_place.energies)
 
@@ -262,7 +262,7 @@ def test_small_work_stays_here_and_gives_the_same(client):
             RBF(0.3), resolve_engine("auto").load(X, RBF(0.3), FLOAT64, width=48), v
         ),
     )
-    assert rows.dealt is None
+    assert rows.parts is None
 
 
 def test_an_array_that_was_changed_is_sent_again(engine):

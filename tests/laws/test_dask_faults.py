@@ -23,7 +23,7 @@ from markets.commands import run
 from mercer import KernelPCA
 from mercer._core.errors import InputError, MercerError, MercerWarning
 from mercer.approximations import RPCholesky
-from mercer.engine.dask import DaskEngine, cluster, connect, hands, work
+from mercer.engine.dask import DaskEngine, cluster, tasks, work
 from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -212,7 +212,7 @@ def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
         client.wait_for_workers(2, timeout=120)
         np.testing.assert_array_equal(engine.gram_times(kernel, rows, v), before)
         assert engine.facts().workers.count == 2
-        again = engine.load(engine.settle(X), kernel, np.dtype("f8"), width=48)  # dealt to both
+        again = engine.load(engine.settle(X), kernel, np.dtype("f8"), width=48)  # shared by both
         np.testing.assert_allclose(engine.gram_times(kernel, again, v), before, rtol=1e-12)
         assert len(engine.placements.of(X).workers) == 2
 
@@ -220,12 +220,12 @@ def test_a_worker_that_joins_late_changes_nothing_of_the_fit_it_finds():
 @pytest.mark.parametrize("library", [None, SimpleNamespace(isa="sse")], ids=["none", "another"])
 def test_a_worker_with_other_tiles_takes_no_part_of_a_fit(library, monkeypatch):
     """Its roundings are others: results would depend on who joins."""
-    monkeypatch.setattr(hands, "compiled", lambda: library)
+    monkeypatch.setattr(tasks, "compiled", lambda: library)
     with pytest.raises(
-        MercerError, match=r"dealt to workers with compiled tiles for avx2, .*joined"
+        MercerError, match=r"planned for workers with compiled tiles for avx2, .*joined"
     ):
-        hands.Local("avx2", 1).engine()
-    assert type(hands.Local("numpy", 1).engine()) is NumpyEngine
+        tasks.Local("avx2", 1).engine()
+    assert type(tasks.Local("numpy", 1).engine()) is NumpyEngine
 
 
 # ── no cluster ──────────────────────────────────────────────────────────────
@@ -292,7 +292,7 @@ def test_a_scheduler_that_does_not_answer_for_a_moment_is_asked_again(gone, clie
 
 
 def test_no_client_no_address_no_scheduler(monkeypatch):
-    monkeypatch.setattr(connect, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     told = {
         "dask": "client in force, and there is none",
         "dask:": "address of a scheduler",

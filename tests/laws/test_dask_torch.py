@@ -32,7 +32,7 @@ from mercer import PCA, KernelPCA
 from mercer._core.errors import EngineWarning, InputError, MemoryBudgetError, MercerError
 from mercer.approximations import Nystrom, RPCholesky
 from mercer.engine.base import FLOAT32, FLOAT64, NOTHING_KEPT, Rounding, TileStore
-from mercer.engine.dask import DaskEngine, devices, hands, work
+from mercer.engine.dask import DaskEngine, tasks, work
 from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
@@ -201,9 +201,9 @@ def test_facts_are_those_of_devices(engine):
 
 def test_devices_that_workers_share_are_counted_once():
     own = There("a", 100, 80, False)
-    assert devices.free_bytes([own, replace(own, key="b")]) == 80
-    assert devices.free_bytes([own, own]) == 40
-    assert devices.free_bytes([own, own, replace(own, key="b", free_bytes=30)]) == 30
+    assert tasks.free_bytes([own, replace(own, key="b")]) == 80
+    assert tasks.free_bytes([own, own]) == 40
+    assert tasks.free_bytes([own, own, replace(own, key="b", free_bytes=30)]) == 30
 
 
 def test_tiles_of_unlike_devices_are_cut_alike(engine, monkeypatch):
@@ -211,7 +211,7 @@ def test_tiles_of_unlike_devices_are_cut_alike(engine, monkeypatch):
     cuts, submit = [], work.Work.submit
 
     def submitted(self, part, function, *args, **kwargs):
-        cuts.extend(each for each in args if isinstance(each, hands.Cut))
+        cuts.extend(each for each in args if isinstance(each, tasks.Cut))
         return submit(self, part, function, *args, **kwargs)
 
     monkeypatch.setattr(work.Work, "submit", submitted)
@@ -278,7 +278,7 @@ def test_a_worker_without_torch_says_so(monkeypatch):
 @NO_GPU
 def test_a_worker_that_joins_without_the_device_is_told():
     with pytest.raises(MercerError, match=r"one that has joined since can't use it .*Fit again"):
-        hands.Local("numpy", 1, "cuda").engine()
+        tasks.Local("numpy", 1, "cuda").engine()
 
 
 @pytest.mark.parametrize("name", ["gp", "points", "matern-0.8"])
@@ -295,12 +295,12 @@ def test_a_part_is_not_narrowed_by_itself(monkeypatch):
         raise RuntimeError(msg)
 
     monkeypatch.setattr("mercer.engine.torch.engine.symmetric_times", no_memory)
-    cut = hands.Cut(RBF(0.3), FLOAT64, 128, store=NOTHING_KEPT)
-    hand = hands.Hand(cut, (0, 2), hands.Local("numpy", 1, CPU), X)
+    cut = tasks.Cut(RBF(0.3), FLOAT64, 128, store=NOTHING_KEPT)
+    part = tasks.TilePart(cut, (0, 2), tasks.Local("numpy", 1, CPU), X)
     with pytest.raises(
         MemoryBudgetError, match=r"ran out of memory at tiles of 128 .*smaller `memory`"
     ):
-        hand.times(V, FLOAT64, rough=False)
+        part.times(V, FLOAT64, rough=False)
 
 
 @pytest.mark.usefixtures("many_tiles")
@@ -384,13 +384,13 @@ def _overflowing():
 def halved(monkeypatch):
     """Two workers in this process, with NumPy in place of Triton, which runs one program at a time."""
     in_place_of_triton(monkeypatch)
-    lock, make = threading.Lock(), devices.share_of_halves
+    lock, make = threading.Lock(), tasks.share_of_halves
 
     def in_turn(*args, **kwargs):
         with lock:
             return make(*args, **kwargs)
 
-    monkeypatch.setattr(devices, "share_of_halves", in_turn)
+    monkeypatch.setattr(tasks, "share_of_halves", in_turn)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(processes=False, **options) as cluster, Client(cluster) as client:
         yield DaskEngine(client, least=0, device=CPU)
@@ -431,7 +431,7 @@ def test_passes_that_fail_are_tiles_on_all_workers(halved, monkeypatch):
         msg = "no compiler was found"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("mercer.engine.torch.several.fused_times", broken)
+    monkeypatch.setattr("mercer.engine.torch.fused.fused_times", broken)
     kernel = RBF(0.3)
     loaded = halved.load(X, kernel, FLOAT64, width=64, store=halves_store(two=True))
     with pytest.warns(EngineWarning, match="makes no products of half floats here.*no compiler"):

@@ -8,7 +8,7 @@ import pytest
 from mercer._core.errors import KernelError
 from mercer.approximations.landmarks import checked_lengths, core_matrix, whitening
 from mercer.engine.native import NativeEngine
-from mercer.engine.native import rows as native_rows
+from mercer.engine.native import passes as native_passes
 from mercer.engine.native import squares as native_squares
 from mercer.engine.native.bindings import compiled
 from mercer.engine.numpy import NumpyEngine
@@ -219,7 +219,7 @@ def test_memory_that_is_used_again_changes_no_bit_and_is_given_back_where_it_is_
 ):
     x, engine, kernel = rng.standard_normal((500, 3)), NativeEngine(2), RBF(0.2)
     usual = engine.gram_times(kernel, engine.load(x, kernel, x.dtype, width=192), x)
-    monkeypatch.setattr(native_rows, "ROOM_BYTES", most)
+    monkeypatch.setattr(native_passes, "ROOM_BYTES", most)
     rows = engine.load(x, kernel, x.dtype, width=192)
     for _ in range(2):
         np.testing.assert_array_equal(engine.gram_times(kernel, rows, x), usual)

@@ -6,8 +6,7 @@ import pytest
 from markets.kernels import VALID
 from mercer._core.errors import MemoryBudgetError
 from mercer.engine.base import Rounding, TileStore
-from mercer.engine.kept import PackedTile
-from mercer.engine.numpy import NumpyEngine
+from mercer.engine.numpy import NumpyEngine, PackedTile
 from mercer.engine.tiles import fitting_width, n_upper, paying_threads, upper_tiles
 from mercer.kernels import Custom
 from mercer.operators import Centred, Gram, StoredGram
@@ -189,13 +188,17 @@ def test_held_tiles_change_nothing(cloud, rng):
             np.testing.assert_array_equal(operator.matmat(v), fresh)
 
 
+def packed(tile, *, on_diagonal):
+    return PackedTile.of(tile, on_diagonal=on_diagonal, codes=np.empty(tile.shape, np.uint16))
+
+
 @pytest.mark.parametrize("on_diagonal", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20])
 def test_a_packed_tile_is_within_half_a_step(on_diagonal, scale, rng):
     tile = (scale * rng.random((40, 40 if on_diagonal else 30))).astype(np.float32)
     if on_diagonal:
         np.fill_diagonal(tile, 1e3 * scale)
-    back = PackedTile.of(tile.copy(), on_diagonal=on_diagonal).unpacked(np.empty(2000, "f4"))
+    back = packed(tile.copy(), on_diagonal=on_diagonal).unpacked(np.empty(2000, "f4"))
     assert back.dtype == np.float32
     # Half a step of a range of `scale`, and the rounding of float32 on the way.
     np.testing.assert_allclose(back, tile, rtol=1e-7, atol=scale * (0.5 / 65535 + 2e-7))
@@ -206,7 +209,7 @@ def test_a_packed_tile_is_within_half_a_step(on_diagonal, scale, rng):
 @pytest.mark.parametrize("value", [0.0, 0.3, -2.5])
 def test_a_constant_tile_is_packed_without_loss(value):
     tile = np.full((5, 5), value, dtype=np.float32)
-    back = PackedTile.of(tile.copy(), on_diagonal=True).unpacked(np.empty(25, "f4"))
+    back = packed(tile.copy(), on_diagonal=True).unpacked(np.empty(25, "f4"))
     np.testing.assert_array_equal(back, tile)
 
 
@@ -215,7 +218,7 @@ def test_a_packed_tile_hides_no_bad_entry(bad):
     tile = np.ones((4, 4), dtype=np.float32)
     tile[1, 2] = bad
     with np.errstate(invalid="ignore"):
-        back = PackedTile.of(tile, on_diagonal=False).unpacked(np.empty(16, "f4"))
+        back = packed(tile, on_diagonal=False).unpacked(np.empty(16, "f4"))
     assert not np.isfinite(back[1, 2])
 
 

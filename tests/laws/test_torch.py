@@ -341,7 +341,7 @@ def starved(monkeypatch, below):
             raise torch.OutOfMemoryError
         return make(program, left, right)
 
-    for module in ("engine", "squares", "steps", "tiles"):
+    for module in ("engine", "steps", "tiles"):
         monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
 
 

@@ -65,7 +65,8 @@ class LateLine:
 
     def arrived(self, there, mark):
         assert 0 < mark <= self.sent
-        assert threading.current_thread().name != "mercer-reader"  # but by the one that computes
+        # But by the one that computes.
+        assert not threading.current_thread().name.startswith(sending.READER)
         for slot in self.slots:
             slot.wait()
         return there

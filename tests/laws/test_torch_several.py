@@ -353,7 +353,7 @@ def test_passes_that_fail_are_tiles_on_all_devices(halved, monkeypatch):
         msg = "no compiler was found"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("mercer.engine.torch.several.fused_times", broken)
+    monkeypatch.setattr("mercer.engine.torch.fused.fused_times", broken)
     loaded = halved.load(
         X, RBF(0.3), FLOAT64, width=64, store=TileStore(rounding=Rounding(halves=2))
     )

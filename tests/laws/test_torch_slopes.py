@@ -14,7 +14,7 @@ from markets.kernels import HISTOGRAM, VALID
 from mercer import KernelPCA
 from mercer.engine.formula import Affine, Exp, Pair, Pow
 from mercer.engine.steps import FixedPoints, SlopeSums
-from mercer.engine.torch import TorchEngine, slopes
+from mercer.engine.torch import TorchEngine, evaluate
 from mercer.kernels import RBF, Laplacian, Linear, Matern, Polynomial, RationalQuadratic, Sigmoid
 from mercer.kernels.base import Kernel
 from mercer.kernels.slopes import radial_slope
@@ -79,7 +79,7 @@ OTHERS = {
 
 @pytest.fixture(params=NAMES)
 def engine(request, monkeypatch):
-    monkeypatch.setattr(slopes, "FEW_PAIRS", 0)
+    monkeypatch.setattr(evaluate, "FEW_PAIRS", 0)
     monkeypatch.setattr(
         "mercer.engine.torch.place.WIDEST", dict.fromkeys(("cuda", "mps", "cpu"), 64)
     )
@@ -156,7 +156,7 @@ def test_slopes_that_are_not_known_there_are_the_hosts(name, engine, rng):
 
 
 def test_few_pairs_are_the_hosts(engine, rng, monkeypatch):
-    monkeypatch.setattr(slopes, "FEW_PAIRS", 90 * 150 + 1)
+    monkeypatch.setattr(evaluate, "FEW_PAIRS", 90 * 150 + 1)
     step, x, t = step_of(SlopeSums, RBF(0.2), rng)
     hosts = engine.here.map(x, step, t, dtype=np.float64)
     np.testing.assert_array_equal(engine.map(x, step, t, dtype=np.float64), hosts)
@@ -179,12 +179,12 @@ def test_searches_end_where_the_hosts_do(method, kernel, engine, rng):
 
 
 def test_points_leave_the_device_with_their_search(engine, rng):
-    before = len(slopes._SENT)
+    before = len(evaluate._SENT)
     step, x, t = step_of(SlopeSums, RBF(0.2), rng)
     engine.map(x, step, t, dtype=np.float64)
-    assert len(slopes._SENT) == before + 1
+    assert len(evaluate._SENT) == before + 1
     del step
-    assert len(slopes._SENT) == before
+    assert len(evaluate._SENT) == before
 
 
 def test_slices_of_a_search_are_as_large_as_the_engine_says(engine, rng, monkeypatch):

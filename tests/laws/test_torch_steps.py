@@ -86,7 +86,7 @@ def test_explained_squares_are_right_to_rounding(shape, weighted, dtype, engine,
 @pytest.mark.parametrize("panel", [16, 256])
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_explained_by_every_kind_of_kernel(name, panel, engine, rng, monkeypatch):
-    monkeypatch.setattr("mercer.engine.torch.squares.PANEL", panel)
+    monkeypatch.setattr("mercer.engine.torch.steps.PANEL", panel)
     for dtype in ("f4", "f8"):
         kernel, x = KERNELS[name], rng.standard_normal((600, 3)).astype(dtype)
         z, w = x[:70], triangle(70, 40, dtype, rng)
@@ -138,8 +138,7 @@ def test_a_device_with_less_memory_goes_on_with_fewer_rows(engine, rng, monkeypa
             raise torch.OutOfMemoryError
         return evaluate.values(program, left, right)
 
-    for module in ("steps", "squares"):
-        monkeypatch.setattr(f"mercer.engine.torch.{module}.values", values)
+    monkeypatch.setattr("mercer.engine.torch.steps.values", values)
     holds(explained(engine, RBF(0.3), x, x[:40], w), RBF(0.3), x, x[:40], w)
     features = Whitened(RBF(0.3), x[:40], w, engine)
     squares = SquareSections(RBF(0.3), x[:40], FLOAT64, FLOAT64, None, lengths, engine)

@@ -142,7 +142,7 @@ def test_what_goes_through_buffers(monkeypatch):
 
 # ── the next block meanwhile ────────────────────────────────────────────────
 def readers():
-    return [each for each in threading.enumerate() if each.name == "mercer-reader"]
+    return [each for each in threading.enumerate() if each.name.startswith(sending.READER)]
 
 
 def test_blocks_come_in_their_order_one_ahead():

@@ -1,14 +1,12 @@
-"""The seam between the mathematics and where it is computed: an engine is a handful of verbs.
+"""The interface between the mathematics and where it is computed: an engine is a handful of verbs.
 
 Only tiles of K are large; vectors are (n, block). So solvers, small eigenproblems and evidence are written
-once, in NumPy, whatever the engine, and an engine does no more than multiply by kernel matrices that are
-never formed, and pass over rows; it may keep a solver's vectors (`placed`). `NumpyEngine` is the reference:
-every other engine is held against it.
+once, in NumPy, and an engine only multiplies by kernel matrices that are never formed, and passes over rows;
+it may keep a solver's vectors (`placed`). `NumpyEngine` is the reference that others are tested against.
 
-Also on the host: matrices that are stored whole (a few thousand rows), explicit maps of rows in memory, and
-the small matrices of landmarks among themselves. The steps of `fold` and `map` get rows on the host, and are
-code of the host. Those whose kind an engine knows it may do by products of its own: squares of sections, what
-they explain, slopes, of which the pre-images that search make many, and features (`engine.steps`).
+Matrices that are stored whole (a few thousand rows), explicit maps of rows in memory and the small matrices
+of landmarks are on the host as well. Steps of `fold` and `map` are code of the host and get their rows there,
+but an engine may do by its own products those whose kind it knows (`engine.steps`).
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ import numpy as np
 
 from mercer._core.observer import SILENT, Observer
 from mercer._core.types import Array, Indices, Rows
+from mercer.data.rows import take_rows
 from mercer.engine.formula import Expr
 from mercer.engine.tiles import CACHE_BYTES
 
@@ -37,24 +36,19 @@ class TileKernel(Protocol):
     @property
     def parallel(self) -> bool:
         """Whether tiles may be computed on several threads at once."""
-        ...
 
     @property
     def shift_invariant(self) -> bool:
         """Whether moving all points by one vector changes no value."""
-        ...
 
     def tree(self) -> Expr:
-        """Its formula, for engines that compute tiles of their own; a leaf `Opaque` where it has none."""
-        ...
+        """The formula, for engines that compute tiles of their own; a leaf `Opaque` where it has none."""
 
     def tile(self, x: Rows, y: Rows) -> Array:
         """[k(x_i, y_j)] as a new (n, m) array."""
-        ...
 
     def tile_diag(self, x: Rows) -> Array:
         """[k(x_i, x_i)] as a new (n,) array."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -91,27 +85,16 @@ class Facts:
     elsewhere: bool = False
 
 
-class Resident(Protocol):
+class Resident:
     """Rows where the engine computes, in the precision of their tiles; opaque to all others."""
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        ...
-
-    @property
-    def d(self) -> int:
-        """Number of columns."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the tiles."""
-        ...
+    def __init__(self, rows: Rows, dtype: Any) -> None:
+        self.rows, self.dtype = rows, np.dtype(dtype)
+        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
 
     def take(self, indices: Indices) -> Rows:
         """A few rows on the host, as `TileKernel.tile` and `Engine.load` take them."""
-        ...
+        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -158,7 +141,6 @@ class Mergeable(Protocol):
 
     def merged(self, other: Self, /) -> Self:
         """The sum over both."""
-        ...
 
 
 class Step(Protocol[S_co]):
@@ -166,7 +148,6 @@ class Step(Protocol[S_co]):
 
     def __call__(self, rows: Rows, place: slice, /) -> S_co:
         """The sum over these rows, which are those of `place` among all."""
-        ...
 
 
 class RowStep(Protocol):
@@ -174,7 +155,6 @@ class RowStep(Protocol):
 
     def __call__(self, rows: Rows, /, *beside: Any) -> Array:
         """One result per row, (b, …); `beside` belong to the same rows."""
-        ...
 
 
 class Cutting(TypedDict, total=False):
@@ -213,7 +193,6 @@ class Engine(Protocol[R]):
 
     def facts(self) -> Facts:
         """What it is, how wide, and what it can run."""
-        ...
 
     @property
     def tile_bytes(self) -> int:
@@ -225,14 +204,9 @@ class Engine(Protocol[R]):
         return x
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: np.dtype[Any],
-        **cutting: Unpack[Cutting],
+        self, x: Rows, kernel: TileKernel, dtype: np.dtype[Any], **cutting: Unpack[Cutting]
     ) -> R:
         """The rows where the engine computes, for tiles of this kernel in this precision."""
-        ...
 
     def placed(self, x: R, v: Array) -> Array:  # (n, k)
         """Vectors of a solver, where products of these rows with them are made.
@@ -247,13 +221,11 @@ class Engine(Protocol[R]):
         self, kernel: TileKernel, x: R, z: R, v: Array
     ) -> Array:  # (n, d), (m, d), (m, k) -> (n, k)
         """k(X, Z) @ V as a new array; the matrix is never formed, and X may be in a file."""
-        ...
 
     def gram_times(
         self, kernel: TileKernel, x: R, v: Array, *, rough: bool = False
     ) -> Array:  # (n, k) -> (n, k)
         """k(X, X) @ V in the dtype of V, less the constant of the store; ``rough``: with rounded tiles."""
-        ...
 
     def gram(self, kernel: TileKernel, x: R) -> Array:
         """k(X, X) itself, less that constant, as a new array: for solvers that want all of it."""
@@ -274,13 +246,12 @@ class Engine(Protocol[R]):
     ) -> S:
         """The results of `step` on blocks of rows, merged in the order of the rows.
 
-        An engine may leave the advice aside. An observer is told of rows that are done; it can't stop a pass:
-        half of the rows are the model of no data set.
+        An engine may leave the advice aside. An observer counts rows that are done; it can't stop a pass,
+        since half of the rows are not the model of any data set.
 
         Steps whose kind it knows (`SquareSections`, `SquareFeatures`, `ExplainSections`) an engine may do by
         products of its own.
         """
-        ...
 
     def map(
         self,
@@ -296,4 +267,3 @@ class Engine(Protocol[R]):
         ``dtype`` is the precision that steps get the rows in, by default their own. Steps that an engine may
         know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
         """
-        ...

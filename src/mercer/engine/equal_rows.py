@@ -1,8 +1,8 @@
 """Rows that are equal, number by number: those unlike a row, whether all are alike, and the distinct ones.
 
-A row of weight 2 is that row twice. Whatever leaves a row out, starts from the nearest one or takes a sample
-must not find a copy of it: the row would be known all the same, and three copies of a row are not three
-neighbours. So equal rows become one, and their weights are added.
+A row of weight 2 is that row twice. A method that leaves a row out, starts from the nearest one or takes a
+sample must not find a copy of it, and three copies of a row are not three neighbours. So equal rows become
+one, and their weights are added.
 """
 
 from __future__ import annotations
@@ -74,17 +74,15 @@ def _keys(parts: tuple[Rows, ...]) -> Keys:  # (n,)
         d = int(part.shape[1])
         factors = rng.integers(2**63, size=(2, d), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         for i, block in row_blocks(part, max(1, BLOCK // max(1, numbers_a_row(part)))):
-            of = _sparse_keys if sparse.issparse(block) else _dense_keys
-            keys[i] += of(block, *factors)
+            if sparse.issparse(block):
+                keys[i] += _sparse_keys(block, *factors)
+            else:
+                keys[i] += _mixed(_bits(block) + factors[0]) @ factors[1]
     return keys
 
 
-def _dense_keys(block: Array, first: Keys, second: Keys) -> Keys:  # (b, d), (d,), (d,) -> (b,)
-    return _mixed(_bits(block) + first) @ second
-
-
-def _sparse_keys(block: Rows, first: Keys, second: Keys) -> Keys:
-    """The same keys: that of a row of zeros, and what the others change. Sums modulo 2⁶⁴ are exact."""
+def _sparse_keys(block: Rows, first: Keys, second: Keys) -> Keys:  # (b, d), (d,), (d,) -> (b,)
+    """The keys of dense rows: that of a row of zeros, and what others change. Sums modulo 2⁶⁴ are exact."""
     rows, zeros = _plain(block), _mixed(first)
     j = rows.indices
     changes = (_mixed(_bits(rows.data) + first[j]) - zeros[j]) * second[j]

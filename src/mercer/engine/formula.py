@@ -33,7 +33,7 @@ class Expr:
         return tuple(value for value in vars(self).values() if isinstance(value, Expr))
 
     def walk(self) -> list[Expr]:
-        """Itself and everything below it."""
+        """The formula and everything below it."""
         found: list[Expr] = [self]
         for node in found:  # which grows meanwhile
             found += node.parts
@@ -46,7 +46,7 @@ class Expr:
 
     @cached_property
     def text(self) -> str:
-        """As it is written. Trees may be equal and not the same: a mask of columns, and positions."""
+        """The formula as it is written: a mask of columns and positions may be equal and not the same."""
         return repr(self)
 
     def has(self, *kinds: str) -> bool:
@@ -86,7 +86,7 @@ class Expr:
 
     @property
     def vanishes(self) -> bool:
-        """Whether values of points far from each other are zero: told of one function of their distance."""
+        """Whether values of far points are zero, where it is known: for one function of their distance."""
         falls = isinstance(self, (Exp, Matern)) or (isinstance(self, Pow) and self.exponent < 0)
         return falls and self.shift_invariant
 
@@ -217,9 +217,7 @@ class Mul(Joined):
 
 @dataclass(frozen=True)
 class Opaque(Expr):
-    """A kernel that has no formula, as a leaf: a Python function, an object of scikit-learn, a class of a
-    user's own with a `tile`.
-    """
+    """A kernel without a formula, as a leaf: a function, an object of scikit-learn, a class with a `tile`."""
 
     shown: ClassVar[str] = "{kernel!r}"
     kind: ClassVar[str] = "opaque"
@@ -286,7 +284,7 @@ def remembered(kernel: Any, make: Callable[[], Expr], what: str) -> Expr:
 
 
 def identity(kernel: Any) -> tuple[Any, ...] | None:
-    """Its class, and its attributes with their types; None where these need not be all that counts.
+    """The class, and the attributes with their types; None where a value may depend on more.
 
     True is equal to 1, and 1 to 1.0, but they are not the same parameter.
     """

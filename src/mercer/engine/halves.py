@@ -30,8 +30,6 @@ def block_columns(wanted: int) -> int:
 
     Tensor cores multiply such a number at a time, and more vectors need fewer products.
 
-    Examples
-    --------
     >>> [block_columns(wanted) for wanted in (14, 17, 32, 48)]
     [15, 31, 63, 63]
     """
@@ -43,8 +41,6 @@ def grid(n: int, m: int, bm: int, bn: int) -> tuple[int, int, int]:
 
     Parts are short enough for float32 sums, and enough to keep a device busy with few rows of X.
 
-    Examples
-    --------
     >>> grid(1_000_000, 1_000_000, 128, 128), grid(300, 100_000, 128, 128)
     ((7813, 16, 62592), (3, 98, 1024))
     """
@@ -64,8 +60,6 @@ def is_cross_worthwhile(n: int, m: int, d: int, columns: int) -> bool:
 
     By its size alone: what has been compiled before must not decide about the bits of a result.
 
-    Examples
-    --------
     >>> [is_cross_worthwhile(n, 100_000, 50, 20) for n in (10_000, 1_000_000)]
     [False, True]
     """
@@ -75,8 +69,6 @@ def is_cross_worthwhile(n: int, m: int, d: int, columns: int) -> bool:
 def band_rows(programs: int, columns: int) -> int:
     """Rows that the programs of such a pass add to at a time: few enough for float32 sums, and for memory.
 
-    Examples
-    --------
     >>> band_rows(132, 32), band_rows(132, 128)
     (63488, 15872)
     """

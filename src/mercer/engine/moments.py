@@ -34,7 +34,6 @@ class Moments:
 
     @classmethod
     def empty(cls, m: int) -> Moments:
-        """Moments of no rows."""
         return cls(0.0, np.zeros(m), np.zeros((m, m)))
 
     @classmethod
@@ -63,7 +62,6 @@ class Moments:
         return cls(weight, first + shift, scatter)
 
     def merged(self, other: Moments) -> Moments:
-        """Moments of both sets of rows together."""
         weight = self.weight + other.weight
         if weight == 0.0:
             return self
@@ -103,7 +101,6 @@ class ColumnMoments:
 
     @classmethod
     def empty(cls, shift: Array) -> ColumnMoments:
-        """Moments of no rows."""
         p = len(shift)
         return cls(shift, np.zeros(p), np.zeros(p), np.zeros(p))
 
@@ -146,7 +143,6 @@ class ColumnMoments:
 
     @property
     def mean(self) -> Array:
-        """The mean of each column."""
         return self.shift + self.offset
 
     def spread(self) -> Array:
@@ -165,7 +161,7 @@ class ColumnMoments:
 def column_moments(
     engine: Engine[Any], x: Rows, weights: Array | None = None
 ) -> ColumnMoments:  # (n, d), (n,)
-    """Of all rows, wherever they are."""
+    """The moments of the columns over all rows, wherever they are."""
     return engine.fold(x, partial(_column_moments, weights), height=BLOCK_ROWS)
 
 
@@ -186,7 +182,6 @@ class Total:
     of: Array
 
     def merged(self, other: Total) -> Total:
-        """The sum over both sets of rows."""
         return Total(self.of + other.of)
 
 
@@ -198,7 +193,7 @@ def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n
     """
     _, head = next(iter(row_blocks(x, 1)))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # refused in words where they are squared
         whole = float(x.shape[0] if weights is None else weights.sum())
         total = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
         return np.asarray(first + total / whole)
@@ -208,10 +203,7 @@ LOOP = 512  # numbers
 
 
 def less_row(x: Array, row: Array, out: Array | None = None) -> Array:  # (n, d), (d,) -> (n, d)
-    """Each row of x less this one, in float64; `out` may be x.
-
-    NumPy's loops are as long as a row: of short rows many are taken for one.
-    """
+    """Each row of x less this one, in float64; `out` may be x. One loop of NumPy's takes many short rows."""
     (n, d), out = x.shape, np.empty(x.shape) if out is None else out
     many = max(1, LOOP // d) if x.flags.c_contiguous and out.flags.c_contiguous else 1
     whole, wide = n // many * many, row[None].repeat(many, axis=0).ravel()

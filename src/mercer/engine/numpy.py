@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
-from numbers import Integral
 from operator import iadd
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
-from mercer._core.errors import ParameterError
 from mercer._core.memory import hand_back
 from mercer._core.observer import SILENT, Observer
+from mercer._core.params import Whole, require
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices, take_rows
 from mercer.engine.base import (
@@ -23,12 +23,12 @@ from mercer.engine.base import (
     Engine,
     Facts,
     Mergeable,
+    Resident,
     RowStep,
     Step,
     TileKernel,
     TileStore,
 )
-from mercer.engine.kept import KeptTiles
 from mercer.engine.passes import (
     BLOCKS_A_RUN,
     fold,
@@ -38,8 +38,8 @@ from mercer.engine.passes import (
     pass_shape,
 )
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
-from mercer.engine.threads import n_blas_threads, parallel_map
-from mercer.engine.tiles import WHOLE, Part, TileIndex, cached_width, upper_tiles
+from mercer.engine.threads import n_blas_threads, parallel_each, parallel_map
+from mercer.engine.tiles import WHOLE, Part, TileIndex, cached_width, n_upper, places, upper_tiles
 
 S = TypeVar("S", bound=Mergeable)
 
@@ -49,6 +49,7 @@ POINTS = 2048
 PASS_ROWS, PASS_ENTRIES = 4096, 2**20
 # The width from which on sums are so large that what threads have freed of them is handed back.
 WIDE = 1000
+LEVELS = 2**16 - 1  # of an entry of a packed tile
 
 
 class HostCutting(Cutting, total=False):
@@ -57,7 +58,7 @@ class HostCutting(Cutting, total=False):
     part: Part  # which of the tiles `gram_times` makes: products of all parts add up to K @ V
 
 
-class HostRows:
+class HostRows(Resident):
     """Rows in memory or in a file: as they are or, cut into tiles, in slices that are ready for these."""
 
     def __init__(
@@ -68,10 +69,12 @@ class HostRows:
         store: TileStore = NOTHING_KEPT,
         part: Part = WHOLE,
     ) -> None:
-        self.rows, self.dtype, self.width = rows, np.dtype(dtype), width
-        self.store, self.part = store, part
+        super().__init__(rows, dtype)
+        self.width, self.store, self.part = width, store, part
         self.kept: KeptTiles | None = None  # from the first product on
-        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        self.host: HostRows | None = (
+            None  # of compiled tiles whose values are out of range: the same rows
+        )
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
         # The point that ready rows are counted from; None where that is the origin.
         self.centre = None if shift is None else shift.centre
@@ -85,18 +88,13 @@ class HostRows:
         return rows if isinstance(rows, ShiftedRows) else rows.astype(self.dtype, copy=False)
 
     def take(self, indices: Indices) -> Rows:
-        """A few rows, ready too."""
         rows = take_rows(self.rows, indices)
         return rows if isinstance(rows, ShiftedRows) else rows.astype(self.dtype, copy=False)
 
     def plain(self) -> HostRows:
         """The rows as they were loaded."""
-        rows = self.rows
-        if isinstance(rows, ShiftedRows):
-            rows = rows.original
-        elif isinstance(rows, SlicedRows):
-            rows = rows.x
-        return HostRows(rows, self.dtype, self.width)
+        ready = isinstance(self.rows, ShiftedRows | SlicedRows)
+        return HostRows(self.rows.original if ready else self.rows, self.dtype, self.width)
 
     def forget(self, *, all_kept: bool = False) -> None:
         """Slices that are ready are of use within a pass, not between two.
@@ -122,10 +120,7 @@ class NumpyEngine(Engine[HostRows]):
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        n = self.n_threads
-        if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
-            msg = f"n_threads must be a whole number of at least 1 or None; got {n!r}."
-            raise ParameterError(msg)
+        require("n_threads", self.n_threads, Whole(1, also=(None,)))
 
     @property
     def lanes(self) -> int:
@@ -133,25 +128,18 @@ class NumpyEngine(Engine[HostRows]):
         return n_blas_threads(self.n_threads)
 
     def facts(self) -> Facts:
-        """What it is, how wide, and that it runs every kernel."""
         return Facts("numpy", self.lanes, None, runs_every_kernel)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
-        part: Part = WHOLE,
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[HostCutting]
     ) -> HostRows:
         """The rows; those to be cut into tiles shifted to a common centre, with norms for distances."""
+        own: dict[str, Any] = {**cutting}
+        sliced = own.pop("sliced", False)
         # Shifted rows were taken from loaded ones.
-        if width is not None and not isinstance(x, ShiftedRows):
+        if own.get("width") is not None and not isinstance(x, ShiftedRows):
             x = ready_rows(x, np.dtype(dtype), shift=kernel.shift_invariant, sliced=sliced)
-        return HostRows(x, dtype, width, store, part)
+        return HostRows(x, dtype, **own)
 
     def times(
         self, kernel: TileKernel, x: HostRows, z: HostRows, v: Array
@@ -171,16 +159,15 @@ class NumpyEngine(Engine[HostRows]):
             product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v))
             points = [*row_slices(z.n, POINTS)]
 
-            def down(slices: Iterable[slice]) -> None:
-                for i in slices:
-                    product[i] = _against(x[i], kernel, z, v, points)
+            def down(i: slice) -> None:
+                product[i] = _against(x[i], kernel, z, v, points)
 
             if isinstance(x.rows, RowSource):  # read in order, and shared by the threads
                 for i, rows in row_blocks(x.rows, n_threads * height):
                     product[i] = self.times(kernel, HostRows(rows, x.dtype), z, v)
             else:
                 height = max(1, min(height, -(-x.n // n_threads)))
-                parallel_map(down, row_slices(x.n, height), n_threads=n_threads)
+                parallel_each(down, row_slices(x.n, height), n_threads=n_threads)
         x.forget()
         z.forget()
         return product
@@ -217,15 +204,13 @@ class NumpyEngine(Engine[HostRows]):
         kept = self._kept(kernel, x)
         matrix = np.empty((x.n, x.n), dtype=x.dtype)
 
-        def work(indices: Iterable[TileIndex]) -> None:
-            for index in indices:
-                tile, (_, i, j) = kept.exact(kernel, x, index), index
-                matrix[i, j] = tile
-                if i != j:
-                    matrix[j, i] = tile.T
+        def write(index: TileIndex) -> None:
+            tile, (_, i, j) = kept.exact(kernel, x, index), index
+            matrix[i, j] = tile
+            if i != j:
+                matrix[j, i] = tile.T
 
-        indices = upper_tiles(x.n, kept.width)
-        parallel_map(work, indices, n_threads=self._threads(kernel))
+        parallel_each(write, upper_tiles(x.n, kept.width), n_threads=self._threads(kernel))
         x.forget()
         return matrix
 
@@ -253,13 +238,9 @@ class NumpyEngine(Engine[HostRows]):
             # Few rows are shared by all threads, as long as a block is worth an m x m sum.
             if parallel:
                 usual = min(usual, max(128, width, -(-int(x.shape[0]) // n_threads)))
+        n_threads, run = n_threads if parallel else 1, 1 if width is None else BLOCKS_A_RUN
         found = fold(
-            x,
-            step,
-            height=height or usual,
-            n_threads=n_threads if parallel else 1,
-            run=1 if width is None else BLOCKS_A_RUN,
-            observer=observer,
+            x, step, height=height or usual, n_threads=n_threads, run=run, observer=observer
         )
         if width is not None and width >= WIDE:
             hand_back()
@@ -304,6 +285,110 @@ def _against(
 
 
 def runs_every_kernel(kernel: Any) -> str | None:
-    """None: there is no reason why not."""
+    """None, which says that there is nothing against it."""
     del kernel
     return None
+
+
+# ── tiles that are kept between products: as they are, in float32, or packed into 16 bits ──────────────────
+class KeptTiles:
+    """The tiles of K - c: those that a `TileStore` has room for are kept, the others made anew each time.
+
+    Rounded tiles are made from exact ones, by whichever product computes them first: the two kinds of product
+    then differ by the rounding of entries alone (and of float32 sums), never by how a distance was computed.
+    """
+
+    def __init__(self, x: HostRows, width: int) -> None:  # x is not held: it holds these tiles
+        self.width, self.minus, self.rounding = width, x.store.minus, x.store.rounding
+        n_tiles = len(places(n_upper(x.n, width), x.part))
+        n_exact = x.store.keep_bytes // (width**2 * x.dtype.itemsize)
+        self._exact: list[Array | None] = [None] * min(n_exact, n_tiles)
+        self._rounded: list[Array | PackedTile | None] = []
+        self.room = 0  # float32 entries that a thread needs to unpack a tile
+        if self.rounding is not None:
+            self._rounded = [None] * n_tiles
+            self.room = width**2 if self.rounding.packed else 0
+            # One array for all tiles: were each its own, the heap would keep the holes between them.
+            entry = np.uint16 if self.rounding.packed else FLOAT32
+            self._pool = np.empty((n_tiles, width**2), dtype=entry)
+        self.complete = self.rounding is not None or len(self._exact) == n_tiles
+
+    def exact(
+        self, kernel: TileKernel, x: HostRows, index: TileIndex, room: Array | None = None
+    ) -> Array:
+        """A tile in full precision. To change it, copy it."""
+        del room
+        place, i, j = index
+        keeps = place < len(self._exact)
+        kept = self._exact[place] if keeps else None
+        if kept is not None:
+            return kept
+        x_i = x[i]
+        tile = kernel.tile(x_i, x_i if i == j else x[j])
+        if i == j:  # distances of a point to itself only nearly cancel; the diagonal is known
+            np.fill_diagonal(tile, kernel.tile_diag(x_i))
+        if self.minus:
+            tile -= self.minus
+        if self._rounded and self._rounded[place] is None:
+            self._round(index, tile)
+        if keeps:
+            self._exact[place] = tile
+        return tile
+
+    def rough(self, kernel: TileKernel, x: HostRows, index: TileIndex, room: Array) -> Array:
+        """A rounded tile, unpacked into the thread's own room where it is packed."""
+        if self._rounded[index[0]] is None:
+            self.exact(kernel, x, index)
+        kept = self._rounded[index[0]]
+        assert kept is not None
+        return kept.unpacked(room) if isinstance(kept, PackedTile) else kept
+
+    def _round(self, index: TileIndex, tile: Array) -> None:
+        place, i, j = index
+        assert self.rounding is not None
+        room, minus = self._pool[place, : tile.size].reshape(tile.shape), self.rounding.minus
+        if self.rounding.packed:
+            rounded = np.subtract(tile, minus, dtype=FLOAT32, casting="same_kind")
+            self._rounded[place] = PackedTile.of(rounded, on_diagonal=i == j, codes=room)
+        else:
+            self._rounded[place] = np.subtract(tile, minus, out=room, casting="same_kind")
+
+
+@dataclass(frozen=True, repr=False)
+class PackedTile:
+    """A float32 tile as low + step · codes: each entry within step/2, (high - low)/131070, of itself.
+
+    Fixed point, not half floats: the entries of a tile of a bounded kernel are of one size, and so
+    is their rounding, which acts like noise of a known small norm. The diagonal of K is far from
+    its neighbours for a narrow kernel and would widen the steps for all of them: it is kept as it is.
+    """
+
+    codes: npt.NDArray[np.uint16]
+    low: np.float32
+    step: np.float32
+    diag: Array | None  # of K, where the tile lies on it
+
+    @classmethod
+    def of(cls, tile: Array, *, on_diagonal: bool, codes: npt.NDArray[np.uint16]) -> PackedTile:
+        """Pack a tile, whose array is used up on the way, into `codes`."""
+        diag = tile.diagonal().copy() if on_diagonal else None
+        if on_diagonal:
+            np.fill_diagonal(tile, tile[0, -1])
+        low = tile.min()
+        step = (tile.max() - low) / np.float32(LEVELS)
+        tile -= low
+        if step > np.finfo(np.float32).tiny:
+            tile *= np.float32(1.0) / step
+        tile += np.float32(0.5)
+        with np.errstate(invalid="ignore"):  # `low` or `step` shows what is not finite
+            np.copyto(codes, tile, casting="unsafe")
+        return cls(codes, low, step, diag)
+
+    def unpacked(self, room: Array) -> Array:
+        """The tile, written to the front of a flat float32 array."""
+        tile = room[: self.codes.size].reshape(self.codes.shape)
+        np.multiply(self.codes, self.step, out=tile, dtype=np.float32)
+        tile += self.low
+        if self.diag is not None:
+            np.fill_diagonal(tile, self.diag)
+        return tile

@@ -12,7 +12,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from mercer._core.types import Array, Rows
-from mercer.engine.shifted import Shift, ShiftedRows
+from mercer.data.rows import RowSource
+from mercer.engine.shifted import Shift, ShiftedRows, blur_of, centre_of
 
 # Below this share of the largest squared distance in a tile, cancellation has cost four digits.
 NEAR = 1e-4
@@ -33,8 +34,7 @@ SMALL = 2.0**-180
 
 def dot(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)
     """Scale · x yᵀ as a new dense array; infinite only where that is beyond the largest number."""
-    product: Any = x @ y.T
-    tile: Array = product.toarray() if sparse.issparse(product) else product
+    tile = _product(x, y)
     # Whichever is smaller is looked at: the result, or what went into it.
     n, m, d = *tile.shape, int(x.shape[1])
     if n * m <= (n + m) * d:
@@ -48,6 +48,11 @@ def dot(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n,
     return tile
 
 
+def _product(x: Rows, y: Rows) -> Array:
+    product: Any = x @ y.T
+    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+
+
 def _extent(x: Rows) -> float:
     values = x.data if sparse.issparse(x) else x
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
@@ -56,8 +61,7 @@ def _extent(x: Rows) -> float:
 def _balanced_dot(x: Rows, y: Rows, scale: float) -> Array:
     """Rows of a size about 1 are multiplied, and what they were divided by, powers of two, is put back."""
     (x, x_powers), (y, y_powers) = balanced(x), balanced(y)
-    product: Any = x @ y.T
-    tile: Array = product.toarray() if sparse.issparse(product) else product
+    tile = _product(x, y)
     mantissa, power = math.frexp(scale)
     tile *= mantissa
     with np.errstate(over="ignore"):  # infinite is what it is then
@@ -120,9 +124,7 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
 
 
 def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
-    """Scale · ‖x_i - y_j‖ as a new array, accurate for near points too, and for rows of any size.
-
-    In float64 where float32 could not hold them.
+    """Scale · ‖x_i - y_j‖ as a new array, accurate for near points and rows of any size, wider where it must.
 
     A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a
     kink at zero shows. Pairs that are near beside their distances from the centre are therefore
@@ -150,6 +152,25 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
         tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale
     return tile
+
+
+def origin_of(x: Rows, dtype: np.dtype[Any], sharpest: float) -> Array:  # -> (d,)
+    """The middle of rows whose squared distances are multiplied by `sharpest` at most.
+
+    A shift saves the digits of distances, unless it moves the rows by more than that: then it is zero.
+    """
+    nowhere = np.zeros(x.shape[1])
+    if sparse.issparse(x) or not x.shape[0]:
+        return nowhere
+    centre, sharp = centre_of(x), 2.0 * math.sqrt(sharpest)
+    # Mostly a bound on the blur is small enough, and the columns need not be looked at.
+    eps = float(np.finfo(np.result_type(x.dtype, dtype)).eps)
+    if sharp * (eps * math.sqrt(centre @ centre)) <= BLUR[dtype]:
+        return centre
+    if isinstance(x, RowSource):
+        return nowhere
+    blur, _ = blur_of(x, centre, dtype)
+    return centre if sharp * blur <= BLUR[dtype] else nowhere
 
 
 def _by_differences(x: Rows, y: Rows, scale: float) -> Array:  # -> (n, m)
@@ -251,7 +272,7 @@ def _chi2(x: Array, y: Array) -> Array:
     out = np.zeros((len(x), len(y)), dtype=x.dtype)
     for x_d, y_d in zip(x.T, y.T, strict=True):  # one feature at a time: no (n, m, d) array
         gap = x_d[:, None] - y_d[None, :]
-        # Halves: the sum of two large numbers is no number. The share is at most 1, so that its product
+        # Halves: the sum of two large numbers is infinite. The share is at most 1, so that its product
         # with the gap is right wherever (x - y)² is out of range.
         total = (0.5 * x_d)[:, None] + (0.5 * y_d)[None, :]
         share = np.divide(0.5 * gap, total, out=total, where=total != 0)

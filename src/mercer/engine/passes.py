@@ -8,7 +8,7 @@ bound method of one or a `functools.partial` of a function: it pickles, and may 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import reduce
 from itertools import islice
@@ -20,7 +20,7 @@ from mercer._core.observer import SILENT, Observer
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import Mergeable
-from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_blas
+from mercer.engine.threads import n_blas_threads, parallel_each, single_threaded_blas
 from mercer.engine.tiles import LOCK_WIDTH
 
 Block = tuple[slice, Rows]
@@ -42,8 +42,8 @@ def fold(
     timing changes a bit, and a thread holds one value beside the one that it makes.
     """
 
-    def merged_run(runs: Iterable[list[Block]]) -> list[Part]:
-        return [reduce(merged, (step(rows, i) for i, rows in blocks)) for blocks in runs]
+    def merged_run(blocks: list[Block]) -> Part:
+        return reduce(merged, (step(rows, i) for i, rows in blocks))
 
     n, blocks = int(x.shape[0]), row_blocks(x, height)
     # Blocks of an array are views: longer runs hold no more, and threads wait for each other less often.
@@ -54,7 +54,7 @@ def fold(
     with single_threaded_blas() if n_threads > 1 else nullcontext():
         while group := list(islice(blocks, run * n_threads)):
             runs = [group[i] for i in row_slices(len(group), -(-len(group) // n_threads))]
-            for (part,) in parallel_map(merged_run, runs, n_threads=n_threads):
+            for part in parallel_each(merged_run, runs, n_threads=n_threads):
                 found = part if found is None else found.merged(part)
             observer.step(group[-1][0].stop, n, "rows", None)
     assert found is not None  # there are rows
@@ -85,19 +85,18 @@ def map_rows(
     in_memory = not isinstance(x, RowSource)
     for i, block in [(slice(0, n), x)] if in_memory else row_blocks(x, height * n_threads):
 
-        def fill(slices: Iterable[slice], start: int = i.start, block: Rows = block) -> None:
-            for j in slices:
-                place = slice(start + j.start, start + j.stop)
-                rows = block[j] if dtype is None else block[j].astype(dtype, copy=False)
-                values = step(rows, *[None if each is None else each[place] for each in beside])
-                with lock:
-                    if not out:  # the first values show what all are like
-                        out.append(np.empty((n, *values.shape[1:]), dtype=values.dtype))
-                out[0][place] = values
+        def fill(j: slice, start: int = i.start, block: Rows = block) -> None:
+            place = slice(start + j.start, start + j.stop)
+            rows = block[j] if dtype is None else block[j].astype(dtype, copy=False)
+            values = step(rows, *[None if each is None else each[place] for each in beside])
+            with lock:
+                if not out:  # the first values show what all are like
+                    out.append(np.empty((n, *values.shape[1:]), dtype=values.dtype))
+            out[0][place] = values
 
         b = int(block.shape[0])
         width = max(1, min(height, -(-b // n_threads)))
-        parallel_map(fill, [*row_slices(b, width)] or [slice(0, 0)], n_threads=n_threads)
+        parallel_each(fill, [*row_slices(b, width)] or [slice(0, 0)], n_threads=n_threads)
     return out[0]
 
 
@@ -107,7 +106,7 @@ def map_rows(
 BLOCK_BYTES = 8 * 2**20
 BLOCK_ROWS = 4096
 # Blocks of a run: more would have to be read, and held, before the first is used. Of an array in memory they
-# are views; an observer is told after each round of runs.
+# are views; an observer is called after each round of runs.
 BLOCKS_A_RUN, VIEWS_A_RUN = 4, 8
 
 FLOAT = 8
@@ -130,7 +129,6 @@ def pass_height(width: int, itemsize: int, d: int) -> int:
 
 
 def _row_bytes(d: int, width: int, itemsize: int) -> int:
-    """What a row of a block takes."""
     # In float64 whatever the rows are: where float32 would lose the digits, a pass is made again.
     sections = (COPIES + DOUBLE_COPIES) * FLOAT * width
     # Rows are copied out of a file or a sparse matrix, and then made ready for the product.

@@ -1,4 +1,4 @@
-"""From what a user writes for `engine` to an engine: the only place that knows their names."""
+"""The engine that a user means by `engine`: the only place that knows the names of engines."""
 
 from __future__ import annotations
 
@@ -54,8 +54,6 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 
     A device is computed on where it is asked for by its name, or where `device_there` is found to pay.
 
-    Examples
-    --------
     >>> resolve_engine("numpy").facts().name
     'numpy'
     """
@@ -80,8 +78,14 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 
 def _named_engine(engine: str) -> Engine[Any]:
     name = engine.strip().lower()
-    if re.split("[:,]", name)[0] in DEVICE_KINDS:
-        return _on_device(name)
+    if (
+        re.split("[:,]", name)[0] in DEVICE_KINDS
+    ):  # raises, in one sentence, where torch or one is missing
+        from mercer.engine.torch import SeveralEngine, TorchEngine
+        from mercer.engine.torch.place import devices_of
+
+        names = devices_of(name)
+        return TorchEngine(*names) if len(names) == 1 else SeveralEngine(names)
     if name.startswith(f"{DASK}:"):
         return _named_cluster(engine.strip()[len(DASK) + 1 :])
     if name not in NAMES:
@@ -99,7 +103,7 @@ def is_client(engine: Any) -> bool:
 
 
 def _named_cluster(where: str) -> Engine[Any]:
-    """From an address, a device of the workers of the client in force, or both: cuda@tcp://host:8786."""
+    """The engine at an address, on a device of the workers in force, or both: cuda@tcp://host:8786."""
     device, at, address = where.partition("@")
     if re.split("[:,]", device.lower())[0] not in DEVICE_KINDS:
         return _on_cluster(where)
@@ -112,18 +116,9 @@ def _named_cluster(where: str) -> Engine[Any]:
 def _on_cluster(where: Any, device: str | None = None) -> Engine[Any]:
     """The engine of a client, of the one at an address or, for None, of the one in force."""
     need("distributed", extra=DASK)
-    from mercer.engine.dask.connect import engine_of
+    from mercer.engine.dask.engine import engine_of
 
     return engine_of(where, device)
-
-
-def _on_device(name: str) -> Engine[Any]:
-    """The engine of a device, or of several; raises, in one sentence, where torch or one is missing."""
-    from mercer.engine.torch import SeveralEngine, TorchEngine
-    from mercer.engine.torch.place import devices_of
-
-    names = devices_of(name)
-    return TorchEngine(*names) if len(names) == 1 else SeveralEngine(names)
 
 
 def is_auto(engine: Any) -> bool:
@@ -132,7 +127,7 @@ def is_auto(engine: Any) -> bool:
 
 
 def device_there() -> ChosenEngine | None:
-    """The first GPU of torch, for a fit that nobody asked to run there; None where there is none.
+    """The first GPU of torch, for a fit by "auto"; None where there is none.
 
     Imports torch where it is installed, which takes seconds.
     """

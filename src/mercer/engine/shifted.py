@@ -62,7 +62,7 @@ class ShiftedRows:
     """
 
     augmented: Array  # (n, d + 2), or less where columns are constant
-    original: Array  # (n, d): x as it came, for where a shift would lose digits
+    original: Array  # (n, d): x as it is, for where a shift would lose digits
     shift: Shift
     blur: float  # how far the shift may have moved a row
     sides: dict[float, Array] = field(default_factory=dict)  # by scale: the last one made
@@ -105,7 +105,7 @@ class SlicedRows:
     """Rows that stay where they are: each slice is made ready when it is read."""
 
     def __init__(self, x: Rows, dtype: np.dtype[Any], shift: Shift | None) -> None:
-        self.x, self.dtype, self.shift = x, dtype, shift  # None: as they are
+        self.original, self.dtype, self.shift = x, dtype, shift  # None: as they are
         self.shape = int(x.shape[0]), int(x.shape[1])
         # The slices used last: a band of tiles and the columns that the threads are at.
         self.recent: dict[Any, Rows] = {}
@@ -117,7 +117,7 @@ class SlicedRows:
         with self.lock:
             rows = self.recent.pop(place, None)
             if rows is None:
-                rows = self.x[key]
+                rows = self.original[key]
                 if self.shift is None or sparse.issparse(rows):
                     rows = rows.astype(self.dtype, copy=False)
                 else:
@@ -135,9 +135,9 @@ class SlicedRows:
 
 
 def ready_rows(x: Rows, dtype: np.dtype[Any], *, shift: bool, sliced: bool = False) -> Rows:
-    """The rows in `dtype`, shifted where only differences count; never the caller's array changed.
+    """The rows in `dtype`, shifted where only differences count; the caller's array stays as it is.
 
-    ``sliced``: without a ready copy of them all, for who has to save memory and reads them once.
+    ``sliced``: without a ready copy of all rows, to save memory where they are read once.
     """
     in_memory = not isinstance(x, RowSource)
     if sparse.issparse(x) or (in_memory and not shift and not sliced):

@@ -1,8 +1,8 @@
 """Steps whose kind an engine may know: low-rank fits, `RPCholesky`, features, searches in input space.
 
-Any engine runs them as it runs other steps, a block of rows at a time, with the code of the host that they
-bring. One that has products of its own takes the parts of a step instead, and makes features of the kinds
-`Waves` and `Whitened` by those; it gives the same to rounding.
+Any engine can run them as other steps, a block of rows at a time, by the code that they bring for the host.
+One with products of its own uses these instead, also for features of the kinds `Waves` and `Whitened`; its
+values are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ class Weighed:
     weights: Array | None  # (n,)
 
     def at(self, start: int) -> Self:
-        """The same for rows of which the first is at `start` among all."""
+        """The step for rows of which the first is at `start` among all."""
         return self if self.weights is None else changed(self, weights=self.weights[start:])
 
     def weights_at(self, place: slice) -> Array | None:
-        """Those of some rows."""
         return None if self.weights is None else self.weights[place]
 
 
@@ -64,7 +63,6 @@ class Squared:
     trace: float  # Σw k(x, x)
 
     def merged(self, other: Squared) -> Squared:
-        """Of both sets of rows."""
         return Squared(self.moments.merged(other.moments), self.trace + other.trace)
 
 
@@ -103,7 +101,6 @@ class Explained:
     energies: Array  # (a,) Σw f²
 
     def merged(self, other: Explained) -> Explained:
-        """The sums over these rows and the ones that follow them."""
         return Explained(self.rows + other.rows, self.energies + other.energies)
 
 
@@ -154,7 +151,7 @@ class AxisSlopes(Pulls):
 class FixedPoints(Pulls):
     """Σ_j p_ij z_j / Σ_j p_ij with p_ij = γ_ij f'(‖x_i - z_j‖²), and whether that is a mean, (b, d + 1).
 
-    It is none, 0 in the last column, where Σ_j p_ij is not below zero by a `share` of its terms.
+    It is not one, with 0 in the last column, where Σ_j p_ij is not below zero by a `share` of its terms.
     """
 
     share: float
@@ -176,7 +173,6 @@ class Whitened:
 
     @property
     def width(self) -> int:
-        """r."""
         return int(self.whiten.shape[1])
 
     def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, r)
@@ -190,8 +186,6 @@ class Waves:
 
     In the dtype of the rows; phases that float32 would lose are multiplied in float64.
 
-    Examples
-    --------
     >>> waves = Waves(np.array([[np.pi], [2.0]]), amplitude=4.0, centre=np.zeros(1))
     >>> waves(np.array([[0.0], [0.5]])).round(3)
     array([[1.414, 1.414, 0.   , 0.   ],

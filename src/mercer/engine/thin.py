@@ -8,7 +8,7 @@ keeps elsewhere are multiplied where they are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, TypeVar, cast
 
@@ -19,7 +19,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.native import matrices
 from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import squared_norms
-from mercer.engine.threads import n_blas_threads, parallel_map
+from mercer.engine.threads import n_blas_threads, parallel_each
 
 # What a thread should have to do: it takes a few tenths of a millisecond to wake one of Python's.
 FLOPS_A_THREAD = 8_000_000
@@ -48,7 +48,7 @@ class RemoteVectors(ABC):
 
     @abstractmethod
     def subtract(self, a: Any, small: Array) -> None:  # (n, w), (n, v), (v, w)
-        """Less combinations of the columns of another block, in place."""
+        """Subtract combinations of the columns of another block, in place."""
 
     @abstractmethod
     def largest_rows(self, count: int) -> Indices:  # (n, k) -> (count, k)
@@ -64,12 +64,7 @@ def inner(a: Array, b: Array) -> Array:  # (n, v), (n, w) -> (v, w)
         return matrices.summed(native, a.T, b, n_threads)
     if n_threads == 1:
         return np.asarray(a.T @ b)
-
-    def part(own: Iterable[slice]) -> Array:
-        (i,) = own
-        return np.asarray(a[i].T @ b[i])
-
-    return reduce(np.add, _parts(part, a, n_threads))
+    return reduce(np.add, _by_rows(lambda i: np.asarray(a[i].T @ b[i]), a, n_threads))
 
 
 def times(a: Array, c: Array, *, n_threads: int | None = None) -> Array:  # (n, v), (v, w)
@@ -82,15 +77,8 @@ def times(a: Array, c: Array, *, n_threads: int | None = None) -> Array:  # (n, 
         matrices.added(native, a, c, product, n_threads)
         return product.astype(a.dtype, copy=False)
     out = np.empty((len(a), c.shape[1]), dtype=np.result_type(a, c))
-
-    def part(own: Iterable[slice]) -> None:
-        for i in own:
-            np.matmul(a[i], c, out=out[i])
-
-    height = max(1, -(-len(a) // n_threads))
-    if 1 < c.shape[1] <= THIN:
-        height = min(height, max(1, UNPACKED // max(1, c.size)))
-    parallel_map(part, row_slices(len(a), height), n_threads=n_threads)
+    most = UNPACKED // max(1, c.size) if 1 < c.shape[1] <= THIN else len(a)
+    _by_rows(lambda i: np.matmul(a[i], c, out=out[i]), a, n_threads, most)
     return out
 
 
@@ -103,19 +91,11 @@ def subtract(block: Array, a: Array, c: Array) -> None:  # (n, w), (n, v), (v, w
     if native is not None and matrices.can_run(a, c) and block.dtype == a.dtype == np.float64:
         matrices.added(native, a, -c, block, n_threads)
         return
-    if n_threads == 1:
-        block -= a @ c
-        return
-
-    def part(own: Iterable[slice]) -> None:
-        (i,) = own
-        block[i] -= a[i] @ c
-
-    _parts(part, a, n_threads)
+    _by_rows(lambda i: np.subtract(block[i], a[i] @ c, out=block[i]), a, n_threads)
 
 
 def column_lengths(block: Array) -> Array:  # (n, k) -> (k,)
-    """Of vectors that are neither huge nor tiny."""
+    """The lengths of vectors that are neither huge nor tiny."""
     if isinstance(block, RemoteVectors):
         return np.asarray(np.linalg.norm(block, axis=0))
     return np.asarray(np.sqrt(squared_norms(block.T)))
@@ -137,10 +117,12 @@ def largest_rows(sizes: Array, count: int) -> Indices:  # (n, k) -> (count, k)
     return np.argpartition(sizes, len(sizes) - count, axis=0)[len(sizes) - count :]
 
 
-def _parts(part: Callable[[Iterable[slice]], Part], a: Array, n_threads: int) -> list[Part]:
-    """`part` of the rows of a, one slice of them for each thread."""
-    slices = row_slices(len(a), max(1, -(-len(a) // n_threads)))
-    return parallel_map(part, slices, n_threads=n_threads)
+def _by_rows(
+    part: Callable[[slice], Part], a: Array, n_threads: int, most: int | None = None
+) -> list[Part]:
+    """`part` of slices of the rows of a: one for each thread, or of `most` rows."""
+    height = min(-(-len(a) // n_threads), len(a) if most is None else most)
+    return parallel_each(part, row_slices(len(a), max(1, height)), n_threads=n_threads)
 
 
 def _threads(a: Array, n_columns: int, most: int | None = None) -> int:

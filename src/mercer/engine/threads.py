@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from mercer._core.types import Rows
+from mercer.data.rows import row_slices
 
 TURN_SECONDS = 0.2
 NAME = "mercer-tiles"  # of threads that stay
@@ -48,22 +49,22 @@ def _blas_libraries() -> list[Any]:
 
 
 class Hold(ABC):
-    """A setting for as long as anybody wants it: the first to enter sets it, the last to leave puts it back.
+    """A setting of the whole process: the first to enter sets it, the last to leave puts it back.
 
-    It is the whole process's. Two fits on two Python threads that each saved and restored it on their own
-    could leave it set for good.
+    Two fits on two Python threads that each saved and restored it by themselves could leave it set for good.
     """
 
     def __init__(self) -> None:
         self._lock, self._holders = threading.Lock(), 0
+        self._undo: list[Callable[[], object]] = []  # what puts back what was there, the last first
 
     @abstractmethod
     def begin(self) -> None:
-        """Set it."""
+        """Set it, and append to `_undo` what puts back what was there."""
 
-    @abstractmethod
-    def end(self) -> None:
-        """Put back what was there, if it was set."""
+    def _end(self) -> None:
+        while self._undo:
+            self._undo.pop()()
 
     def __enter__(self) -> None:
         with self._lock:
@@ -71,37 +72,31 @@ class Hold(ABC):
                 self.begin()
             self._holders += 1
 
-    def __exit__(self, *told: object) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:  # in a process that was forked meanwhile there is no holder
             self._holders = max(0, self._holders - 1)
             if self._holders == 0:
-                self.end()
+                self._end()
 
     def forget(self) -> None:
         """Start afresh in a forked process, where a lock that another thread held is never released."""
         self._lock, self._holders = threading.Lock(), 0
-        self.end()
+        self._end()
 
 
 class _BlasHold(Hold):
     """BLAS on one thread."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._limited: list[tuple[Any, int]] = []  # libraries, and the threads that they had
-        self.usual: int | None = None  # threads of BLAS before the limit; None while there is none
+    usual: int | None = None  # threads of BLAS before the limit; None while there is none
 
     def begin(self) -> None:
         libraries = [(each, each.num_threads) for each in _blas_libraries()]
         self.usual = _within_cores([count for _, count in libraries])
-        self._limited = [(each, count) for each, count in libraries if count != 1]
-        for each, _ in self._limited:
-            _set_threads(each, 1)
-
-    def end(self) -> None:
-        for each, count in self._limited:
-            _set_threads(each, count)
-        self._limited, self.usual = [], None
+        self._undo.append(partial(setattr, self, "usual", None))  # when the limits are gone
+        for each, count in libraries:
+            if count != 1:
+                self._undo.append(partial(_set_threads, each, count))
+                _set_threads(each, 1)
 
 
 def _set_threads(library: Any, count: int) -> None:
@@ -159,7 +154,7 @@ class lanes:  # a context manager, and as a generator it would take three times 
     def __enter__(self) -> None:
         self._token = _LANES.set(self._n_threads)
 
-    def __exit__(self, *told: object) -> None:
+    def __exit__(self, *error: object) -> None:
         _LANES.reset(self._token)
 
 
@@ -191,7 +186,7 @@ def parallel_map(
 
     The shares do not depend on timing, so sums over them are the same in every run. When one thread
     fails, or the caller is interrupted (Ctrl-C), the others stop before their next task: a share may
-    take minutes. What a thread asks for within its work has that thread alone, whatever it is.
+    take minutes. Parallel work within a share runs on the thread of that share alone.
     """
     tasks = list(tasks)
     n_threads = min(n_threads, len(tasks))
@@ -214,6 +209,15 @@ def parallel_map(
     return [done.result() for done in futures if not isinstance(done.exception(), _Stopped)]
 
 
+def parallel_each(
+    work: Callable[[Task], Result], tasks: Iterable[Task], *, n_threads: int
+) -> list[Result]:
+    """`work` of each task, in their order, by the threads of `parallel_map`."""
+    shares = parallel_map(lambda share: [*map(work, share)], tasks, n_threads=n_threads)
+    of = len(shares)
+    return [shares[k % of][k // of] for k in range(sum(map(len, shares)))]
+
+
 COPIED_ALONE = 2**26  # bytes
 
 
@@ -221,16 +225,9 @@ def copied(x: Rows) -> Rows:  # (n, d)
     """A copy, on all threads: the system hands out new memory page by page, three gigabytes a second."""
     if not isinstance(x, np.ndarray) or x.nbytes < COPIED_ALONE or not x.flags.c_contiguous:
         return x.copy()
-    out = np.empty_like(x)
-
-    def part(own: Iterable[slice]) -> None:
-        for i in own:
-            out[i] = x[i]
-
-    n_threads = n_blas_threads()
-    height = -(-len(x) // n_threads)
-    slices = [slice(start, start + height) for start in range(0, len(x), height)]
-    parallel_map(part, slices, n_threads=n_threads)
+    out, n_threads = np.empty_like(x), n_blas_threads()
+    slices = row_slices(len(x), -(-len(x) // n_threads))
+    parallel_each(lambda i: np.copyto(out[i], x[i]), slices, n_threads=n_threads)
     return out
 
 
@@ -239,8 +236,8 @@ def on_threads(
 ) -> list[Future[Result]]:
     """The jobs, each on a thread, when all have ended; after Ctrl-C, which `stop`s them, too.
 
-    On such a thread itself they run in turn. And where all threads are taken, by other fits or by work that
-    waits for this, the caller runs those that have not begun: nobody waits for a thread for long.
+    On such a thread itself they run in turn. Where all threads are taken, by other fits or by work that waits
+    for this, the caller runs those that have not begun.
     """
     if threading.current_thread().name.startswith(NAME):
         return [_ended(job) for job in jobs]
@@ -276,7 +273,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _forked() -> None:
-    """A child has no threads but the one that forked, and nobody in it holds BLAS."""
+    """A child has no threads but the one that forked, and does not hold BLAS."""
     _pool.cache_clear()
     _HOLD.forget()
 

@@ -93,8 +93,6 @@ def n_upper(n_rows: int, width: int) -> int:
 def places(n_tiles: int, part: Part) -> range:
     """The places of a part among so many tiles: the parts follow each other and leave none out.
 
-    Examples
-    --------
     >>> [list(places(7, (h, 3))) for h in range(3)]
     [[0, 1], [2, 3], [4, 5, 6]]
     """

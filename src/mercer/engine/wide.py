@@ -7,13 +7,13 @@ of threads. (For thin right sides, `engine.thin` has products that need no copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
 from mercer._core.types import Array
 from mercer.data.rows import row_slices
-from mercer.engine.threads import n_blas_threads, parallel_map, single_threaded_blas
+from mercer.engine.threads import n_blas_threads, parallel_each, single_threaded_blas
 
 # Columns of a triangle that are multiplied together: few waste little, more are multiplied faster.
 TRIANGLE = 96
@@ -65,12 +65,7 @@ def _sliced(
     multiply: Callable[..., object],
     n_threads: int | None = None,
 ) -> Array:
-    def fill(own: Iterable[slice]) -> None:
-        for i in own:
-            multiply(a[i], c, out=out[i])
-
-    slices = row_slices(len(a), ROWS)
-    n_threads = n_threads or n_blas_threads()
+    slices, n_threads = row_slices(len(a), ROWS), n_threads or n_blas_threads()
     with single_threaded_blas():  # on one thread of ours, too
-        parallel_map(fill, slices, n_threads=n_threads)
+        parallel_each(lambda i: multiply(a[i], c, out=out[i]), slices, n_threads=n_threads)
     return out

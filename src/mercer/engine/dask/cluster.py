@@ -1,24 +1,27 @@
-"""The workers behind a client of Dask: who is there, and whether they can do the work."""
+"""Clients of Dask, by what a user writes, and the workers behind them: whether they can do the work."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import InputError, MercerError, MercerWarning
+from mercer._core.errors import InputError, MercerError, MercerWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
-from mercer.engine.dask.devices import staged
+from mercer.engine.dask.tasks import kind_of
 from mercer.engine.native import compiled
 from mercer.engine.torch.devices import There, there
+from mercer.engine.torch.sending import STAGING_BYTES
 
 if TYPE_CHECKING:
     from distributed import Client
 
 PATIENCE = 30.0  # seconds to wait for a worker, or for the scheduler, before raising
 TURN_SECONDS = 0.2  # between two looks at the cluster while it works
+CONNECT_SECONDS = 10
 KEPT_SHARE = 0.6  # of a worker's memory limit: beyond it Dask writes to disk, then pauses it
 
 
@@ -46,12 +49,13 @@ def about(device: str | None, dask_worker: Any = None) -> WorkerFacts:
     free = available_bytes()
     if limit:
         free = min(free, int(KEPT_SHARE * limit) - dask_worker.monitor.get_process_memory())
-    free -= 0 if device is None else staged(device)
+    if device is not None and kind_of(device) == "cuda":
+        free -= STAGING_BYTES
     return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles(), own)
 
 
 def local_tiles() -> str:
-    """What makes tiles in this process: parts of a product have to agree on it."""
+    """What makes tiles in this process, on which parts of a product have to agree."""
     native = compiled()
     return "numpy" if native is None else native.isa
 
@@ -69,10 +73,7 @@ class Cluster:
 
     # ── who is there ────────────────────────────────────────────────────────
     def workers(self) -> dict[str, WorkerFacts]:
-        """By address, in their order; each has been asked for its versions before it is given work.
-
-        One that has just been lost, and does not answer, is left out.
-        """
+        """The workers that answer, by address and in its order, each of them asked for its versions first."""
         started = time.monotonic()
         while not (found := self._answering()):
             if time.monotonic() - started > self.patience:
@@ -85,7 +86,7 @@ class Cluster:
 
     @property
     def gone(self) -> str:
-        """What is said of a scheduler that does not answer any more."""
+        """The message about a scheduler that does not answer any more."""
         return (
             f"The Dask scheduler at {self.address} has gone away in the middle of the work. Start it again, "
             "open a new client, and fit again."
@@ -105,7 +106,7 @@ class Cluster:
         }
 
     def memory(self) -> dict[str, WorkerFacts]:
-        """The same with the memory that is free now."""
+        """The workers, with the memory that is free now."""
         self._ask(list(self.workers()))
         return self.workers()
 
@@ -113,7 +114,7 @@ class Cluster:
         asked = self.client.run(about, self.device, workers=addresses, on_error="return")
         for address, found in asked.items():
             if isinstance(found, OSError):
-                continue  # it is gone
+                continue  # the worker is gone
             if isinstance(found, BaseException):
                 msg = (
                     f"Worker {address} can't run mercer ({found}). Install it there, in the version of this "
@@ -121,15 +122,13 @@ class Cluster:
                 )
                 raise ClusterError(msg)
             if isinstance(found.there, str):
-                raise ClusterError(self._no_device(address, found.there))
+                msg = (
+                    f"Worker {address} has no device {self.device!r} ({found.there}): give each worker one "
+                    "(dask-cuda starts a worker for each GPU) and a torch that can use it, or leave `device` "
+                    "out to compute on the processors of workers."
+                )
+                raise ClusterError(msg)
             self._known[address] = found
-
-    def _no_device(self, address: str, why: str) -> str:
-        return (
-            f"Worker {address} has no device {self.device!r} ({why}): give each worker one (dask-cuda starts "
-            "a worker for each GPU) and a torch that can use it, or leave `device` out to compute on the "
-            "processors of workers."
-        )
 
     def require_open(self) -> None:
         """Raise where the client can't be used."""
@@ -146,7 +145,7 @@ class Cluster:
     def addresses(self) -> Sequence[str]:
         """The workers that take tasks; waits a while for a cluster that has just started.
 
-        One that is paused for memory may take tasks again. That is waited for, but not for ever, as by Dask.
+        One that is paused for memory may take tasks again: it is waited for, but not for ever, as by Dask.
         """
         started, asked = time.monotonic(), None
         while not (there := self._running()):
@@ -164,7 +163,7 @@ class Cluster:
             raise CommClosedError(self.gone)
         try:
             info = self.client.sync(self.client.scheduler.identity)
-        except OSError as cause:  # nobody answers at its address, for now or for good
+        except OSError as cause:  # nothing answers at its address, for now or for good
             raise CommClosedError(self.gone) from cause
         return [a for a, worker in info["workers"].items() if worker["status"] == "running"]
 
@@ -204,5 +203,80 @@ class Cluster:
 
 
 def first_line(cause: BaseException) -> str:
-    """What an error says, without the rest of its story."""
+    """The first line of an error."""
     return str(cause).strip().partition("\n")[0].rstrip(".") or type(cause).__name__
+
+
+# ── clients ─────────────────────────────────────────────────────────────────
+_CLIENTS: dict[str, Client] = {}  # by address, as long as the process lives
+
+
+def client_in_force(device: str | None) -> Client:
+    """The client that Dask has in force; raises where there is none."""
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        name, of = ("dask", "") if device is None else (f"dask:{device}", f"{device}@")
+        msg = (
+            f"engine={name!r} takes the Dask client in force, and there is none. Open one first, "
+            f"client = distributed.Client(…), or pass its address: engine='dask:{of}tcp://host:8786'."
+        )
+        raise InputError(msg) from None
+
+
+def client_at(address: str) -> Client:
+    """A client of the scheduler at an address, which all fits share."""
+    from distributed import Client
+
+    known = _CLIENTS.get(address)
+    if known is not None and known.status == "running":
+        return known
+    _require_address(address)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as cause:
+        msg = (
+            f"No Dask scheduler answers at {address!r} within {CONNECT_SECONDS} s ({first_line(cause)}). "
+            "Start one with `dask scheduler`, which prints its address, or correct this one."
+        )
+        raise ClusterError(msg) from cause
+    _CLIENTS[address] = client
+    return client
+
+
+def _require_address(address: str) -> None:
+    """Raise where it is none; warn where what is sent could be read, and run, by others on the way."""
+    scheme, _, host = address.rpartition("://")
+    known = scheme in ("", "tcp", "tls", "ws", "wss", "ucx", "inproc")
+    has_port = scheme == "inproc" or host.rstrip("/").rpartition(":")[2].isdigit()
+    # Dask would wait for it, and complain once more when the process ends.
+    if not (known and has_port):
+        must_be = "the address of a scheduler after 'dask:', such as 'dask:tcp://10.0.0.1:8786'"
+        refuse("engine", f"dask:{address}", must_be)
+    if scheme in ("tls", "wss"):
+        from distributed import Security
+
+        if Security().get_connection_args("client").get("ssl_context") is None:
+            remedy = (
+                "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+                "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY, or open a client with distributed.Security(…) "
+                "and pass it as `engine`."
+            )
+            must_be = "an address for which Dask's configuration names certificates"
+            refuse("engine", f"dask:{address}", must_be, remedy=remedy)
+    if scheme in ("", "tcp", "ws") and not _is_here(host):
+        msg = (
+            f"What is sent to {address!r} is not encrypted, and anyone who reaches the scheduler can run "
+            "code on the cluster. Use tls:// and distributed.Security outside of this machine."
+        )
+        warn(msg, MercerWarning)
+
+
+def _is_here(host: str) -> bool:
+    name = host.rpartition(":")[0].strip("[]")
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:  # a name of some other machine
+        return False

@@ -1,8 +1,8 @@
-"""The engine of a Dask cluster: what is long is shared by the workers, what is short stays here.
+"""The engine of a Dask cluster: long work is shared by the workers, short work stays in this process.
 
-A product with k(X, X) is one task a worker and pass: each has all rows and a part of the tiles, kept from
-product to product. Passes over rows are one task a share of them. What they give is added in a fixed order,
-and parts and shares don't change when workers are lost or join: no result depends on who computed it.
+A product with k(X, X) is one task for each worker, which has all rows and keeps a part of the tiles from
+product to product. A pass over rows is one task for each share of them. Results are added in a fixed order,
+and parts and shares don't change when workers are lost or join: no result depends on where it was computed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from mercer.engine.base import (
     TileKernel,
     Workers,
 )
-from mercer.engine.dask import devices, hands
-from mercer.engine.dask.cluster import Cluster
-from mercer.engine.dask.shares import ClusterRows, Placements, travels
-from mercer.engine.dask.work import Work, computed
+from mercer.engine.dask import tasks
+from mercer.engine.dask.cluster import Cluster, client_at, client_in_force
+from mercer.engine.dask.work import ClusterRows, Placements, Work, computed, travels
+from mercer.engine.native.engine import why_not
 from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
 from mercer.engine.passes import merged
 from mercer.engine.resolve import host_engine
 from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.devices import There
-from mercer.engine.torch.engine import why_not, why_not_rows
+from mercer.engine.torch.engine import why_not_rows
 from mercer.engine.torch.fused import halves_for
+from mercer.engine.torch.place import WIDEST
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -82,7 +83,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     def __post_init__(self) -> None:
         if self.device is not None:
-            devices.kind_of(self.device)
+            tasks.kind_of(self.device)
         if not is_a(self.client, "distributed", "Client"):
             remedy = (
                 "An address goes into `engine` itself: KernelPCA(engine='dask:tcp://host:8786')."
@@ -92,17 +93,17 @@ class DaskEngine(Engine[ClusterRows]):
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The workers."""
+        """The workers behind the client."""
         return Cluster(self.client, self.device)
 
     @cached_property
     def placements(self) -> Placements:
-        """Where rows are."""
+        """The workers that hold each array."""
         return Placements(self.cluster)
 
     @cached_property
     def here(self) -> NumpyEngine:
-        """The engine of this process, for what is short."""
+        """The engine of this process, for short work."""
         return host_engine()
 
     def __copy__(self) -> Self:
@@ -127,7 +128,7 @@ class DaskEngine(Engine[ClusterRows]):
             return replace(self.here.facts(), **own)
         # Rows are in the memory of a worker and of its device: the smaller one bounds both.
         found = [each.there for each in workers if isinstance(each.there, There)]
-        free = min(free, devices.free_bytes(found))
+        free = min(free, tasks.free_bytes(found))
         able = len(found) == count and all(each.has_tensor_cores for each in found)
         # Lanes are threads of this process, for vectors; a forecast times products of all devices together.
         lanes = self.here.facts().lanes
@@ -136,7 +137,7 @@ class DaskEngine(Engine[ClusterRows]):
             lanes,
             count * free,
             why_not,
-            devices.cache_bytes(self.device),
+            WIDEST[tasks.kind_of(self.device)] ** 2 * 8,
             workers=Workers(count, lanes, least=self.least, here_bytes=here, devices=True),
             halves=halves_for if able else None,
             elsewhere=True,
@@ -144,7 +145,7 @@ class DaskEngine(Engine[ClusterRows]):
 
     @property
     def name(self) -> str:
-        """As the plan shows it."""
+        """The name in a plan."""
         return "dask" if self.device is None else f"dask:{self.device.strip().lower()}"
 
     @property
@@ -157,28 +158,24 @@ class DaskEngine(Engine[ClusterRows]):
         return None if self.device is None else why_not_rows(kernel, x, self.name)
 
     def settle(self, x: Rows) -> Rows:
-        """On the workers that are there now: chunks of a dask collection are computed, once, and stay."""
+        """The rows, on the workers that are there now: chunks of a dask collection are computed, and stay."""
         self.placements.renew(x)
         if isinstance(x, DaskRows):
             x.place(self.client, partial(computed, self.cluster))
         return x
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[Cutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[Cutting]
     ) -> ClusterRows:
         """The rows as they are: they are sent when a product is worth it."""
-        return ClusterRows(x, hands.Cut(kernel, np.dtype(dtype), **cutting))
+        return ClusterRows(x, tasks.Cut(kernel, np.dtype(dtype), **cutting))
 
     # ── products ────────────────────────────────────────────────────────────
     def times(self, kernel: TileKernel, x: ClusterRows, z: ClusterRows, v: Array) -> Array:
         """k(X, Z) @ V, shared by the rows of the longer side; each worker has all of the shorter one."""
         if self._is_short(x.n * z.n * x.d, x.rows, z.rows):
             return self.here.times(kernel, self._here(x), self._here(z), v)
-        work, cut = Work(self.cluster, "times"), hands.Cut(kernel, x.dtype)
+        work, cut = Work(self.cluster, "times"), tasks.Cut(kernel, x.dtype)
         down = x.n >= z.n
         long, short = (x.rows, z.rows) if down else (z.rows, x.rows)
         where, whole = self.placements.of(long), self.placements.of(short).whole
@@ -191,7 +188,7 @@ class DaskEngine(Engine[ClusterRows]):
                 blocks = [rows, *others] if down else [*others, rows]
                 left, columns = (1, None) if down else (len(others), place)
                 found.append(
-                    work.submit(i, hands.times_share, local, cut, right, left, columns, *blocks)
+                    work.submit(i, tasks.times_share, local, cut, right, left, columns, *blocks)
                 )
             return found
 
@@ -215,34 +212,33 @@ class DaskEngine(Engine[ClusterRows]):
         # Values out of range, which processors may reach, and NumPy knows how to, or to refuse in words. The
         # tiles of each are others: all parts are made anew.
         while not np.isfinite(product).all() and x.local is not None and x.local.slower is not None:
-            x.dealt, x.local = None, x.local.slower
+            x.parts, x.local = None, x.local.slower
             product = self._gram_times(kernel, x, v, rough=rough)
         return product
 
     def _gram_times(self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool) -> Array:
         narrow = v.astype(FLOAT32 if rough else x.dtype, copy=False)  # as tiles are multiplied
-        work, joined = (hands.Hand.times, v.dtype, rough), partial(Work.tree, merge=add)
-        product: Array = self._by_hand(kernel, x, narrow, *work, joined=joined)
+        work, joined = (tasks.TilePart.times, v.dtype, rough), partial(Work.tree, merge=add)
+        product: Array = self._by_parts(kernel, x, narrow, *work, joined=joined)
         return product
 
     def _of_halves(
         self, kernel: TileKernel, x: ClusterRows, v: Array, *, rough: bool
     ) -> Array | None:
-        """A product of half floats, some rows of it by each worker; None where tiles have to do, from now on.
-
-        A fused pass has no tiles to deal, and no sums over workers: their rows follow each other.
-        """
+        """A product of half floats, some rows of it by each worker; None where tiles do from now on."""
         narrow = v.astype(FLOAT32, copy=False)
-        found = self._by_hand(kernel, x, narrow, hands.Hand.share, v.dtype, rough, joined=Work.all)
+        found = self._by_parts(
+            kernel, x, narrow, tasks.TilePart.share, v.dtype, rough, joined=Work.all
+        )
         why = next((each for each in found if isinstance(each, str)), None)
         if why is None:
             return np.concatenate(found)
         msg = f"{self.name} makes no products of half floats here, but slower tiles instead: {why}."
         warn(msg, EngineWarning)
-        x.dealt, x.cut = None, replace(x.cut, store=x.cut.store.of_tiles)
+        x.parts, x.cut = None, replace(x.cut, store=x.cut.store.of_tiles)
         return None
 
-    def _by_hand(
+    def _by_parts(
         self,
         kernel: TileKernel,
         x: ClusterRows,
@@ -251,14 +247,14 @@ class DaskEngine(Engine[ClusterRows]):
         *given: Any,
         joined: Callable[[Work, list[Future]], Future],
     ) -> Any:
-        """A function of each hand, of the vectors and what is `given`, on the worker that has its tiles."""
+        """A function of each part, the vectors and what is `given`, on the worker that has its tiles."""
         work = Work(self.cluster, "product")
 
         def build() -> Future:
-            right, dealt = work.sent("v", v), enumerate(self._dealt(kernel, x))
+            right, parts = work.sent("v", v), enumerate(self._parts(kernel, x))
             return joined(
                 work,
-                [work.submit(h, function, hand, right, *given, worker=w) for h, (hand, w) in dealt],
+                [work.submit(h, function, own, right, *given, worker=w) for h, (own, w) in parts],
             )
 
         return work.value(build)
@@ -271,8 +267,8 @@ class DaskEngine(Engine[ClusterRows]):
         local, rows = where.local(kernel), where.whole
 
         def build() -> Future:
-            hand = work.submit("hand", hands.Hand, x.cut, WHOLE, local, *rows.blocks())
-            return work.submit("all", hands.Hand.matrix, hand)
+            whole = work.submit("whole", tasks.TilePart, x.cut, WHOLE, local, *rows.blocks())
+            return work.submit("all", tasks.TilePart.matrix, whole)
 
         return work.value(build)
 
@@ -300,7 +296,7 @@ class DaskEngine(Engine[ClusterRows]):
         def build() -> Future:
             sent, pairs = work.sent("step", step), zip(shares.places, shares.blocks(), strict=True)
             waiting[:] = [
-                work.submit(i, hands.fold_share, local, block, sent, place.start, advice)
+                work.submit(i, tasks.fold_share, local, block, sent, place.start, advice)
                 for i, (place, block) in enumerate(pairs)
             ]
             return work.tree(waiting, merged)
@@ -334,17 +330,16 @@ class DaskEngine(Engine[ClusterRows]):
             for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
-                parts.append(work.submit(i, hands.map_share, local, block, sent, own, given))
+                parts.append(work.submit(i, tasks.map_share, local, block, sent, own, given))
             return work.all(parts)
 
         return np.concatenate(work.value(build))
 
     # ── where things are ────────────────────────────────────────────────────
     def _is_short(self, work: int, *rows: Rows) -> bool:
-        """Whether it stays in this process: little work, or rows that can't go. Rows on workers stay.
+        """Whether it stays in this process: little work, or rows that can't travel; rows on workers don't.
 
-        A fitted model outlives its client, and then answers from here; a fit asks `facts` first, which
-        raise.
+        A fitted model outlives its client, and then answers from here; a fit asks `facts` first, which raise.
         """
         here = int(work) < self.least or not all(map(travels, rows))
         if here and not any(isinstance(each, DaskRows) for each in rows):
@@ -359,18 +354,38 @@ class DaskEngine(Engine[ClusterRows]):
             x.here = x.cut.loaded(self.here, x.rows)
         return x.here
 
-    def _dealt(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
-        """A hand for each worker that the rows were placed on at first, and that worker."""
+    def _parts(self, kernel: TileKernel, x: ClusterRows) -> list[tuple[Future, str]]:
+        """A part for each worker that the rows were placed on at first, and that worker."""
         where = x.where = x.where or self.placements.of(x.rows)
-        if x.dealt is None:
-            x.dealt, x.local = Work(self.cluster, "hand"), x.local or where.local(kernel)
+        if x.parts is None:
+            x.parts, x.local = Work(self.cluster, "tiles"), x.local or where.local(kernel)
         store, of = x.cut.store, len(where.workers)
         cut = replace(x.cut, store=replace(store, keep_bytes=store.keep_bytes // of))
         if x.local is not None and x.local.device is not None and cut.width is None:
-            width = devices.common_width(x.local.device, where.there, kernel, cut.dtype)
+            width = tasks.common_width(x.local.device, where.there, kernel, cut.dtype)
             cut = replace(cut, width=width)
-        blocks = [] if all(map(x.dealt.has, range(of))) else where.whole.blocks()
+        blocks = [] if all(map(x.parts.has, range(of))) else where.whole.blocks()
         return [
-            (x.dealt.submit(h, hands.Hand, cut, (h, of), x.local, *blocks, worker=worker), worker)
+            (
+                x.parts.submit(h, tasks.TilePart, cut, (h, of), x.local, *blocks, worker=worker),
+                worker,
+            )
             for h, worker in enumerate(where.workers)
         ]
+
+
+# One engine a client, which lives as long: the rows that it has sent are found again by the next fit. A table
+# of them would keep clients alive, which engines refer to.
+ENGINE = "_mercer_engine"
+
+
+def engine_of(where: Client | str | None, device: str | None = None) -> DaskEngine:
+    """The engine of a client, of an address, or, for None, of the client in force; on devices of workers."""
+    client = client_at(where) if isinstance(where, str) else where or client_in_force(device)
+    held = ENGINE if device is None else f"{ENGINE} {device}"
+    engine: DaskEngine | None = getattr(client, held, None)
+    if engine is None:
+        engine = DaskEngine(client, device=device)
+        setattr(client, held, engine)
+    engine.cluster.require_open()
+    return engine

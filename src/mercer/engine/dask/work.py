@@ -1,8 +1,8 @@
-"""Work on a cluster, which ends with a value or with a sentence, and the parcels that it sends.
+"""Work on a cluster, which ends with a value or an error in words, the parcels that it sends, and rows there.
 
-It is a function that submits tasks and sends what they need, each under a name. When a worker is lost, Dask
-itself computes again what it can. What it can't, rows and vectors that only this process has, makes it give
-up; then the function is called again, sends that anew, and finds under its name what is already done.
+A function submits tasks and sends what they need, each under a name. When a worker is lost, Dask computes
+again what it can, and gives up where rows or vectors are missing that only this process has. Then the
+function is called again, sends these anew, and finds under its name what is already done.
 """
 
 from __future__ import annotations
@@ -11,15 +11,24 @@ import pickle
 import threading
 import time
 import uuid
+import weakref
+import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer.data.rows import aligned
+from mercer._core.types import Rows
+from mercer.data.dask import DaskRows
+from mercer.data.rows import RowSource, SomeRows, aligned, row_slices
+from mercer.engine.base import Resident, TileKernel
 from mercer.engine.dask.cluster import TURN_SECONDS, Cluster, ClusterError, first_line
+from mercer.engine.dask.tasks import Cut, Local
+from mercer.engine.numpy import HostRows
+from mercer.engine.torch.devices import There
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -106,7 +115,7 @@ class Work:
         """What tasks need: small things go with each; a large one is sent once, to this worker or to all.
 
         Few workers get what is for all from one of them. If many did, they would wait for its line; so Dask
-        hands it on from worker to worker.
+        passes it on from worker to worker.
         """
         if not self.has(part):
             parcel = Parcel(thing)
@@ -124,7 +133,6 @@ class Work:
         return part in self._futures and self._futures[part].status not in ("lost", "cancelled")
 
     def all(self, parts: Sequence[Future]) -> Future:
-        """The list of them."""
         return self.submit("all", listed, *parts)
 
     def tree(self, parts: Sequence[Future], merge: Callable[[Any, Any], Any]) -> Future:
@@ -223,7 +231,7 @@ def computed(cluster: Cluster, delayed: list[Any]) -> list[Any]:
 
 
 def listed(*parts: Any) -> list[Any]:
-    """All of them."""
+    """The values as one list."""
     return list(parts)
 
 
@@ -232,3 +240,107 @@ def pickled_bytes(parcel: Parcel) -> int:
     buffers: list[pickle.PickleBuffer] = []
     size = len(pickle.dumps(parcel, protocol=5, buffer_callback=buffers.append))
     return size + sum(each.raw().nbytes for each in buffers)
+
+
+# ── rows ────────────────────────────────────────────────────────────────────
+class ClusterRows(Resident):
+    """Rows for tiles: here, in a file or on workers; what workers make of them is made when it is needed."""
+
+    def __init__(self, rows: Rows, cut: Cut) -> None:
+        super().__init__(rows, cut.dtype)
+        self.cut = cut
+        self.of_halves = cut.store.halves > 0  # as a fit has planned, also where tiles have to do
+        self.here: HostRows | None = None  # for what is short
+        # From the first long product on: their placement, parts of the tiles, and the engine of these.
+        self.where: Placement | None = None
+        self.parts: Work | None = None
+        self.local: Local | None = None
+
+
+class Shares:
+    """The rows of an array or a source in some shares, on workers.
+
+    Rows of an array are sent from here. Those of a file are read by workers, which have to find it under the
+    same path. Chunks of a dask collection are where Dask has them. None of them is held here.
+    """
+
+    def __init__(self, cluster: Cluster, x: Rows, workers: Sequence[str]) -> None:
+        self._work, self._workers = Work(cluster, "rows"), workers
+        self._x = weakref.ref(x)  # the caller that computes on the rows holds them
+        n = int(x.shape[0])
+        own = x.places if isinstance(x, DaskRows) else row_slices(n, -(-n // len(workers)) or 1)
+        self.places: list[slice] = list(own)
+
+    def blocks(self) -> list[Any]:
+        """All blocks, sent again where one was lost: futures, or small blocks themselves."""
+        x: Any = self._x()
+        if isinstance(x, DaskRows):
+            return x.place(self._work.client, partial(computed, self._work.cluster))
+        if isinstance(x, RowSource):  # the way to the rows, not the rows
+            return [SomeRows(x, place) for place in self.places]
+        if len(self.places) == 1:  # for all
+            return [self._work.sent(0, x)]
+        pairs = zip(self.places, self._workers, strict=False)  # few rows have fewer places
+        return [self._work.sent(i, x[place], worker) for i, (place, worker) in enumerate(pairs)]
+
+
+class Placement:
+    """The workers that some rows are on, decided once: others that leave or join later change no bit."""
+
+    def __init__(self, cluster: Cluster, x: Rows) -> None:
+        self.workers, self.device = cluster.workers(), cluster.device
+        self.shares = Shares(cluster, x, list(self.workers))
+        self.whole = Shares(cluster, x, list(self.workers)[:1])
+
+    def local(self, kernel: TileKernel | None = None) -> Local:
+        """The engine that all these workers have: the device, compiled tiles of one kind, or NumPy."""
+        tiles = {each.tiles for each in self.workers.values()}
+        threads = min(each.n_threads for each in self.workers.values())
+        serial = kernel is not None and not kernel.parallel
+        own = tiles.pop() if len(tiles) == 1 else "numpy", 1 if serial else threads
+        return Local(*own, self.device, halves=all(each.has_tensor_cores for each in self.there))
+
+    @property
+    def there(self) -> list[There]:
+        """The devices of these workers, where they compute on such."""
+        return [each.there for each in self.workers.values() if isinstance(each.there, There)]
+
+
+class Placements:
+    """Which rows are placed: an array is sent once, as long as it stays the same to the bit."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._placed: dict[int, tuple[weakref.ref[Any], int, Placement]] = {}
+
+    def of(self, x: Rows) -> Placement:
+        key, mark = id(x), checksum(x)
+        found = self._placed.get(key)
+        if found is not None and found[0]() is x and found[1] == mark:
+            return found[2]
+        made = Placement(self._cluster, x)
+        self._placed[key] = weakref.ref(x, lambda _: self._placed.pop(key, None)), mark, made
+        return made
+
+    def renew(self, x: Rows) -> None:
+        """Let rows be placed anew where the workers are others by now: between two fits."""
+        found = self._placed.get(id(x))
+        if found is not None and list(found[2].workers) != list(self._cluster.workers()):
+            self._placed.pop(id(x), None)  # another thread may have
+
+
+def checksum(x: Rows) -> int:
+    """The checksum of an array or a CSR matrix, at some GB/s; a source watches over its rows by itself."""
+    if isinstance(x, RowSource):
+        return 0
+    mark = 0
+    for array in (x.data, x.indices, x.indptr) if hasattr(x, "indptr") else (x,):
+        mark = zlib.crc32(np.ascontiguousarray(array).data.cast("B"), mark)
+    return mark
+
+
+def travels(x: Rows) -> bool:
+    """Whether workers can have these rows: an array, their own chunks, a file read in any order."""
+    if not isinstance(x, RowSource) or isinstance(x, DaskRows):
+        return True
+    return x.stamp is not None and x.random_access

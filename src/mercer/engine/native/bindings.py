@@ -29,7 +29,7 @@ ADD, MULTIPLY, OUTER, CONSTANT, KEEP, TAKE, SMOOTH = range(8, 15)
 BLOCKS = 3  # of squares that are in memory
 TICKETS = 16  # that the caller draws at a time: between two such draws Python looks at signals
 # What threads may be at work on, with the number of them. Ctrl-C can strike between any two lines of Python;
-# then they finish a job that nobody waits for, in memory that must not be freed before.
+# then they finish a job that is not wanted any more, in memory that must not be freed before.
 _RUNNING: dict[int, tuple[ctypes.c_int64, Any]] = {}
 KINDS = {"dot": 0, "sqdist": 1, "l1": 2, "chi2": 3, "weights": 0}
 

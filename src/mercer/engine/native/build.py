@@ -23,16 +23,8 @@ HERE = Path(__file__).resolve().parent
 NAME = "libtiles.so.1"
 SOURCE = "tiles.cpp"
 
-FLAGS = [
-    "-std=c++17",
-    "-O3",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-Wall",
-    "-Wextra",
-]
+FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"]
+WARNINGS = ["-Wall", "-Wextra"]
 # Products and sums in one rounding where the processor has it, and no more freedom than that: no -ffast-math.
 ARITHMETIC = ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
 QUIET = ["-Wno-psabi", "-Wno-unknown-warning-option", "-Wno-unused-function", "-Wno-pass-failed"]
@@ -86,7 +78,7 @@ def build(folder: Path = HERE, *extra: str) -> Path:
 
         def compiled(isa: str, target: str) -> None:
             named = [f"-DISA={isa}", f"-DSOURCES={fingerprint()}"]
-            flags = [*FLAGS, *ARITHMETIC, *QUIET, *sets[isa], *named, *extra]
+            flags = [*FLAGS, *WARNINGS, *ARITHMETIC, *QUIET, *sets[isa], *named, *extra]
             _run([*command, *flags, "-c", str(HERE / SOURCE), "-o", target])
 
         with ThreadPoolExecutor() as pool:

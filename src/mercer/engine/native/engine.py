@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, Unpack, cast
@@ -24,15 +24,14 @@ from mercer.engine.base import (
     TileKernel,
 )
 from mercer.engine.native.bindings import compiled
-from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, Rectangle, Symmetric
+from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, NativeRows, Rectangle, Symmetric
 from mercer.engine.native.program import NotCompiledError, Program
-from mercer.engine.native.rows import NativeRows
 from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import explained, squared
 from mercer.engine.numpy import POINTS, HostCutting, HostRows, NumpyEngine
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.steps import ExplainSections, Pulls, SquareSections
-from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_map
+from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_each
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
 
@@ -44,7 +43,7 @@ LOOKED_AT = 2**26  # bytes that one thread looks through in some milliseconds
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
 # Columns that BLAS, which copies them into panels first, multiplies faster than the library.
 WIDE = 128
-# A search among 20 000 points of slices eight times smaller took three times as long.
+# With slices eight times smaller a search among 20 000 points took three times as long.
 SEARCHED_BYTES = 2**29
 HOST_ARRAYS = 4  # that the host has of so many rows against all points: from fewer at a time
 # Steps of `fold` that are compiled, by their kind.
@@ -80,14 +79,13 @@ class NativeEngine(NumpyEngine):
     """
 
     def facts(self) -> Facts:
-        """What it is, how wide, and which kernels it runs."""
         native = compiled()
         panel = 1 if native is None else native.panel[FLOAT32]
-        return Facts("native", self.lanes, None, _why_not, BLOCK * BLOCK * 8, False, panel)
+        return Facts("native", self.lanes, None, _why_not_compiled, BLOCK * BLOCK * 8, False, panel)
 
     @property
     def tile_bytes(self) -> int:
-        """Of a tile that is nowhere as a whole: the more rows, the fewer calls and half-filled panels."""
+        """A large size, since no tile is held as a whole: more rows take fewer calls and panels."""
         return SEARCHED_BYTES
 
     def why_not_rows(self, kernel: TileKernel, x: Rows) -> str | None:
@@ -99,11 +97,7 @@ class NativeEngine(NumpyEngine):
         return program if isinstance(program, str) else out_of_range(x, program)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[HostCutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[HostCutting]
     ) -> HostRows:
         """Packed rows where tiles are compiled, and rows as NumPy has them elsewhere."""
         native, program, dtype = compiled(), program_of(kernel), np.dtype(dtype)
@@ -117,8 +111,7 @@ class NativeEngine(NumpyEngine):
             x = x.astype(FLOAT64)
         # A copy for each of several quantities would take more than the one that is planned for. And few
         # rows, which are in one tile, are packed by it.
-        columns = [leaf.columns for leaf in program.leaves]
-        packed = sum(x.shape[1] if c is None else len(c) for c in columns)
+        packed = sum(leaf.width(x.shape[1]) for leaf in program.leaves)
         sliced = cutting.pop("sliced", False) or packed > x.shape[1] or len(x) <= FEW_ROWS
         own: dict[str, Any] = {"sliced": sliced, "program": program, "native": native}
         return NativeRows(x, dtype, **own, **cutting)
@@ -135,7 +128,7 @@ class NativeEngine(NumpyEngine):
         for i, part in self._parts(kernel, x):
             if not isinstance(part, NativeRows):
                 return super().times(kernel, x, z, v)
-            if v.shape[1] <= COLUMNS:  # as it is, so that one nobody writes to is known again
+            if v.shape[1] <= COLUMNS:  # as it is, so that a read-only one is known again
                 product[i] = Rectangle(part, z).times(v, self._threads(kernel))
                 continue
             for j in row_slices(v.shape[1], COLUMNS):
@@ -144,7 +137,7 @@ class NativeEngine(NumpyEngine):
         return product if np.isfinite(product).all() else super().times(kernel, x, z, v)
 
     def _wide_times(self, kernel: TileKernel, x: HostRows, z: NativeRows, v: Array) -> Array | None:
-        """The same for so many columns that BLAS multiplies them faster: compiled tiles, each made once.
+        """k(X, Z) @ V for so many columns that BLAS multiplies them faster: compiled tiles, each made once.
 
         None where some rows have no compiled tiles, or these are out of range.
         """
@@ -229,7 +222,7 @@ class NativeEngine(NumpyEngine):
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(kernel, x)
-        return super().gram_times(kernel, _on_host(x), v, rough=rough)
+        return super().gram_times(kernel, x.host or x, v, rough=rough)
 
     def gram(self, kernel: TileKernel, x: HostRows) -> Array:
         if isinstance(x, NativeRows) and x.host is None:
@@ -237,7 +230,7 @@ class NativeEngine(NumpyEngine):
             if _is_finite(matrix):
                 return matrix
             self._give_up(kernel, x)
-        return super().gram(kernel, _on_host(x))
+        return super().gram(kernel, x.host or x)
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
@@ -251,29 +244,29 @@ def _is_finite(matrix: Array) -> bool:
     return quick or bool(np.isfinite(matrix).all())
 
 
-def _on_host(x: HostRows) -> HostRows:
-    return x.host if isinstance(x, NativeRows) and x.host is not None else x
-
-
-def _why_not(kernel: Any) -> str | None:
-    if compiled() is None:
-        return "the compiled library is not there; install mercer where there is a C++ compiler"
+def why_not(kernel: TileKernel) -> str | None:
+    """Why a kernel has no operations, in words, or None."""
     program = program_of(kernel)
     return program if isinstance(program, str) else None
 
 
+def _why_not_compiled(kernel: TileKernel) -> str | None:
+    if compiled() is None:
+        return "the compiled library is not there; install mercer where there is a C++ compiler"
+    return why_not(kernel)
+
+
 def _largest(x: Array) -> float:
     """The size of the largest number, or NaN; what is large is looked at on all threads."""
+
+    def largest(i: slice) -> float:
+        return float(max(x[i].max(initial=0.0), -x[i].min(initial=0.0)))
+
     if x.nbytes <= LOOKED_AT:
-        return float(max(x.max(initial=0.0), -x.min(initial=0.0)))
+        return largest(slice(None))
     n_threads = n_blas_threads()
-
-    def part(own: Iterable[slice]) -> float:
-        sizes = [max(x[i].max(initial=0.0), -x[i].min(initial=0.0)) for i in own]
-        return float(np.max(sizes, initial=0.0))  # NaN, where one of them is
-
     slices = row_slices(len(x), max(1, -(-len(x) // (4 * n_threads))))
-    return float(np.max(parallel_map(part, slices, n_threads=n_threads), initial=0.0))
+    return float(np.max(parallel_each(largest, slices, n_threads=n_threads), initial=0.0))
 
 
 def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> str | None:

@@ -177,7 +177,7 @@ class CompiledSteps:
         )
 
     def run(self, size: int, row: int, scale: float, end: int) -> tuple[int, int, float, bool]:
-        """Steps until T is of size `end`, or the space is spent, which is told last."""
+        """Steps until T is of size `end`, or the space is spent, which is the last value."""
         job = self._job
         job.size, job.row, job.scale, job.end = size, row, scale, end
         spent = bool(self._run(ctypes.byref(job)))

@@ -39,6 +39,10 @@ class Leaf:
     unit_rows: bool = False
     of: f.Expr | None = None  # of lengths in feature space: the formula
 
+    def width(self, d: int) -> int:
+        """The number of columns that are taken of d."""
+        return d if self.columns is None else len(self.columns)
+
 
 # ── nodes that derivatives have beside those of formulas ────────────────────
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Program:
                 out.append(Step(lib.KEEP, number=kept[step.number]))
         return out, len(kept)
 
-    def _write(self, expr: f.Expr, columns: Columns, under: int) -> None:  # noqa: PLR0912  (a case, a rule)
+    def _write(self, expr: f.Expr, columns: Columns, under: int) -> None:
         """The steps of a part, whose result is the tile above `under` others."""
         self.depth = max(self.depth, under + 1)
         match expr:
@@ -109,23 +113,8 @@ class Program:
             case f.Exp(f.Affine(of, scale, 0.0)):
                 self._write(of, columns, under)
                 self._scaled_exp(scale)
-            case f.Exp(of):
-                self._write(of, columns, under)
-                self.steps.append(Step(lib.EXP))
             case f.Affine(f.Pair(kind, unit), scale, shift):
                 self._pair(Leaf(kind, columns), scale, unit, shift)
-            case f.Affine(of, scale, shift):
-                self._write(of, columns, under)
-                self.steps.append(Step(lib.AFFINE, a=scale, b=shift))
-            case f.Tanh(of):
-                self._write(of, columns, under)
-                self.steps.append(Step(lib.TANH))
-            case f.Pow(of):
-                self._write(of, columns, under)
-                self._power(expr)
-            case f.Matern(of, nu):
-                self._write(of, columns, under)
-                self._matern(nu)
             case f.Add(left, right) | f.Mul(left, right):
                 self._write(left, columns, under)
                 self._write(right, columns, under + 1)
@@ -134,14 +123,11 @@ class Program:
                 self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 1.0, 0.0)
             case f.Unit(of):
                 self._write(Divided(of, of), columns, under)
-            case Divided(of, by):
-                self._write(of, columns, under)
-                self.steps.append(Step(lib.OUTER, lengths=Leaf("length", columns, of=by)))
-            case Smooth(of):
-                self._write(of, columns, under)
-                self.steps.append(Step(lib.SMOOTH))
             case f.On(of) if columns is None:
                 self._write(of, positions(expr.columns), under)
+            case f.Function(of):
+                self._write(of, columns, under)
+                self.steps += _applied(expr, columns)
             case _:
                 msg = f"{expr} has no compiled form"
                 raise NotCompiledError(msg)
@@ -167,29 +153,44 @@ class Program:
             self.sharpest = max(self.sharpest, abs(scale))
         self.steps.append(Step(lib.EXP, a=scale))
 
-    def _power(self, power: f.Pow) -> None:
-        if power.exponent == 0.5:
-            self.steps.append(Step(lib.ROOT))
-        elif power.whole is not None and power.whole >= 0:
-            self.steps.append(Step(lib.WHOLE_POWER, number=power.whole))
-        else:
-            self.steps.append(Step(lib.POWER, a=power.exponent))
 
-    def _matern(self, nu: float) -> None:
-        """e^-s Σ (p + i)!/(i! (p - i)!) (2s)^(p - i) · p!/(2p)! with s = √(2νu), for ν = p + 1/2."""
-        p = round(nu - 0.5)
-        if p + 0.5 != nu or not 0 <= p <= HALVES:
-            msg = f"a Matérn kernel of nu={nu:g}, not one of 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
-            raise NotCompiledError(msg)
-        c = np.zeros(p + 1)
-        for i in range(p + 1):
-            share = math.factorial(p + i) // (math.factorial(i) * math.factorial(p - i))
-            c[p - i] = share * 2.0 ** (p - i) * math.factorial(p) / math.factorial(2 * p)
-        self.steps += [
-            Step(lib.AFFINE, a=2.0 * nu),
-            Step(lib.ROOT),
-            Step(lib.POLY_EXP, number=p, coefficients=c),
-        ]
+def _applied(expr: f.Function, columns: Columns) -> list[Step]:  # noqa: PLR0911  (a case, an answer)
+    """The steps of a node after those of the formula that it is a function of."""
+    match expr:
+        case f.Exp():
+            return [Step(lib.EXP)]
+        case f.Affine(_, scale, shift):
+            return [Step(lib.AFFINE, a=scale, b=shift)]
+        case f.Tanh():
+            return [Step(lib.TANH)]
+        case f.Pow(_, 0.5):
+            return [Step(lib.ROOT)]
+        case f.Pow(whole=int(n)) if n >= 0:
+            return [Step(lib.WHOLE_POWER, number=n)]
+        case f.Pow(_, exponent):
+            return [Step(lib.POWER, a=exponent)]
+        case f.Matern(_, nu):
+            return _matern(nu)
+        case Divided(_, by):
+            return [Step(lib.OUTER, lengths=Leaf("length", columns, of=by))]
+        case Smooth():
+            return [Step(lib.SMOOTH)]
+    msg = f"{expr} has no compiled form"
+    raise NotCompiledError(msg)
+
+
+def _matern(nu: float) -> list[Step]:
+    """e^-s Σ (p + i)!/(i! (p - i)!) (2s)^(p - i) · p!/(2p)! with s = √(2νu), for ν = p + 1/2."""
+    p = round(nu - 0.5)
+    if p + 0.5 != nu or not 0 <= p <= HALVES:
+        msg = f"a Matérn kernel of nu={nu:g}, not one of 1/2, 3/2, …, {HALVES}.5, needs Bessel functions"
+        raise NotCompiledError(msg)
+    c = np.zeros(p + 1)
+    for i in range(p + 1):
+        share = math.factorial(p + i) // (math.factorial(i) * math.factorial(p - i))
+        c[p - i] = share * 2.0 ** (p - i) * math.factorial(p) / math.factorial(2 * p)
+    last = Step(lib.POLY_EXP, number=p, coefficients=c)
+    return [Step(lib.AFFINE, a=2.0 * nu), Step(lib.ROOT), last]
 
 
 def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911, PLR0912  (n, d) -> (n,)

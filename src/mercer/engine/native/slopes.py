@@ -1,9 +1,9 @@
 """Slopes by the compiled library: sums over points, of which nothing as large as a tile is left.
 
 Σ_j γ_ij ∂k(x_i, z_j)/∂x_i is a sum over the quantities u of the kernel, of Σ_j p_ij ∂u(x_i, z_j)/∂x_i with
-p = γ ∂k/∂u. A derivative is a formula (`derived`), weights γ_ij = t_i·a_j + c_j are dot products of pairs,
-one quantity more, and so p is a tile like any other. It is multiplied with points, whose sums tell those of
-differences, or meets derivatives column by column.
+p = γ ∂k/∂u. A derivative is a formula (`derivative`), weights γ_ij = t_i·a_j + c_j are dot products of pairs,
+one more quantity, and so p is a tile like any other. It is multiplied with points, from whose sums those of
+differences follow, or meets derivatives column by column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mercer.data.rows import row_slices
 from mercer.engine.base import FLOAT32, FLOAT64
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import aligned
-from mercer.engine.native.passes import BLOCK, GROUP, SUMS_BYTES, Pass
+from mercer.engine.native.passes import BLOCK, GROUP, SUMS_BYTES, NativeRows, Pass
 from mercer.engine.native.program import (
     MOST_TILES,
     Leaf,
@@ -33,7 +33,6 @@ from mercer.engine.native.program import (
     quantities,
     spread,
 )
-from mercer.engine.native.rows import NativeRows
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.pairwise import lengths
 from mercer.engine.shifted import centre_of
@@ -84,7 +83,7 @@ class Part:
 
     @classmethod
     def of(cls, step: Pulls, leaf: Leaf, points: NativeRows, centre: Array) -> Part | None:
-        """That of a step; None where the kernel does not move with this quantity."""
+        """The part of a step; None where the kernel does not move with this quantity."""
         slope = derivative(step.kernel.tree(), leaf)
         if slope is None:
             return None
@@ -163,6 +162,7 @@ _PACKED: WeakKeyDictionary[Pulls, dict[np.dtype[Any], PulledPoints | None]] = We
 
 
 def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> PulledPoints | None:
+    """The points of a step, packed once; None where the host computes on them."""
     there = _PACKED.setdefault(step, {})
     if dtype not in there:  # two threads may both make them: nothing half-made is ever there
         there[dtype] = _pulled_points(engine.load(step.points, step.kernel, dtype), step)
@@ -170,7 +170,6 @@ def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> Pulled
 
 
 def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
-    """The points of a step, packed; None where the host computes on them."""
     if not isinstance(points, NativeRows) or not points.n:
         return None
     try:
@@ -183,13 +182,12 @@ def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
 
 def _weights(v: Array, like: NativeRows) -> NativeRows:
     """Numbers of rows whose dot products with others are weights."""
-    own: dict[str, Any] = {"sliced": False, "program": like.program, "native": like.native}
     v = np.ascontiguousarray(v, dtype=np.float64)
-    return NativeRows(v, like.dtype, **own)
+    return NativeRows(v, like.dtype, sliced=False, program=like.program, native=like.native)
 
 
 def _padded(v: Array, points: NativeRows) -> Array:
-    """In whole vectors and panels, zeros beyond."""
+    """The columns in whole vectors and panels, with zeros beyond."""
     width = points.native.vector_bytes // points.dtype.itemsize
     shape = points.panels * points.panel, -(-v.shape[1] // width) * width
     out = aligned(shape, points.dtype, zero=True)
@@ -217,7 +215,7 @@ class Pulling(Pass):
     ) -> None:
         leaf = part.leaf
         super().__init__(x, z, program=part.program, beside={WEIGHTS: weights})
-        columns = x.d if leaf.columns is None else len(leaf.columns)
+        columns = leaf.width(x.d)
         self.width = columns + (leaf.kind == "sqdist") if leaf.kind != "length" else 1
         job, pulls = self.job, lib.Pulls(kind=lib.KINDS.get(leaf.kind, 0), columns=columns)
         self.sums = self._grouped(columns if part.v is None else part.v.shape[1])

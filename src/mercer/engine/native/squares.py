@@ -1,8 +1,8 @@
 """Low-rank fits by the compiled library: squares of sections, and what columns of a factor explain.
 
 No thread of Python, and one sum of m x m numbers. Moments merge by the rule of Chan, Golub & LeVeque (1979),
-as `engine.moments` has it: a tile of rows is centred about the mean of its own rows, and how far the means of
-tiles, and of blocks, are apart is told by a few rows more, which are squared with the others.
+as `engine.moments` has it: a tile of rows is centred about their mean, and a few more rows, which are squared
+with the others, hold the differences between the means of tiles, and of blocks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from mercer.engine.base import FLOAT64
 from mercer.engine.moments import Moments
 from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import BLOCKS, address, aligned
-from mercer.engine.native.passes import Pass
-from mercer.engine.native.rows import NativeRows
+from mercer.engine.native.passes import NativeRows, Pass
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Explained, ExplainSections, Squared, SquareSections
 
@@ -78,7 +77,7 @@ class SquareSums:
         self.so_far = np.zeros(1 + self.width)  # weight, and mean
 
     def moments(self) -> Moments | None:
-        """All of it; None where values are out of range."""
+        """The moments of all rows; None where values are out of range."""
         m = self.points.n
         scatter = self.sums[:m, :m].copy()
         for i in row_slices(m, TILE):
@@ -160,10 +159,7 @@ def explained(
 
 
 def _panels(fresh: Array, points: NativeRows) -> Array:  # (m, a) -> (panels, m, panel)
-    """Columns of W that are multiplied together lie together, zeros before the first.
-
-    Before, and not beyond the last: the first columns of a triangle are the shortest.
-    """
+    """Columns of W in panels; zeros come first, where the columns of a triangle are the shortest."""
     (m, a), panel = fresh.shape, points.panel
     out = aligned((-(-a // panel), m, panel), points.dtype, zero=True)
     short = a % panel

@@ -1,4 +1,4 @@
-"""What devices there are, for people who ask before they fit."""
+"""The devices of a machine, as `mercer info` and workers list them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mercer._core.errors import installing
 from mercer._core.memory import format_bytes
 from mercer.engine.torch.place import AMPERE, Place, _why_no_cuda, _why_no_mps, device_of, reason_of
 
+FOR_NVIDIA = "they are made for NVIDIA's tensor cores"
 NO_TORCH = f"torch is not installed ({installing('gpu')})"
 
 
@@ -40,49 +41,55 @@ class Device:
 class There:
     """What a worker says of the device that it computes on."""
 
-    key: str  # of the device itself, whatever number it has there
+    key: str  # of the device itself, whatever its number in a process
     total_bytes: int
     free_bytes: int
     has_tensor_cores: bool
 
 
+def has_torch() -> bool:
+    """Whether torch is installed, without importing it."""
+    return sys.modules.get("torch") is not None or find_spec("torch") is not None
+
+
 def there(name: str) -> There | str:
-    """The facts of a device for a process that asks this one for them, or why there is none."""
-    if sys.modules.get("torch") is None and find_spec("torch") is None:
+    """The facts of a device of this process, or why there is none."""
+    if not has_torch():
         return NO_TORCH
     place = Place(*device_of(name))
     try:
         if (why := place.why_missing()) is not None:
             return why
-        own = place.total_bytes, place.free_bytes, place.has_tensor_cores
-        return There(_key(place), *own)
+        return There(_key(place), place.total_bytes, place.free_bytes, place.has_tensor_cores)
     except Exception as error:  # a broken torch, a device that another process has for itself
         return f"torch can't use it: {reason_of(error)}"
 
 
 def _key(place: Place) -> str:
-    """Of the device itself: processes that see several number them each in its own way."""
+    """A name of the device itself: each process numbers those that it sees in its own way."""
     own = place.name
     if place.kind == "cuda":
         known = import_module("torch").cuda.get_device_properties(place.index)
-        # Where torch does not tell, the first of those that a process sees is its own.
+        # Without an identifier, the first of those that a process sees is its own.
         own = getattr(known, "uuid", f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {own}")
     return f"{node()} {own}"
 
 
 def devices() -> tuple[tuple[Device, ...], str | None]:
-    """Those that torch sees and, where there is none, why. Imports torch only if it is installed."""
-    if sys.modules.get("torch") is None and find_spec("torch") is None:
+    """The devices that torch sees and, where there are none, why."""
+    if not has_torch():
         return (), NO_TORCH
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch warns of is told in words
+        warnings.simplefilter("ignore")  # the reason is given in words
         try:
             torch = import_module("torch")
             why = _why_no_cuda(torch, 0)
             count = 0 if why is not None else torch.cuda.device_count()
             found = [_gpu(torch, index) for index in range(count)]
             if _why_no_mps(torch, 0) is None:
-                found.append(_metal())
+                place = Place("mps")
+                own = place.name, "Metal", place.total_bytes, place.free_bytes
+                found.append(Device(*own, no_halves=FOR_NVIDIA))
         except Exception as error:  # a torch that is broken, or older than what is asked of it
             return (), f"torch can't be used: {reason_of(error)}"
     return tuple(found), None if found else why
@@ -92,16 +99,10 @@ def _gpu(torch: Any, index: int) -> Device:
     place, known = Place("cuda", index), torch.cuda.get_device_properties(index)
     own = place.name, str(known.name), place.total_bytes, place.free_bytes
     if torch.version.hip is not None:
-        return Device(*own, no_halves="they are made for NVIDIA's tensor cores")
+        return Device(*own, no_halves=FOR_NVIDIA)
     able = torch.cuda.get_device_capability(index)
     why = None
     if not place.has_tensor_cores:
         old = able < AMPERE
         why = "they need compute capability 8.0" if old else "Triton is not installed"
     return Device(*own, capability=".".join(map(str, able)), no_halves=why)
-
-
-def _metal() -> Device:
-    place = Place("mps")
-    why = "they are made for NVIDIA's tensor cores"
-    return Device("mps", "Metal", place.total_bytes, place.free_bytes, no_halves=why)

@@ -24,7 +24,6 @@ from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import (
     FLOAT32,
     FLOAT64,
-    NOTHING_KEPT,
     Engine,
     Facts,
     FoldAdvice,
@@ -33,22 +32,15 @@ from mercer.engine.base import (
     RowStep,
     Step,
     TileKernel,
-    TileStore,
 )
 from mercer.engine.halves import CROSS_ROWS, is_cross_worthwhile
-from mercer.engine.native.engine import out_of_range, program_of
-from mercer.engine.numpy import HostRows, NumpyEngine
+from mercer.engine.native.engine import out_of_range, program_of, why_not
+from mercer.engine.numpy import HostCutting, HostRows, NumpyEngine
 from mercer.engine.resolve import AUTO, host_engine, resolve_engine
 from mercer.engine.threads import lanes, n_blas_threads
-from mercer.engine.tiles import WHOLE, Part
+from mercer.engine.tiles import WHOLE
 from mercer.engine.torch.evaluate import values
-from mercer.engine.torch.fused import (
-    fused_cross_times,
-    fused_gram_times,
-    halves_for,
-    is_fused,
-    sections_times,
-)
+from mercer.engine.torch.fused import fused_product, halves_for, is_fused, sections_times
 from mercer.engine.torch.place import IEEE_PRODUCTS, LEAST, Place, out_of_memory, reason_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.sending import staging_bytes
@@ -90,7 +82,7 @@ class TorchEngine(Engine[TorchRows]):
 
     @cached_property
     def place(self) -> Place:
-        """The device."""
+        """The device that the name stands for."""
         return Place.named(self.device)
 
     @cached_property
@@ -109,20 +101,18 @@ class TorchEngine(Engine[TorchRows]):
 
     @property
     def tile_bytes(self) -> int:
-        """Far larger than a processor's: launches are waited for, not numbers."""
+        """The size of a tile, far larger than a processor's: launches take the time, not numbers."""
         return self.place.width(FLOAT64) ** 2 * 8
 
     def facts(self) -> Facts:
         """The device's memory and tiles; its lanes are threads of the host, for passes over rows."""
-        with lanes(0):  # not as wide as a forecast times: no tile is made on them
+        with lanes(0):  # not the width that a forecast times: no tile is made on them
             wide = n_blas_threads()
         own = self.place.name, wide, self.place.free_bytes, why_not, self.tile_bytes
         staging = staging_bytes if self.place.kind == "cuda" else None
         elsewhere = self.place.kind != "cpu"
-        return Facts(*own, halves=self._halves, staging=staging, elsewhere=elsewhere)
-
-    def _halves(self, kernel: TileKernel) -> int:
-        return halves_for(kernel) if self._fuses else 0
+        halves = halves_for if self._fuses else None
+        return Facts(*own, halves=halves, staging=staging, elsewhere=elsewhere)
 
     @property
     def _fuses(self) -> bool:
@@ -133,30 +123,21 @@ class TorchEngine(Engine[TorchRows]):
         return why_not_rows(kernel, x, self.place.name)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        *,
-        width: int | None = None,
-        sliced: bool = False,
-        store: TileStore = NOTHING_KEPT,
-        part: Part = WHOLE,
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[HostCutting]
     ) -> TorchRows:
         """The rows; they are sent when a product needs them, once if there is room on the device."""
         program = program_of(kernel)
         if isinstance(program, str):
             msg = f"engine={self.place.name!r} can't run {kernel!r}: {program}. Use engine='numpy'."
             raise InputError(msg)
-        own: dict[str, Any] = {"width": width, "store": store, "sliced": sliced, "part": part}
-        rows = TorchRows(x, dtype, program, self.place, **own)
+        rows = TorchRows(x, dtype, program, self.place, **cutting)
         beyond = rows.dtype == FLOAT64 and not self.place.has_double
         rows.on_host = beyond or self.why_not_rows(kernel, x) is not None
         return rows
 
     # ── products ────────────────────────────────────────────────────────────
     def placed(self, x: TorchRows, v: Array) -> Array:
-        """On the device, whose memory a plan counts them in; on the host where that computes."""
+        """The vectors on the device, in whose memory a plan counts them; on the host where that computes."""
         if x.on_host or x.part != WHOLE or not self.place.has_double:
             return v
         return cast("Array", DeviceVectors(self.place.tensor(v, FLOAT64), self.place))
@@ -191,7 +172,7 @@ class TorchEngine(Engine[TorchRows]):
     def _sections_times(
         self, kernel: TileKernel, x: TorchRows, z: TorchRows, v: Array
     ) -> Array:  # (n, k)
-        """By half floats, a slice of the rows at a time; by tiles where these keep more digits."""
+        """A product by half floats, a slice of the rows at a time; by tiles where these keep more digits."""
         product = np.empty((x.n, v.shape[1]), dtype=np.result_type(x.dtype, v.dtype))
         for i, rows in row_blocks(x.rows, CROSS_ROWS):
             work = partial(sections_times, rows, z, v, choices=self.choices)
@@ -231,20 +212,17 @@ class TorchEngine(Engine[TorchRows]):
         self, kernel: TileKernel, x: TorchRows, v: Array, *, rough: bool = False
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
+        rounded = rough and not x.store.halves
         if not x.on_host:
             product = self._fused(x, v, precise=not rough)
             if product is None:
-                kept = rough and not x.store.halves
-                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=kept))
+                product = self._within_memory(x, lambda: symmetric_times(x, v, rough=rounded))
             # The host's tiles are others: where there are parts, all of them have to be the host's.
             if x.part != WHOLE or np.isfinite(product).all():
                 return product
             self._give_up(x)
         here = self._here(kernel, x)
-        product = self.here.gram_times(
-            kernel, here, np.asarray(v), rough=rough and not x.store.halves
-        )
-        return like(product, v)
+        return like(self.here.gram_times(kernel, here, np.asarray(v), rough=rounded), v)
 
     def gram(self, kernel: TileKernel, x: TorchRows) -> Array:
         if not x.on_host:
@@ -303,10 +281,8 @@ class TorchEngine(Engine[TorchRows]):
         """A product of half floats; None where tiles have to do."""
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
-        own: dict[str, Any] = {"choices": self.choices}
-        if z is None:
-            return self._of_halves(x, lambda: fused_gram_times(x, v, precise=precise, **own))
-        return self._of_halves(x, lambda: fused_cross_times(x, z, v, **own))
+        work = partial(fused_product, x, v, z, precise=precise, choices=self.choices)
+        return self._of_halves(x, work)
 
     def _of_halves(self, x: TorchRows, work: Callable[[], Array | None]) -> Array | None:
         """The product, if there is one; where it fails, tiles make those of these rows from then on."""
@@ -319,10 +295,7 @@ class TorchEngine(Engine[TorchRows]):
         return None
 
     def halved(self, work: Callable[[], Array | None]) -> Array | str | None:
-        """What `work` makes of half floats, or why that can't be had, in words.
-
-        Triton compiles when it is first called: it may find no compiler, or a device that is too small.
-        """
+        """What `work` makes of half floats, or why it can't: Triton may find no compiler, or no room."""
         try:
             done = self.tried(lambda: (work(),))
             sound = done is None or done[0] is None or np.isfinite(done[0]).all()
@@ -337,7 +310,6 @@ class TorchEngine(Engine[TorchRows]):
         x.on_host, x.kept, x.halves = True, None, None
 
     def _here(self, kernel: TileKernel, x: TorchRows) -> HostRows:
-        """The rows on the host."""
         if x.here is None:
             own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store.of_tiles}
             x.here = self.here.load(x.rows, kernel, x.dtype, part=x.part, **own)
@@ -376,15 +348,9 @@ def why_not_rows(kernel: TileKernel, x: Rows, name: str) -> str | None:
     return why if why is None or numbers.any() else None  # zeros lose nothing
 
 
-def why_not(kernel: Any) -> str | None:
-    """Why no device runs this kernel, in words, or None."""
-    program = program_of(kernel)
-    return program if isinstance(program, str) else None
-
-
 @dataclass(frozen=True)
 class ChosenEngine(TorchEngine):
-    """A device that was taken unasked: what is pickled with it computes as "auto" does where it is read."""
+    """A device that "auto" has chosen: what is pickled with it is computed by "auto" where it is read."""
 
     def let_go(self) -> None:
         """Give back what a trial has left on the device, where the fit goes on without it."""

@@ -8,43 +8,88 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from mercer._core.types import Array, Rows
-from mercer.data.rows import row_blocks
+from mercer.data.rows import row_blocks, row_slices
 from mercer.engine.base import FLOAT32, TileKernel
-from mercer.engine.halves import (
-    COLUMNS,
-    PAD,
-    SPLIT,
-    band_rows,
-    grid,
-    is_mirrored,
-    padded_columns,
-)
+from mercer.engine.halves import COLUMNS, PAD, SPLIT, band_rows, grid, is_mirrored, padded_columns
 from mercer.engine.native.engine import program_of
 from mercer.engine.native.program import Program
 from mercer.engine.pairwise import ROUNDING
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import Place
 from mercer.engine.torch.rows import Side, TorchRows
-from mercer.engine.torch.source import is_shifted, source, why_not_fused
-from mercer.engine.torch.split import common, padded, shrunk, split, squared_norms
+from mercer.engine.torch.source import LOW, is_shifted, source, why_not_fused
 from mercer.engine.torch.tuned import Blocks, Choices, PassClass, compiled_for, is_long, trials_of
 from mercer.engine.torch.vectors import found_for
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 Given: TypeAlias = "tuple[Tensor, ...]"
 Numbers: TypeAlias = "tuple[float, ...]"
 
 
+# ── two half floats a number, high + low · 2⁻¹¹ over a power of two: 22 bits of the largest ────────────────
+# Half floats have fifteen bits of sizes: eleven digits are left of rows this many times as small as others.
+ALIKE = 2.0**8
+
+
+def common(scales: Tensor) -> float | None:
+    """One power of two for all rows; None where theirs are too far apart for half floats."""
+    least, most = float(scales.min()), float(scales.max())
+    return most if most <= ALIKE * least else None
+
+
+def shrunk(halves: list[Tensor], shares: Tensor) -> None:
+    """Multiply rows by powers of two, in place; what a high part is too small for goes to the low one."""
+    high, low = halves[0], halves[1] if len(halves) > 1 else None
+    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
+        share = shares[i, None]
+        exact = high[i].float() * share  # of float32, which has the range
+        high[i] = exact.half()
+        if low is not None:
+            low[i] = low[i].float().mul_(share).add_((exact - high[i].float()) / LOW).half()
+
+
+def squared_norms(high: Tensor, low: Tensor | None, scales: Tensor) -> Tensor:  # (n,)
+    """Squared norms of the rows as they are here; what is in float64 on the way is large."""
+    norms = scales.clone()
+    for i in row_slices(len(high), max(1, SPLIT // high.shape[1])):
+        kept = high[i].double()
+        if low is not None:
+            kept += low[i].double() * LOW
+        norms[i] = (kept.square_().sum(dim=1) * scales[i].double().square()).float()
+    return norms
+
+
+def split(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """High and low half floats of x over a power of two of each row (dim=1) or column (dim=0), and those."""
+    import torch
+
+    top = x.abs().amax(dim=dim, keepdim=True).double()
+    _, power = torch.frexp(top)
+    scale = torch.ldexp(torch.ones_like(top), power)  # above the largest: nothing overflows
+    y = x.double() / scale
+    high = y.to(torch.float16)
+    low = ((y - high.double()) / LOW).to(torch.float16)
+    return high, low, scale.squeeze(dim).float()
+
+
+def padded(x: Tensor, wide: int = 0) -> Tensor:
+    """The tensor with rows of zeros to a multiple of PAD, and so many columns of them."""
+    import torch
+
+    beside = (0, wide) if x.ndim == 2 else ()
+    return torch.nn.functional.pad(x, (*beside, 0, -len(x) % PAD)).contiguous()
+
+
+# ── rows ────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, eq=False, repr=False)
 class Halves:
     """Rows as high + low half floats times powers of two, and what a formula needs beside them."""
@@ -68,18 +113,18 @@ class Halves:
         return Halves(rows, self.high[:rows], low, self.scales[:rows], *own)
 
     def tensors(self, *, precise: bool) -> tuple[Tensor, ...]:
-        """As the pass takes them."""
+        """The tensors that a pass takes."""
         low = self.high if self.low is None else self.low
         return self.high, low, self.scales, self.norms[precise], self.lengths
 
     @classmethod
     def of(cls, program: Program, sides: Iterable[Side], n: int, *, precise: bool) -> Halves:
         """The n rows of some sides; about their origin where nothing but distances is taken of them."""
+        import torch
+
         kind = "sqdist" if is_shifted(program) else "dot"
         leaf = next(leaf for leaf in program.leaves if leaf.kind == kind)
-        lengths_of = next(
-            (each.lengths for each in program.steps if each.lengths is not None), None
-        )
+        lengths_of = next((step.lengths for step in program.steps if step.lengths), None)
         halves: list[Tensor] = []  # high, and low
         beside: list[Tensor] = []  # scales, 1/√u(x, x), k(x, x)
         start = 0
@@ -87,8 +132,10 @@ class Halves:
             x, _ = side.packed(leaf)
             if not halves:
                 tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
-                halves = [_zeros(x, "float16", tall, wide) for _ in range(1 + precise)]
-                beside = [_zeros(x, "float32", tall) for _ in range(3)]
+                halves = [
+                    x.new_zeros((tall, wide), dtype=torch.float16) for _ in range(1 + precise)
+                ]
+                beside = [x.new_zeros(tall, dtype=torch.float32) for _ in range(3)]
             i = slice(start, start + side.n)
             high, low, beside[0][i] = split(x, dim=1)
             for to, each in zip(halves, (high, low), strict=False):
@@ -103,7 +150,7 @@ class Halves:
     def _settled(
         cls, n: int, halves: list[Tensor], scales: Tensor, lengths: Tensor, own: Tensor
     ) -> Halves:
-        """With one scale for all rows where that can be, and the norms of what they have become."""
+        """Halves with one scale for all rows where that can be, and the norms of what they have become."""
         scale = common(scales[:n])
         if scale is not None:
             shrunk(halves, scales / scale)
@@ -111,12 +158,6 @@ class Halves:
         high, low = halves[0], halves[1] if len(halves) > 1 else None
         norms = squared_norms(high, None, scales), squared_norms(high, low, scales)
         return cls(n, high, low, scales, scale, norms, lengths, own)
-
-
-def _zeros(like: Tensor, dtype: str, *shape: int) -> Tensor:
-    import torch
-
-    return like.new_zeros(shape, dtype=getattr(torch, dtype))
 
 
 @lru_cache(maxsize=32)
@@ -142,22 +183,25 @@ def halves_for(kernel: TileKernel) -> int:
     return sum(why_not_fused(program, precise=precise) is None for precise in (False, True))
 
 
-def fused_gram_times(
-    x: TorchRows, v: Array, *, precise: bool, choices: Choices | None = None
-) -> Array:  # (n, k) -> (n, k)
-    """(K - c) @ V by half floats."""
-    own: Any = {"precise": precise, "minus": x.store.minus, "choices": choices}
-    halves = halves_of(x)
-    return fused_times(x.program, halves, halves, v, x.place, **own)
-
-
-def fused_cross_times(
-    x: TorchRows, z: TorchRows, v: Array, *, choices: Choices | None = None
+def fused_product(
+    x: TorchRows,
+    v: Array,
+    z: TorchRows | None = None,
+    *,
+    precise: bool,
+    share: slice | None = None,
+    choices: Choices | None = None,
 ) -> Array:  # (m, k) -> (n, k)
-    """k(X, Z) @ V roughly, by half floats."""
-    own: Any = {"precise": False, "choices": choices}
-    points = halves_of(z.about(x.origin))
-    return fused_times(x.program, halves_of(x), points, v, x.place, **own)
+    """(K - c) @ V, or k(X, Z) @ V, by half floats: all rows, or a share with which the sides of X begin."""
+    rows = whole = halves_of(x)
+    if share is not None:
+        rows = replace(whole, n=share.stop - share.start)
+    own: Any = {"precise": precise, "choices": choices}
+    if z is not None:
+        return fused_times(x.program, rows, halves_of(z.about(x.origin)), v, x.place, **own)
+    if share is not None:
+        v = np.concatenate([v[share.start :], v[: share.start]], axis=0)
+    return fused_times(x.program, rows, whole, v, x.place, minus=x.store.minus, **own)
 
 
 def sections_times(
@@ -165,32 +209,20 @@ def sections_times(
 ) -> Array | None:  # (n, d), (m, k) -> (n, k)
     """k(X, Z) @ V of new rows by two half floats a number; None where float32 tiles keep more digits.
 
-    Those of the points stay on the device with them. Nothing proves such a product, as a fit's are proved:
-    it is made where it is as good as tiles. Rows that are too wild for it are no reason to give it up.
+    Nothing proves such a product, as a fit's are proved: it is made where it is as good as tiles.
     """
     points, tall = halves_of(z, precise=True), _split_rows(z)
     sides = (z.side_of(some) for _, some in row_blocks(rows, tall))
     own = Halves.of(z.program, sides, int(rows.shape[0]), precise=True)
-    if not _keeps_digits(z.program, own, points):
+    lost = z.program.sharpest * float(own.norms[1].max() + points.norms[1].max())
+    if not lost <= ROUNDING[FLOAT32]:  # of a distance: tiles would subtract rows first; NaN neither
         return None
-    given: Any = {"precise": True, "choices": choices}
-    product = fused_times(z.program, own, points, v, z.place, **given)
+    product = fused_times(z.program, own, points, v, z.place, precise=True, choices=choices)
     return product if np.isfinite(product).all() else None
 
 
-def _keeps_digits(program: Program, x: Halves, z: Halves) -> bool:
-    """Whether tiles would not subtract rows first: so many roundings of float32 are lost of a distance."""
-    lost = program.sharpest * float(x.norms[1].max() + z.norms[1].max())
-    return lost <= ROUNDING[FLOAT32]  # NaN is not
-
-
-def _largest(x: Halves, z: Halves) -> float:
-    """A bound of the entries: |k(x, z)|² ≤ k(x, x) k(z, z)."""
-    return float((x.own.abs().max() * z.own.abs().max()).sqrt())
-
-
 def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
-    """Those of all rows, made once: of two a number if that is said, or as a fit has planned."""
+    """The half floats of all rows, made once: `precise`, or as many a number as a fit has planned."""
     if x.halves is None:
         precise = x.store.halves > 1 if precise is None else precise
         x.halves = Halves.of(x.program, x.sides(_split_rows(x)), x.n, precise=precise)
@@ -198,7 +230,6 @@ def halves_of(x: TorchRows, *, precise: bool | None = None) -> Halves:
 
 
 def _split_rows(x: TorchRows) -> int:
-    """Rows that are split into halves at a time."""
     return max(1, SPLIT // max(1, x.d))
 
 
@@ -236,14 +267,14 @@ def fused_columns(
     choices: Choices | None = None,
     mirror: bool | None = None,
 ) -> Tensor:  # (m, k) -> (n, k) float64
-    """The same of at most `COLUMNS` columns, there; `mirror`: each tile for both sides of the diagonal."""
+    """The same of at most `COLUMNS` columns, on the device; `mirror`: each tile for both sides of K."""
     mirrors = x is z and is_mirrored(x.n, x.high.shape[1]) if mirror is None else mirror
     text = source(program, precise=precise)
     launch = Launch.of(text, x, z, v, precise=precise, mirrors=mirrors, minus=minus)
     order = (blocks,) if blocks else launch.usual.smaller
     if blocks is None and choices is not None and is_long(x.n, z.n):
         best = choices.blocks(launch.kind, launch.usual, trials_of(launch))
-        order = tuple(dict.fromkeys((best, *order)))  # whatever a file says, there are the table's
+        order = tuple(dict.fromkeys((best, *order)))  # the table's stand in, whatever a file says
     *tried, last = order
     for cut in tried:
         try:
@@ -272,10 +303,13 @@ class Launch:
     def of(
         cls, text: str, x: Halves, z: Halves, v: Tensor, *, minus: float, **kind: bool
     ) -> Launch:
-        """With V split, and tiles of at most about one in size."""
+        """A launch with V split, and tiles of at most about one in size."""
         import torch
 
-        most, more = _largest(x, z) + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
+        largest = float(
+            (x.own.abs().max() * z.own.abs().max()).sqrt()
+        )  # |k(x, z)|² ≤ k(x, x) k(z, z)
+        most, more = largest + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
         shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
         high, low, scales = split(v, dim=0)
         right = [padded(each, more) for each in (high, low)]
@@ -290,7 +324,6 @@ class Launch:
 
     @property
     def usual(self) -> Blocks:
-        """The blocks of the table."""
         if self.mirrors:
             return Blocks.mirrored(self.own["C"], precise=self.precise)
         return Blocks.usual(self.own["D"], precise=self.precise)
@@ -302,7 +335,6 @@ class Launch:
         return PassClass(*device, self.text, d, c, self.precise, self.mirrors, alike)
 
     def __call__(self, cut: Blocks) -> Tensor:  # (n, k) float64
-        """The product."""
         import torch
 
         x, z, passes = self.x, self.z, compiled_passes(self.text)
@@ -326,8 +358,8 @@ def _plain(
 
     tall, parts, part_rows = grid(x.n, z.n, own["BM"], own["BN"])
     out = x.scales.new_zeros((parts, len(x.scales), own["C"]))
-    # Rows beyond the last are computed too, and cut off: Triton compiles one pass more where a number of rows
-    # is no multiple of 16.
+    # Rows beyond the last are computed too, and cut off: Triton compiles one more pass for a number of rows
+    # that is not a multiple of 16.
     sizes = len(x.scales), z.n, len(x.scales), part_rows
     run[(tall, parts)](*given, out, *sizes, *numbers, GRAM=x.high is z.high, **own)
     return out.sum(dim=0, dtype=torch.float64)
@@ -354,7 +386,7 @@ def _mirrored(
 
 
 def _processors(there: Tensor) -> int:
-    """Of the device: as many programs run at once."""
+    """The multiprocessors of the device: as many programs run at once."""
     import torch
 
     if there.device.type != "cuda":

@@ -40,14 +40,12 @@ BESIDE = 3
 WIDEST = {"cuda": 8192, "mps": 4096, "cpu": 1024}
 AMPERE = 8, 0  # compute capability
 LEAST = 64  # a tile is never narrower, however little memory there is
-REASON = 160  # characters that are told of an error of torch
+REASON = 160  # characters of an error of torch that a message repeats
 
 
 def device_of(name: str) -> tuple[str, int]:
     """The kind of device and its number.
 
-    Examples
-    --------
     >>> device_of("cuda"), device_of("CUDA:1"), device_of("torch:cpu")
     (('cuda', 0), ('cuda', 1), ('cpu', 0))
     """
@@ -61,8 +59,6 @@ def device_of(name: str) -> tuple[str, int]:
 def devices_of(name: str) -> tuple[str, ...]:
     """The devices of a name, one or several of a kind; `ALL` is those that torch sees, or the first.
 
-    Examples
-    --------
     >>> devices_of("cuda"), devices_of("cuda:0, cuda:1")
     (('cuda',), ('cuda:0', 'cuda:1'))
     """
@@ -84,8 +80,6 @@ def devices_of(name: str) -> tuple[str, ...]:
 def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
     """The width of square tiles of which `depth` and what is beside them take a share of the memory.
 
-    Examples
-    --------
     >>> tile_width(16 * 4 * 8 * 1000**2, 8, depth=1, widest=8192)
     1000
     """
@@ -96,8 +90,6 @@ def tile_width(n_bytes: int, itemsize: int, *, depth: int, widest: int) -> int:
 def kept_tiles(n_tiles: int, tile_bytes: int, *, asked_bytes: int, free_bytes: int) -> int:
     """How many tiles are kept: what was asked for, as far as the device has room.
 
-    Examples
-    --------
     >>> [kept_tiles(100, 10, asked_bytes=500, free_bytes=free) for free in (2000, 400)]
     [50, 20]
     """
@@ -107,8 +99,6 @@ def kept_tiles(n_tiles: int, tile_bytes: int, *, asked_bytes: int, free_bytes: i
 def reason_of(error: BaseException) -> str:
     """What torch says of a device, shortened to its first sentence.
 
-    Examples
-    --------
     >>> reason_of(RuntimeError("The driver is too old (found version 11040). Please update it: see …"))
     'the driver is too old (found version 11040)'
     """
@@ -139,24 +129,21 @@ class Place:
         torch = need("torch", extra="gpu")
         looks = {"cuda": _why_no_cuda, "mps": _why_no_mps, "cpu": lambda *_: None}[self.kind]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch warns of is told in words
+            warnings.simplefilter("ignore")  # the reason is given in words
             return looks(torch, self.index)
 
     @property
     def name(self) -> str:
-        """As the plan shows it."""
         return {"cuda": f"cuda:{self.index}", "mps": "mps", "cpu": "torch:cpu"}[self.kind]
 
     @cached_property
     def device(self) -> Any:
-        """As torch has it."""
         import torch
 
         return torch.device(f"cuda:{self.index}" if self.kind == "cuda" else self.kind)
 
     @property
     def has_double(self) -> bool:
-        """Whether it computes in float64."""
         return self.kind != "mps"
 
     @property
@@ -179,9 +166,10 @@ class Place:
         import torch
 
         if self.kind == "cuda":
-            free, _ = torch.cuda.mem_get_info(self.index)
-            cuda = torch.cuda
-            return int(free + cuda.memory_reserved(self.index) - cuda.memory_allocated(self.index))
+            cuda, at = torch.cuda, self.index
+            return int(
+                cuda.mem_get_info(at)[0] + cuda.memory_reserved(at) - cuda.memory_allocated(at)
+            )
         if self.kind == "mps":
             most = torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
             return int(max(most, 1))
@@ -197,10 +185,7 @@ class Place:
         return int(torch.mps.recommended_max_memory()) if self.kind == "mps" else 2**63
 
     def width(self, dtype: np.dtype[Any], depth: int = 1) -> int:
-        """The width of a tile where nobody has planned one.
-
-        Of all memory, not of that which is free: no bit depends on what else runs there.
-        """
+        """The width of a tile that is not planned, by all memory: no bit depends on what else runs there."""
         widest = WIDEST[self.kind] * 8 // dtype.itemsize
         return tile_width(self.total_bytes, dtype.itemsize, depth=depth, widest=widest)
 
@@ -209,9 +194,9 @@ class Place:
         return min(DEVICE_PASS_ROWS, max(LEAST, self.width(FLOAT64, depth) ** 2 // max(1, width)))
 
     def tensor(self, array: Array, dtype: np.dtype[Any] | None = None) -> Tensor:
-        """A copy on the device, at an address that torch likes: no bit depends on where an array lay.
+        """A copy on the device, aligned as torch has it: no bit depends on where an array lay.
 
-        Vectors that are there already are no copy, unless their precision is another.
+        Vectors that are there already are copied only into another precision.
         """
         import torch
 
@@ -227,9 +212,9 @@ class Place:
         return ring_of(self.index) if self.kind == "cuda" else None
 
     def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Tensor]:
-        """The same as `tensor` by what comes back, once it is called; a large array is on its way by then.
+        """A call that gives the same as `tensor`; a large array is on its way before it.
 
-        It is to be called by the thread that computes: the copy is for what that starts afterwards.
+        The thread that computes has to call it: the copy is for what that starts afterwards.
         """
         ring = self.ring if is_staged(array.size * dtype.itemsize) else None
         if ring is None or not ring.takes(array.shape, dtype):
@@ -237,7 +222,6 @@ class Place:
         return ring.begin(array, dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        """Zeros on the device."""
         import torch
 
         return torch.zeros(shape, dtype=getattr(torch, dtype.name), device=self.device)
@@ -252,7 +236,7 @@ class Place:
             torch.mps.empty_cache()
 
     def too_little(self, width: int) -> MemoryBudgetError:
-        """That not even tiles of this width fit."""
+        """The error that not even tiles of this width fit."""
         msg = (
             f"{self.name} ran out of memory at tiles of {width} x {width} numbers; "
             f"{format_bytes(self.free_bytes)} are free there. End what else runs on it, or use engine='auto'."
@@ -270,27 +254,18 @@ def out_of_memory(error: BaseException) -> bool:
 class _IeeeProducts(Hold):
     """Products of float32 in float32, whatever the caller allows elsewhere (TF32, bfloat16)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._before: list[Callable[[], object]] = []
-
     def begin(self) -> None:
-        """Set it, and remember what was there."""
         import torch
 
         backends = torch.backends
         if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
             usual = torch.get_float32_matmul_precision()
-            self._before.append(partial(torch.set_float32_matmul_precision, usual))
+            self._undo.append(partial(torch.set_float32_matmul_precision, usual))
             torch.set_float32_matmul_precision("highest")
             return
         for owner in (backends.cuda.matmul, backends.mkldnn.matmul):
-            self._before.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
+            self._undo.append(partial(setattr, owner, "fp32_precision", owner.fp32_precision))
             owner.fp32_precision = "ieee"
-
-    def end(self) -> None:
-        while self._before:
-            self._before.pop()()
 
 
 IEEE_PRODUCTS = _IeeeProducts()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -13,13 +12,12 @@ import numpy as np
 from scipy import sparse
 
 from mercer._core.observer import SILENT, Observer
-from mercer._core.types import Array, Indices, Rows
-from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices, take_rows
-from mercer.engine.base import FLOAT64, TileStore
+from mercer._core.types import Array, Rows
+from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices
+from mercer.engine.base import FLOAT64, NOTHING_KEPT, Resident, TileStore
 from mercer.engine.native.program import Leaf, Program
 from mercer.engine.numpy import HostRows
-from mercer.engine.pairwise import BLUR
-from mercer.engine.shifted import blur_of, centre_of
+from mercer.engine.pairwise import origin_of
 from mercer.engine.tiles import BAND, WHOLE, Part
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import ROWS_SHARE, Place
@@ -37,31 +35,27 @@ AHEAD_SHARE = 16  # a block is sent ahead where so many of them fit in the devic
 
 
 class StoppedError(Exception):
-    """Between two tiles of a pass that nobody waits for."""
+    """A pass was stopped between two tiles: its caller has gone."""
 
 
 class Side:
     """Some rows on the device, as each quantity of a formula takes them."""
 
-    def __init__(self, place: Place, block: Tensor, origin: Array, dtype: np.dtype[Any]) -> None:
-        self.n, self.like = len(block), place.zeros((), dtype)
-        self._block: Tensor | None = block
-        self._origin = place.tensor(origin, place.sums)
-        self._packed: dict[Leaf, tuple[Tensor, ...]] = {}
+    def __init__(
+        self,
+        n: int,
+        like: Tensor,
+        packed: dict[Leaf, tuple[Tensor, ...]],
+        given: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        # The rows and their origin are given where quantities are yet to be taken of them.
+        self.n, self.like, self._packed, self._given = n, like, packed, given
         self._most: dict[Leaf, float] = {}
-
-    @classmethod
-    def of(cls, packed: dict[Leaf, tuple[Tensor, ...]], n: int, like: Tensor) -> Side:
-        """Rows of which all quantities are there."""
-        side = cls.__new__(cls)
-        side.n, side.like, side._packed = n, like, packed
-        side._block, side._most = None, {}
-        return side
 
     def __getitem__(self, i: slice) -> Side:
         """A view of some of them."""
         some = {leaf: tuple(each[i] for each in own) for leaf, own in self._packed.items()}
-        return Side.of(some, i.stop - i.start, self.like)
+        return Side(i.stop - i.start, self.like, some)
 
     def all(self, program: Program) -> dict[Leaf, tuple[Tensor, ...]]:
         """All quantities of a formula."""
@@ -75,12 +69,11 @@ class Side:
     def packed(self, leaf: Leaf) -> tuple[Tensor, Tensor]:  # (n, d'), (n,)
         """The rows of a quantity and their squared norms, counted from the origin for distances."""
         if leaf not in self._packed:
-            x = self._columns(leaf)
+            x, origin = self._columns(leaf)
             if leaf.kind == "sqdist":
-                which = slice(None) if leaf.columns is None else list(leaf.columns)
-                x = x - self._origin[which]
+                x = x - origin
             if leaf.unit_rows:  # divided by their largest numbers first: no square is out of range
-                x = x.to(self._origin.dtype)
+                x = x.to(origin.dtype)
                 top = x.abs().amax(dim=1, keepdim=True)
                 x = x / top.where(top > 0, 1.0)
                 x = x / x.norm(dim=1, keepdim=True).where(top > 0, 1.0)
@@ -90,29 +83,28 @@ class Side:
         return rows, norms
 
     def most(self, leaf: Leaf) -> float:
-        """The largest squared norm."""
         if leaf not in self._most:
             _, norms = self.packed(leaf)
             self._most[leaf] = float(norms.max()) if self.n else 0.0
         return self._most[leaf]
 
     def inverse_lengths(self, leaf: Leaf) -> Tensor:  # (n,)
-        """1/√u(x, x) of each row, 0 where that is zero, and no number where it is negative."""
+        """1/√u(x, x) of each row, 0 where that is zero, and NaN where it is negative."""
         if leaf not in self._packed:
             assert leaf.of is not None
-            assert self._block is not None  # whole rows have them all
-            inside = Side.of({}, self.n, self.like)
-            inside._block, inside._origin = self._columns(leaf), self._origin
-            own = values(Program.of(leaf.of), inside)
+            own = values(Program.of(leaf.of), Side(self.n, self.like, {}, self._columns(leaf)))
             self._packed[leaf] = (own.rsqrt().where(own != 0, 0.0),)
         return self._packed[leaf][0]
 
-    def _columns(self, leaf: Leaf) -> Tensor:
-        assert self._block is not None
-        return self._block if leaf.columns is None else self._block[:, list(leaf.columns)]
+    def _columns(self, leaf: Leaf) -> tuple[Tensor, Tensor]:
+        """The columns of a quantity, of rows and origin."""
+        assert self._given is not None  # whole rows have all quantities
+        block, origin = self._given
+        which = slice(None) if leaf.columns is None else list(leaf.columns)
+        return block[:, which], origin[which]
 
 
-class TorchRows:
+class TorchRows(Resident):
     """Rows here, of which the device has copies that are ready for tiles: of all, or of slices."""
 
     def __init__(
@@ -122,14 +114,14 @@ class TorchRows:
         program: Program,
         place: Place,
         *,
-        width: int | None,
-        store: TileStore,
+        width: int | None = None,
+        store: TileStore = NOTHING_KEPT,
         sliced: bool = False,
         part: Part = WHOLE,
     ) -> None:
-        self.rows, self.dtype, self.program, self.place = rows, np.dtype(dtype), program, place
-        self.width, self.store, self.sliced, self.part = width, store, sliced, part
-        self.n, self.d = self.shape = int(rows.shape[0]), int(rows.shape[1])
+        super().__init__(rows, dtype)
+        self.program, self.place, self.width = program, place, width
+        self.store, self.sliced, self.part = store, sliced, part
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
         self.plain = False  # whether products of half floats have failed: tiles have to do
@@ -137,31 +129,15 @@ class TorchRows:
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
         self.start = 0  # the row that `sides` begin with; those before it come last
-        self.stop: threading.Event | None = None  # set where nobody waits for a product any more
+        self.stop: threading.Event | None = None  # set when a product is not wanted any more
         self._whole: Side | None = None
         self._recent: dict[tuple[int, int], Side] = {}
         self._lock = threading.RLock()  # a model may transform on several threads
 
-    def take(self, indices: Indices) -> Rows:
-        """A few rows."""
-        return take_rows(self.rows, indices).astype(self.dtype, copy=False)
-
     @cached_property
     def origin(self) -> Array:  # (d,)
-        """The middle: a shift saves the digits of distances, unless it moves rows by more than that."""
-        if sparse.issparse(self.rows) or not self.n:
-            return np.zeros(self.d)
-        centre = centre_of(self.rows)
-        eps = float(np.finfo(np.result_type(self.rows.dtype, self.dtype)).eps)
-        if self._blurred(eps * math.sqrt(centre @ centre)):
-            if isinstance(self.rows, RowSource):
-                return np.zeros(self.d)
-            blur, _ = blur_of(self.rows, centre, self.dtype)
-            return np.zeros(self.d) if self._blurred(blur) else centre
-        return centre
-
-    def _blurred(self, blur: float) -> bool:
-        return not math.sqrt(self.program.sharpest) * 2.0 * blur <= BLUR[self.dtype]
+        """Where distances are counted from."""
+        return origin_of(self.rows, self.dtype, self.program.sharpest)
 
     def about(self, origin: Array) -> TorchRows:
         """The same rows, counted from the origin of others; nothing of them is on the device yet."""
@@ -172,7 +148,6 @@ class TorchRows:
         return other
 
     def _unsent(self) -> TorchRows:
-        """A copy of which nothing is on a device yet."""
         other = copy(self)
         other._whole, other._recent, other.kept, other.halves = None, {}, None, None
         return other
@@ -194,9 +169,8 @@ class TorchRows:
     @property
     def device_bytes(self) -> int:
         """What a copy of all rows takes on the device."""
-        packs = (leaf.columns for leaf in self.program.leaves)
-        columns = (self.d if c is None else len(c) for c in packs)
-        return self.n * self.dtype.itemsize * sum(each + 1 for each in columns)
+        columns = sum(leaf.width(self.d) + 1 for leaf in self.program.leaves)
+        return self.n * self.dtype.itemsize * columns
 
     def settle(self) -> None:
         """Send all rows to the device, if they are to stay there and there is room."""
@@ -236,10 +210,9 @@ class TorchRows:
                     whole[leaf] = tuple(t.new_empty((self.n, *t.shape[1:])) for t in tensors)
                 for to, each in zip(whole[leaf], tensors, strict=True):
                     to[i] = each
-        return Side.of(whole, self.n, self.place.zeros((), self.dtype))
+        return Side(self.n, self.place.zeros((), self.dtype), whole)
 
     def side(self, i: slice) -> Side:
-        """Some rows on the device."""
         if self.stop is not None and self.stop.is_set():
             raise StoppedError
         key = i.start, i.stop
@@ -266,8 +239,8 @@ class TorchRows:
     ) -> Iterator[tuple[slice, Rows, Side]]:
         """Rows that are new to the device, so many at a time: their place, and they here and there.
 
-        Where the device is a GPU the next ones are read and sent while the caller computes on these.
-        `blocks` are all rows in order, unless they are given; an observer hears of what is done.
+        A GPU is sent the next ones while the caller computes on these. `blocks` are all rows in order, unless
+        they are given.
         """
         origin = self.origin  # looked for first, since that may read rows
         blocks = row_blocks(x, height) if blocks is None else blocks
@@ -281,15 +254,14 @@ class TorchRows:
             observer.step(i.stop, int(x.shape[0]), "rows", None)
 
     def _is_read_ahead(self, x: Rows, height: int) -> bool:
-        """Whether there is a GPU, with room for one more block, and the host has that too.
+        """Whether there is a GPU, and room for one more block on it and on the host.
 
-        Batches are made by code of the caller's, which may want the thread that it began on.
+        Batches are made by the caller's code, which may need the thread that it began on.
         """
         from_file = isinstance(x, RowSource)
         n_bytes = self._sent_bytes(x, min(height, int(x.shape[0])))
-        if not is_staged(n_bytes) or (from_file and not x.random_access):
-            return False
-        if self.place.ring is None:
+        in_order = from_file and not x.random_access
+        if in_order or not is_staged(n_bytes) or self.place.ring is None:
             return False
         held = from_file or sparse.issparse(x)  # of an array there are views
         fits = n_bytes <= SLOT_BYTES or not held
@@ -304,13 +276,14 @@ class TorchRows:
         return own if self.place.has_double else self.dtype
 
     def _begun(self, rows: Rows) -> Callable[[], Tensor]:
-        """Rows that are on their way; what comes back gives them."""
+        """Rows that are on their way, by a call that gives them."""
         dense = rows.toarray() if sparse.issparse(rows) else rows
         return self.place.begin(dense, self._sent_dtype(rows))
 
     def _side(self, block: Tensor, origin: Array | None = None) -> Side:
         origin = self.origin if origin is None else origin
-        return Side(self.place, block, origin.astype(FLOAT64), self.dtype)
+        given = block, self.place.tensor(origin.astype(FLOAT64), self.place.sums)
+        return Side(len(block), self.place.zeros((), self.dtype), {}, given)
 
     def forget(self) -> None:
         """Slices of rows are of use within a pass; where all rows stay, from pass to pass."""

@@ -1,9 +1,9 @@
 """Rows on their way to a GPU: through buffers of pinned memory, the next block while one is computed on.
 
-A device reads pinned memory by itself, at the full speed of the bus, while both processors go on. Memory of
-the caller's is not pinned: that would change what is not ours, and take as long as a copy. So a block passes
-through two buffers in slabs, one filled while the other is read, on a stream of its own. What the device
-computes waits for the block, and neither the host nor the stream waits for what the device computes.
+A device reads pinned memory by itself, at the full speed of the bus, while both processors go on. The
+caller's memory is not pinned, which would change what is not ours and take as long as a copy. So a block
+passes through two buffers in slabs, one filled while the other is read, on a stream of its own. What the
+device computes waits for the block; neither the host nor the stream waits for what the device computes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -45,12 +45,12 @@ def staging_bytes(n_bytes: int) -> int:
 
 
 def is_staged(n_bytes: int) -> bool:
-    """Whether so much is worth a buffer. Asked first: nothing is pinned for what is small."""
+    """Whether so many bytes are worth a buffer; nothing is pinned for fewer."""
     return n_bytes >= LEAST_BYTES
 
 
 class Ring:
-    """Buffers that take turns; whoever sends uses the same ones."""
+    """Buffers that take turns, for all threads that send."""
 
     def __init__(self, line: CudaLine) -> None:
         self._line, self._turn, self._lock = line, 0, threading.Lock()
@@ -61,7 +61,7 @@ class Ring:
         return 0 < int(np.prod(shape[1:])) * dtype.itemsize <= self.slot_bytes
 
     def begin(self, array: Array, dtype: np.dtype[Any]) -> Callable[[], Any]:
-        """Begin to send a copy in this precision; what comes back gives it, once it is asked for."""
+        """Begin to send a copy in this precision; the call that is returned gives it."""
         with self._lock:
             there = self._line.empty(array.shape, dtype)
         row_bytes = int(np.prod(array.shape[1:])) * dtype.itemsize
@@ -80,7 +80,7 @@ class Ring:
 
 
 def _copy(rows: Array, to: Array) -> None:
-    """On some threads. BLAS is not held to one of its own on the way: the caller may be at a product."""
+    """On some threads. BLAS is not held to one thread meanwhile: the caller may be at a product."""
     threads = COPYING if to.nbytes > ALONE_BYTES else 1
     height = -(-len(rows) // max(1, min(threads, n_blas_threads())))
     slices = row_slices(len(rows), height)
@@ -130,29 +130,23 @@ class CudaLine:
         self._used: deque[Any] = deque()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        """Room on the device, of the stream's own: torch gives it to no other before that is done with it.
+        """Room on the device, of this stream: torch gives it to no other before that is done with it.
 
-        Nothing here waits for the device, so a host that is fast would fill its memory with blocks.
+        Nothing else waits for the device: a fast host would fill its memory with blocks.
         """
         import torch
 
         while len(self._used) > UNUSED:
             self._used.popleft().synchronize()
         with torch.cuda.stream(self._stream):
-            own: dict[str, Any] = {
-                "dtype": getattr(torch, dtype.name),
-                "device": self._stream.device,
-            }
-            return torch.empty(shape, **own)
+            return torch.empty(shape, dtype=getattr(torch, dtype.name), device=self._stream.device)
 
     def mark(self) -> Any:
         """An event behind all that has been sent so far."""
         return self._stream.record_event()
 
     def arrived(self, there: Tensor, mark: Any) -> Tensor:
-        """What has been sent, for what the calling thread starts from now on: its stream waits for the mark,
-        and the memory is in use by it.
-        """
+        """The block, for what the calling thread starts from now on: its stream waits for the mark."""
         import torch
 
         stream = torch.cuda.current_stream(there.device)
@@ -173,43 +167,14 @@ def ring_of(index: int) -> Ring | None:
 
 # ── the next block meanwhile ────────────────────────────────────────────────
 END = object()
-
-
-class _Job(Generic[Begun]):
-    """Work on a thread that ends with it: none is left waiting for a caller that has gone."""
-
-    def __init__(self, work: Callable[[], Begun]) -> None:
-        self._found: Future[Begun] = Future()
-        # In a copy of the caller's context: its np.errstate holds there too.
-        run = partial(copy_context().run, self._run, work)
-        self._thread = threading.Thread(target=run, name="mercer-reader")
-        self._thread.start()
-
-    def _run(self, work: Callable[[], Begun]) -> None:
-        try:
-            self._found.set_result(work())
-        except BaseException as error:  # raised where the result is asked for
-            self._found.set_exception(error)
-
-    def result(self) -> Begun:
-        """What it has found, or its error. In turns: Ctrl-C comes between two where nothing else lets it."""
-        while wait([self._found], timeout=TURN_SECONDS).not_done:
-            pass
-        return self._found.result()
-
-    def join(self) -> None:
-        """Until it has ended, whatever it has found."""
-        self._thread.join()
+READER = "mercer-reader"  # the name of the thread
 
 
 def ahead(blocks: Iterator[Block], begin: Callable[[Block], Begun]) -> Iterator[Begun]:
-    """``begin`` of all blocks in their order, of the next one while the caller has the last.
+    """``begin`` of all blocks in their order, of the next one while the caller has the last: two at most.
 
-    So no more than two are under way. An error in reading comes when its block is asked for, after all
-    blocks before it.
+    An error in reading is raised when its block is asked for, after all blocks before it.
 
-    Examples
-    --------
     >>> list(ahead(iter("abc"), str.upper))
     ['A', 'B', 'C']
     """
@@ -219,13 +184,20 @@ def ahead(blocks: Iterator[Block], begin: Callable[[Block], Begun]) -> Iterator[
             return begin(block)
         return END
 
-    job = _Job(step)
+    def result(job: Future[Any]) -> Any:
+        while wait([job], timeout=TURN_SECONDS).not_done:
+            pass  # in turns: Ctrl-C is heard between two where nothing else interrupts a wait
+        return job.result()
+
+    reader = ThreadPoolExecutor(1, thread_name_prefix=READER)
     try:
-        while (found := job.result()) is not END:
-            job = _Job(step)
+        # In a copy of the caller's context: its np.errstate holds there too.
+        job = reader.submit(copy_context().run, step)
+        while (found := result(job)) is not END:
+            job = reader.submit(copy_context().run, step)
             yield cast("Begun", found)
             del found  # the caller's alone from here on
     finally:
-        job.join()
+        reader.shutdown()
         if hasattr(blocks, "close"):
             blocks.close()

@@ -1,9 +1,9 @@
 """Several devices of one machine: each has all rows, and computes a share of every long product.
 
-Products with k(X, X) are dealt in parts of the tiles, as to the workers of a cluster, or, where they are made
-of half floats, in rows of the product: a fused pass has no parts. Rows that meet others, and those of squares
-of sections, are dealt in consecutive shares. A thread of the host drives each device, what they find is put
-together in their order, and so no bit depends on which one is first.
+Products with k(X, X) are shared by parts of the tiles, as by the workers of a cluster, or, where they are
+made of half floats, by rows of the product: a fused pass has no parts. Rows that meet others, and those of
+squares of sections, are shared in their order. A thread of the host drives each device, and what they find is
+put together in the order of the devices: no bit depends on which one is first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
 from mercer._core.observer import SILENT, Observer
-from mercer._core.types import Array, Indices, Rows
+from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import (
     Cutting,
@@ -29,6 +29,7 @@ from mercer.engine.base import (
     FoldAdvice,
     MapAdvice,
     Mergeable,
+    Resident,
     RowStep,
     Step,
     TileKernel,
@@ -38,7 +39,7 @@ from mercer.engine.steps import SquareSections
 from mercer.engine.threads import on_threads
 from mercer.engine.tiles import places
 from mercer.engine.torch.engine import TorchEngine
-from mercer.engine.torch.fused import fused_times, halves_of, is_fused
+from mercer.engine.torch.fused import fused_product, is_fused
 from mercer.engine.torch.place import LEAST, Place, device_of
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.tiles import symmetric_times
@@ -48,17 +49,12 @@ S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")
 
 
-class SeveralRows:
+class SeveralRows(Resident):
     """Rows for several devices: as the first one would have them alone, and as each has them."""
 
     def __init__(self, alone: TorchRows, at: Sequence[Place]) -> None:
+        super().__init__(alone.rows, alone.dtype)
         self.alone, self._at = alone, at
-        self.rows, self.dtype = alone.rows, alone.dtype
-        self.n, self.d = self.shape = alone.shape
-
-    def take(self, indices: Indices) -> Rows:
-        """A few rows."""
-        return self.alone.take(indices)
 
     @cached_property
     def shares(self) -> list[slice]:
@@ -73,7 +69,7 @@ class SeveralRows:
 
     @cached_property
     def parts(self) -> list[TorchRows]:
-        """The same for its part of the tiles of k(X, X), or for its share of the rows of fused products.
+        """The rows for each part of the tiles of k(X, X), or for each share of the rows of fused products.
 
         Sides begin with the share, so that its rows have the same numbers among all rows as among its own:
         by these a fused pass knows the diagonal.
@@ -84,7 +80,7 @@ class SeveralRows:
         return found
 
     def settle(self, h: int) -> TorchRows:
-        """Its part; rows that stay on a device are there once, whatever is done with them."""
+        """The part of a device, which holds rows that stay there once, whatever is done with them."""
         self.points[h].settle()
         self.parts[h]._whole = self.points[h]._whole
         return self.parts[h]
@@ -125,17 +121,15 @@ class SeveralEngine(Engine[SeveralRows]):
 
     @cached_property
     def engines(self) -> tuple[TorchEngine, ...]:
-        """One for each device."""
         return tuple(TorchEngine(each, self.fused) for each in self.devices)
 
     @cached_property
     def first(self) -> TorchEngine:
-        """That of the first device, which does what is not shared."""
+        """The engine of the first device, which does what is not shared."""
         return self.engines[0]
 
     @property
     def name(self) -> str:
-        """As the plan shows it."""
         return ",".join(engine.place.name for engine in self.engines)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,11 +138,11 @@ class SeveralEngine(Engine[SeveralRows]):
 
     @property
     def tile_bytes(self) -> int:
-        """Of the first device, which makes tiles."""
+        """The size for the first device, which makes tiles."""
         return self.first.tile_bytes
 
     def facts(self) -> Facts:
-        """Those of one device, with the memory of the smallest: each has all rows."""
+        """The facts of one device, with the memory of the smallest: each has all rows."""
         at = [engine.place for engine in self.engines]
         free = min(place.free_bytes // at.count(place) for place in at)
         return replace(self.first.facts(), name=self.name, free_bytes=free)
@@ -158,11 +152,7 @@ class SeveralEngine(Engine[SeveralRows]):
         return self.first.why_not_rows(kernel, x)
 
     def load(
-        self,
-        x: Rows,
-        kernel: TileKernel,
-        dtype: Any,
-        **cutting: Unpack[Cutting],
+        self, x: Rows, kernel: TileKernel, dtype: Any, **cutting: Unpack[Cutting]
     ) -> SeveralRows:
         """The rows; they are sent when a product needs them, to each device."""
         alone = self.first.load(x, kernel, dtype, **cutting)
@@ -170,7 +160,7 @@ class SeveralEngine(Engine[SeveralRows]):
 
     # ── products ────────────────────────────────────────────────────────────
     def placed(self, x: SeveralRows, v: Array) -> Array:
-        """On the first device, whose memory a plan counts them in."""
+        """The vectors on the first device, in whose memory a plan counts them."""
         return self.first.placed(x.alone, v)
 
     def times(self, kernel: TileKernel, x: SeveralRows, z: SeveralRows, v: Array) -> Array:
@@ -187,7 +177,7 @@ class SeveralEngine(Engine[SeveralRows]):
             own = x.alone.some(x.shares[h], self.engines[h].place)
             return np.asarray(self.engines[h].times(kernel, own, points[h], right[h]))
 
-        return like(np.concatenate(self._dealt(work)), v)
+        return like(np.concatenate(self._driven(work)), v)
 
     def gram_times(
         self, kernel: TileKernel, x: SeveralRows, v: Array, *, rough: bool = False
@@ -229,7 +219,7 @@ class SeveralEngine(Engine[SeveralRows]):
         def work(h: int) -> Any:
             return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **advice)
 
-        found: Any = reduce(merged, self._dealt(work))
+        found: Any = reduce(merged, self._driven(work))
         observer.step(n, n, "rows", None)
         return cast("S", found)
 
@@ -241,7 +231,7 @@ class SeveralEngine(Engine[SeveralRows]):
         dtype: Any = None,
         **advice: Unpack[MapAdvice],
     ) -> Array:
-        """By the host, whose code the step is."""
+        """The results of the first device, or of the host."""
         rows = x.alone if isinstance(x, SeveralRows) else x
         return self.first.map(rows, step, *beside, dtype=dtype, **advice)
 
@@ -255,8 +245,8 @@ class SeveralEngine(Engine[SeveralRows]):
         """The same vectors on each device, or as they are on the host."""
         return [moved(v, engine.place) for engine in self.engines]
 
-    def _dealt(self, work: Callable[[int], T], parts: Sequence[TorchRows] = ()) -> list[T]:
-        """`work` of each device, in their order, when all are done; after Ctrl-C passes over parts stop."""
+    def _driven(self, work: Callable[[int], T], parts: Sequence[TorchRows] = ()) -> list[T]:
+        """`work` of each device, in their order, when all are done; Ctrl-C stops passes over `parts`."""
         stop = threading.Event()
         for part in parts:
             part.stop = stop
@@ -282,7 +272,7 @@ class SeveralEngine(Engine[SeveralRows]):
             if each.narrowed != width:
                 each.narrowed, each.kept = width, None
         while True:
-            found = self._dealt(work, parts)
+            found = self._driven(work, parts)
             done = [moved(part, self.first.place) for part in found if part is not None]
             if len(done) == len(found):
                 return reduce(np.add, done)
@@ -301,13 +291,13 @@ class SeveralEngine(Engine[SeveralRows]):
 
         def work(h: int) -> Array | str | None:
             others = None if z is None else z.alone.at(self.engines[h].place)
-            own = parts[h], x.shares[h], right[h]
-            return self.engines[h].halved(lambda: share_times(*own, precise=precise, z=others))
+            own = partial(fused_product, parts[h], right[h], others, precise=precise)
+            return self.engines[h].halved(partial(own, share=x.shares[h]))
 
         def joined() -> Array:
             return np.concatenate([moved(part, self.first.place) for part in done], axis=0)
 
-        done: Any = self._dealt(work)
+        done: Any = self._driven(work)
         why = next((each for each in done if isinstance(each, str)), None)
         found = why or self.first.halved(joined)
         if not isinstance(found, str):
@@ -315,32 +305,14 @@ class SeveralEngine(Engine[SeveralRows]):
         x.alone.plain = True
         for part in x.parts:
             part.halves = None
-        msg = (
-            f"{self.name} make no products of half floats here, but slower tiles instead: {found}."
-        )
-        warn(msg, EngineWarning)
+        what = "make no products of half floats here, but slower tiles instead"
+        warn(f"{self.name} {what}: {found}.", EngineWarning)
         return None
-
-
-def share_times(
-    x: TorchRows, share: slice, v: Array, *, precise: bool, z: TorchRows | None = None
-) -> Array:  # (m, k) -> (share, k)
-    """Rows of (K - c) @ V, or of k(X, Z) @ V, by half floats, of rows whose sides begin with the share."""
-    whole = halves_of(x)
-    own = replace(whole, n=share.stop - share.start)
-    if z is not None:
-        points = halves_of(z.about(x.origin))
-        return fused_times(x.program, own, points, v, x.place, precise=precise)
-    around = np.concatenate([v[share.start :], v[: share.start]], axis=0)
-    minus = x.store.minus
-    return fused_times(x.program, own, whole, around, x.place, precise=precise, minus=minus)
 
 
 def shares(n: int, of: int) -> list[slice]:
     """Consecutive shares of n rows.
 
-    Examples
-    --------
     >>> shares(7, 2)
     [slice(0, 3, None), slice(3, 7, None)]
     """
@@ -364,7 +336,7 @@ def _some(x: Rows, place: slice) -> Rows:
 
 
 def _stream(place: Place) -> Any:
-    """What the caller computes on there, for a thread to go on with: its vectors come from it."""
+    """The caller's stream there, which its vectors come from, for a thread to go on with."""
     if place.kind != "cuda":
         return nullcontext()
     import torch

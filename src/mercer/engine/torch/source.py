@@ -4,14 +4,13 @@ A program of the device has BM rows of X and a share of those of Z. For each BN 
 rows on tensor cores, the formula in registers, and its product with V on tensor cores again.
 
 Tensor cores truncate what they add to their accumulator: over many tiles that is a bias, not noise. So a
-product with V has an accumulator of its own for each tile, and is added to the sums by ordinary float32
-arithmetic: times the scales of V, without which Triton would move the addition back into the tensor core.
-So has a precise product of rows for each BK columns, times a one that Triton does not know.
+product with V has an accumulator for each tile, and is added to the sums by ordinary float32 arithmetic,
+times the scales of V: without these Triton would move the addition back into the tensor core. A precise
+product of rows has one for each BK columns, times a one that Triton does not know.
 
-Rows are half floats times a power of two, one for all or, where their sizes are far apart, each its own, so
-that numbers of any size fit. `precise`: halves of more, high + low · 2⁻¹¹, and of each product the three
-parts that matter. What is said of rows holds for V, column by column, and for tiles, which are multiplied by
-one power of two.
+Rows are half floats times a power of two, one for all or, where their sizes are far apart, one for each, so
+that numbers of any size fit. `precise`: two half floats a number, high + low · 2⁻¹¹, and the three parts of
+each product that matter. The same holds for V, column by column, and for tiles, with one power of two.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ def why_not_fused(program: Program, *, precise: bool = False) -> str | None:
 def why_not_sections(program: Program) -> str | None:
     """The same of products with new rows, which nothing proves.
 
-    What tensor cores cut off is a share of x·z. A distance has it beside norms of the same size; of a dot
-    product, and of powers of it, scores are small sums of large terms, and show it: on an H200 up to three
-    times the error of float32 tiles and more.
+    What tensor cores cut off is a share of x·z. A distance has it beside norms of the same size; scores by
+    dot products and their powers are small sums of large terms: on an H200 their errors were three times
+    those of float32 tiles, and more.
     """
     if not is_shifted(program):
         return "scores are differences of large dot products, of which tensor cores cut digits off"
@@ -80,38 +79,35 @@ def formula(program: Program) -> list[str]:
     return [*lines, "    return t0"]
 
 
-def _written(step: Step, leaf: Leaf | None, t: str, above: str) -> list[str]:  # noqa: PLR0911, PLR0912
-    """The lines of an operation on the register t, or on it and the one above."""
-    a, b = step.a, step.b
+# What becomes of the register t, or of it and the one above.
+_ASSIGNED = {
+    op.CONSTANT: "tl.zeros_like(dot) + {a!r}",
+    op.EXP: "tl.exp2({t} * {a_log2e!r})",
+    # 1 - 2/(1 + e^2u), whose exponential may overflow to infinity.
+    op.TANH: f"1.0 - 2.0 / (1.0 + tl.exp2({{t}} * {2.0 * LOG2E!r}))",
+    op.ROOT: "tl.sqrt({t})",
+    op.POWER: "tl.exp2(tl.log2({t}) * {a!r})",
+    op.ADD: "{t} + {above}",
+    op.MULTIPLY: "{t} * {above}",
+    op.OUTER: "{t} * (x_lengths * z_lengths)",
+}
+
+
+def _written(step: Step, leaf: Leaf | None, t: str, above: str) -> list[str]:
+    """The lines of an operation."""
     match step.code:
+        case op.PAIR if leaf is not None and leaf.kind == "dot":
+            return [f"{t} = dot"]
         case op.PAIR:
-            assert leaf is not None
-            if leaf.kind == "dot":
-                return [f"{t} = dot"]
             return [f"{t} = tl.maximum(x_norms + z_norms - 2.0 * dot, 0.0)"]
-        case op.CONSTANT:
-            return [f"{t} = tl.zeros_like(dot) + {a!r}"]
         case op.AFFINE:
-            return [f"{t} = {t} * {a!r} + {b!r}" if b else f"{t} = {t} * {a!r}"]
-        case op.EXP:
-            return [f"{t} = tl.exp2({t} * {a * LOG2E!r})"]
-        case op.TANH:  # 1 - 2/(1 + e^2u), whose exponential may overflow to infinity
-            return [f"{t} = 1.0 - 2.0 / (1.0 + tl.exp2({t} * {2.0 * LOG2E!r}))"]
-        case op.ROOT:
-            return [f"{t} = tl.sqrt({t})"]
+            return [f"{t} = {t} * {step.a!r}" + (f" + {step.b!r}" if step.b else "")]
         case op.WHOLE_POWER:
             return _whole_power(t, step.number)
-        case op.POWER:
-            return [f"{t} = tl.exp2(tl.log2({t}) * {a!r})"]
         case op.POLY_EXP:
             return _poly_exp(t, step)
-        case op.ADD:
-            return [f"{t} = {t} + {above}"]
-        case op.MULTIPLY:
-            return [f"{t} = {t} * {above}"]
-        case op.OUTER:
-            return [f"{t} = {t} * (x_lengths * z_lengths)"]
-    raise ValueError(step.code)
+    made = _ASSIGNED[step.code].format(t=t, above=above, a=step.a, a_log2e=step.a * LOG2E)
+    return [f"{t} = {made}"]
 
 
 def _whole_power(t: str, n: int) -> list[str]:
@@ -143,13 +139,9 @@ import triton.language as tl
 
 def _strip(*, precise: bool) -> str:
     """The loop, with lines that begin with `+` for precise products alone, with `-` for rough ones alone."""
-    lines = []
-    for line in _STRIP.splitlines():
-        if line.startswith("+" if precise else "-"):
-            lines.append(f" {line[1:]}")
-        elif not line.startswith(("+", "-")):
-            lines.append(line)
-    return "\n".join(lines)
+    kept, left = ("+", "-") if precise else ("-", "+")
+    lines = [line for line in _STRIP.splitlines() if not line.startswith(left)]
+    return "\n".join(f" {line[1:]}" if line.startswith(kept) else line for line in lines)
 
 
 # Shapes: rows (n, D) and V (m, C), padded with zeros, D to a multiple of BK; norms, scales, lengths (n,).
@@ -231,7 +223,7 @@ _NUMBERS = "x_scale, z_scale, offset, shrink, one"
 _CUT = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr"
 
 # A program has BM rows of X and a part of Z. `out` is (parts, n, C): sums over parts are float64, and
-# nobody's turn decides their order.
+# no program decides their order.
 _PASS = f"""@triton.jit
 def mercer_pass(
     {_GIVEN}, out,

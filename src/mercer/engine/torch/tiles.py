@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.types import Array
 from mercer.engine.base import FLOAT32
-from mercer.engine.kept import LEVELS
+from mercer.engine.numpy import LEVELS
 from mercer.engine.tiles import PACKED, TileIndex, n_upper, places, upper_tiles
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import kept_tiles
@@ -81,7 +81,7 @@ class KeptTiles:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Codes:
-    """A float32 tile as low + step · codes: fixed point of 16 bits, as `engine.kept.PackedTile` has it."""
+    """A float32 tile as low + step · codes: fixed point of 16 bits, as `engine.numpy.PackedTile` has it."""
 
     codes: Tensor  # int16
     low: Tensor
@@ -103,7 +103,6 @@ class Codes:
         return cls(tile.sub_(MIDDLE).to(torch.int16), low, step, diag)
 
     def unpacked(self) -> Tensor:
-        """The tile."""
         tile = self.codes.to(self.low.dtype).add_(MIDDLE).mul_(self.step).add_(self.low)
         if self.diag is not None:
             tile.diagonal().copy_(self.diag)

@@ -1,16 +1,14 @@
-"""How a fused pass is cut into blocks: a table, and what trials found faster on a device, in a user's folder.
+"""Blocks of a fused pass: a table, and faster ones that trials found on a device, in the user's cache folder.
 
-The table is of an H200. On another device other blocks may be faster, by some tenths. Trying a handful of
-them takes ten seconds or more, for each is compiled, and most fits are shorter: it is done only where it is
-asked for, once for a class of passes, and for long products alone, of which a slice is timed.
+The table was measured on an H200; on another device other blocks may be some tenths faster. A trial compiles
+each candidate, which takes ten seconds or more, longer than most fits: it runs only where it is asked for,
+once for a class of passes, on a slice of a long product.
 
-That it is never done unasked has one more reason. The order of sums, and so the last bits of a product,
-depend on the blocks. A choice by the clock must not come between two fits of the same rows unless somebody
-wanted it: bits are those of a device *and* of what is written here for it. Short products have the blocks of
-the table always, and a class is decided before its first long one: a fit that tunes has the bits of those
-that come after it.
+Blocks decide the order of sums, and so the last bits of a product. A choice by the clock must not come
+between two fits of the same rows unasked: bits are those of a device *and* of what is stored for it. Short
+products always have the blocks of the table, and a class is decided before its first long product.
 
-A file holds the choice for one class. Writers replace it whole, and need not know of each other.
+One file holds the choice for one class. Writers replace it whole, and need not know of each other.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 LONG_ROWS = 256  # numbers a row
 ASKED = "MERCER_TUNE"  # in the environment: "on"
 FORMAT = 1  # of the files
-FILE_BYTES = 4096  # a longer one is none of ours
+FILE_BYTES = 4096  # a longer one is not ours
 # A trial is a product of so many rows with as many: some milliseconds, and some blocks for every processor.
 TRIAL_ROWS = 2**15
 LONG_PAIRS = 16 * TRIAL_ROWS**2  # of rows of X and Z in a product that is worth a trial
@@ -64,10 +62,7 @@ class Blocks:
 
     @classmethod
     def usual(cls, d: int, *, precise: bool = False) -> Blocks:
-        """Fastest of some on an H200: the longer rows are, the more of the time is their products.
-
-        Precise products hold twice the accumulators.
-        """
+        """The fastest on an H200, by the length of rows; precise products hold twice the accumulators."""
         bk = max(16, min(64, 1 << (d - 1).bit_length()))
         if d < LONG_ROWS:
             return cls(BN=64, BK=bk) if precise else cls(BK=bk)
@@ -75,7 +70,7 @@ class Blocks:
 
     @classmethod
     def mirrored(cls, columns: int, *, precise: bool = False) -> Blocks:
-        """The same where each tile is used twice: a copy of it lies in shared memory, beside V."""
+        """The blocks where each tile is used twice: a copy of it lies in shared memory, beside V."""
         if precise:
             return MIRRORED_PRECISE[min(columns, COLUMNS)]
         return cls(BN=256) if columns < COLUMNS else cls()
@@ -108,7 +103,7 @@ MIRRORED_PRECISE = {
 # ── which passes ────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class PassClass:
-    """Passes for which the same blocks are fastest, as far as anybody looks."""
+    """Passes for which the same blocks are taken to be fastest."""
 
     device: str  # and its compute capability
     versions: str  # of torch and Triton, which compiles
@@ -121,29 +116,20 @@ class PassClass:
 
     @property
     def key(self) -> str:
-        """In words. Widths of a kernel cost nothing, so numbers are left out of the text."""
+        """The class in words. Widths of a kernel cost no time: the text is without its numbers."""
         without = re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", self.text)
         digest = hashlib.sha256(without.encode()).hexdigest()[:16]
         kind = "precise" if self.precise else "rough"
         sides = "both sides" if self.mirrored else "one side"
         scales = "one scale" if self.alike else "own scales"
         numbers = 1 << (self.d - 1).bit_length()  # the next power of two
-        return ", ".join(
-            (
-                self.device,
-                self.versions,
-                f"{kind}, {sides}, {scales}",
-                f"rows of {numbers}, {self.columns} columns",
-                f"pass {digest}",
-            )
-        )
+        what = f"{kind}, {sides}, {scales}, rows of {numbers}, {self.columns} columns"
+        return f"{self.device}, {self.versions}, {what}, pass {digest}"
 
 
 def is_long(n: int, m: int) -> bool:
     """Whether a product of n rows with m is worth a trial, and as a trial is.
 
-    Examples
-    --------
     >>> is_long(131_072, 131_072), is_long(2**24, 1000), is_long(50_000, 50_000)
     (True, False, False)
     """
@@ -169,9 +155,8 @@ def candidates(usual: Blocks, d: int) -> tuple[Blocks, ...]:
 def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None]) -> Blocks | None:
     """The fastest in a trial, if it is faster than the table's beyond noise; None where no trial succeeds.
 
-    `seconds_of` gives None, or raises, for blocks that can't be taken. These are out, whatever the reason: if
-    it holds for all blocks, the product itself will tell. Where the device has no room for the table's, the
-    smaller ones that stand in for them are tried as well.
+    Blocks for which `seconds_of` gives None or raises are out: a reason that holds for all of them is raised
+    by the product itself. Where the device has no room for the table's, smaller ones are tried as well.
     """
     took: dict[Blocks, float] = {}
 
@@ -199,9 +184,9 @@ class Choices:
     Parameters
     ----------
     tune : bool
-        Whether blocks of long products for which nothing is written are tried.
+        Whether blocks of long products for which nothing is stored are tried.
     folder : Path, optional
-        Where it is written: `cache_folder` by default. Nothing is, or is read, where there is none.
+        Where they are stored: `cache_folder` by default.
     """
 
     def __init__(self, *, tune: bool, folder: Path | None = None) -> None:
@@ -212,7 +197,7 @@ class Choices:
     def blocks(
         self, own: PassClass, usual: Blocks, seconds_of: Callable[[Blocks], float | None]
     ) -> Blocks:
-        """Those of a long product."""
+        """The blocks of a long product."""
         key = own.key
         with self._lock:
             if key not in self._decided:
@@ -230,8 +215,6 @@ class Choices:
 def is_asked(wanted: bool | None) -> bool:
     """Whether trials are wanted: as said or, where nothing is, as the environment has it.
 
-    Examples
-    --------
     >>> is_asked(True), is_asked(False)
     (True, False)
     """
@@ -240,15 +223,15 @@ def is_asked(wanted: bool | None) -> bool:
     return os.environ.get(ASKED, "").strip().lower() in ("on", "1", "true", "yes")
 
 
-# ── where it is written ─────────────────────────────────────────────────────
+# ── where they are stored ───────────────────────────────────────────────────
 def cache_folder() -> Path | None:
-    """Where programs of this user keep what can be had again, and mercer there; None without a home."""
+    """The folder of mercer in the user's cache; None where the user has no home."""
     given = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(given):  # others are to be ignored, by the standard
+    if os.path.isabs(given):  # the standard ignores others
         return Path(given) / "mercer"
     try:
         home = Path.home()
-    except RuntimeError:  # nobody's home
+    except RuntimeError:
         return None
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "mercer"
@@ -264,7 +247,7 @@ def path_of(folder: Path, key: str) -> Path:
 
 
 def read(folder: Path | None, key: str) -> Blocks | None:
-    """What is written for a class; None where that is nothing, spoilt, or of another format."""
+    """The blocks stored for a class; None where the file is missing, spoilt or of another format."""
     if folder is None:
         return None
     try:
@@ -276,23 +259,21 @@ def read(folder: Path | None, key: str) -> Blocks | None:
 
 
 def _blocks(found: Any, key: str) -> Blocks | None:
-    """Those of a file that says what it should."""
     if not isinstance(found, dict) or (found.get("format"), found.get("for")) != (FORMAT, key):
         return None
     sizes = found.get("blocks")
     if not isinstance(sizes, dict) or set(sizes) != set(Blocks.__dataclass_fields__):
         return None
     cut = Blocks(**sizes)
-    return cut if all(type(each) is int for each in sizes.values()) and cut.suits(PAD) else None
+    return cut if cut.suits(PAD) else None
 
 
 def write(folder: Path | None, key: str, cut: Blocks) -> None:
-    """Replace what is written for a class; where that can't be, nothing is."""
+    """Replace what is stored for a class, where the folder can be written."""
     if folder is None:
         return
     path = path_of(folder, key)
-    sizes = {name: getattr(cut, name) for name in Blocks.__dataclass_fields__}
-    text = json.dumps({"format": FORMAT, "for": key, "blocks": sizes}, indent=1)
+    text = json.dumps({"format": FORMAT, "for": key, "blocks": asdict(cut)}, indent=1)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as file:  # a reader sees the old one or the new one
@@ -337,7 +318,7 @@ def trials_of(launch: Launch) -> Callable[[Blocks], float | None]:
             again = some(cut)
             _wait_for(again)
             took.append(time.perf_counter() - started)
-            if not again.equal(found):  # the order of its sums is nobody's
+            if not again.equal(found):  # the order of its sums is not fixed
                 return None
         return median(took)
 

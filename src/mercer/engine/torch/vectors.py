@@ -1,9 +1,9 @@
 """Blocks of long vectors on a device, which solvers treat as arrays of NumPy.
 
 A Krylov basis of a million rows is two gigabytes: on the host, orthogonalising it and looking at residuals
-took as long as the products with K. Solvers are written once, for NumPy. Such a block answers to NumPy's
-protocols for what they do with long arrays; what is small (sums over rows, norms, inner products) comes back
-as arrays of the host, and nothing that is long does unless `np.asarray` asks for it.
+took as long as the products with K. Solvers are written once, for NumPy, so such a block answers to NumPy's
+protocols for what they do with long arrays. What is small (sums over rows, norms, inner products) comes back
+as arrays of the host; what is long does only by `np.asarray`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,14 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
     # ── as an array ─────────────────────────────────────────────────────────
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows, and columns."""
         return tuple(self.tensor.shape)
 
     @property
     def size(self) -> int:
-        """How many numbers."""
         return int(self.tensor.numel())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """As NumPy has it."""
         return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
 
     def __len__(self) -> int:
@@ -64,11 +61,9 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
         self.tensor[self._index(key)] = self._there(values)
 
     def copy(self) -> DeviceVectors:
-        """The same numbers elsewhere."""
         return self._own(self.tensor.clone())
 
     def astype(self, dtype: Any, *, order: str = "K", copy: bool = True) -> DeviceVectors:
-        """In another precision."""
         import torch
 
         del order  # which products take as it is
@@ -77,11 +72,9 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
         return self.copy() if copy and tensor is self.tensor else self._own(tensor)
 
     def max(self) -> float:
-        """The largest number."""
         return float(self.tensor.max())
 
     def min(self) -> float:
-        """The smallest number."""
         return float(self.tensor.min())
 
     def sum(self, axis: int) -> Array:
@@ -89,7 +82,6 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
         return self._here(self.tensor.sum(dim=axis))
 
     def all(self) -> bool:
-        """Whether all are true."""
         return bool(self.tensor.all())
 
     # ── thin products: `mercer.engine.thin` leaves them to their left side ──
@@ -185,7 +177,7 @@ def _empty_like(
 
 
 def _asarray(self: DeviceVectors, values: Any) -> DeviceVectors:
-    """Of `np.asarray(values, like=self)`."""
+    """What `np.asarray(values, like=self)` gives."""
     return values if isinstance(values, DeviceVectors) else self._own(self._there(values))
 
 

@@ -1,33 +1,105 @@
-"""What runs on workers: parts of a product, and steps over shares of rows, by the engine of the worker."""
+"""What runs on workers: parts of a product, and steps over shares of rows, by the engine of the worker.
+
+torch is never imported by the client: a device is named here, and looked for where it is used.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import MemoryBudgetError, MercerError
+from mercer._core.errors import InputError, MemoryBudgetError, MercerError
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, aligned
 from mercer.engine.base import NOTHING_KEPT, Mergeable, RowStep, Step, TileKernel, TileStore
-from mercer.engine.dask import devices
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
+from mercer.engine.native.engine import program_of
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Weighed
 from mercer.engine.threads import lanes, single_threaded_blas
-from mercer.engine.tiles import PACKED, SINGLE, Part
+from mercer.engine.tiles import PACKED, SINGLE, WHOLE, Part
+from mercer.engine.torch.devices import There
+from mercer.engine.torch.engine import TorchEngine
+from mercer.engine.torch.fused import fused_product
+from mercer.engine.torch.place import WIDEST, device_of, tile_width
+from mercer.engine.torch.rows import TorchRows
+from mercer.engine.torch.several import shares
 
 S = TypeVar("S", bound=Mergeable)
 
 
+# ── devices of workers ──────────────────────────────────────────────────────
+FORMS = "'cuda', which is each worker's own GPU, 'mps', or 'torch:cpu' for trials"
+
+
+def kind_of(name: object) -> str:
+    """The kind of device; raises where the name is not that of a device."""
+    try:
+        return device_of(str(name))[0]
+    except InputError:
+        msg = f"device must be {FORMS}; got {name!r}."
+        raise InputError(msg) from None
+
+
+def common_width(
+    name: str, found: Collection[There], kernel: TileKernel, dtype: np.dtype[Any]
+) -> int:
+    """The width of tiles that are not planned: for all devices, whose parts of a product must fit together,
+    that of the one with the least memory.
+    """
+    program, itemsize = program_of(kernel), dtype.itemsize
+    depth = 1 if isinstance(program, str) else program.depth
+    widest = WIDEST[kind_of(name)] * 8 // itemsize
+    return tile_width(min(each.total_bytes for each in found), itemsize, depth=depth, widest=widest)
+
+
+def free_bytes(found: Collection[There]) -> int:
+    """What each may take of its device: as much as the smallest has, a part of it where workers share one."""
+    keys = [each.key for each in found]
+    return min(each.free_bytes // keys.count(each.key) for each in found)
+
+
+@dataclass(frozen=True)
+class WorkerDevice(TorchEngine):
+    """A worker's device. What it leaves to the processor is made by the engine that all workers have."""
+
+    host: NumpyEngine = field(default_factory=NumpyEngine)
+
+    @property
+    def here(self) -> NumpyEngine:
+        """The engine of the host, which is not for this process alone to choose."""
+        return self.host
+
+
+def share_of_halves(
+    engine: TorchEngine, x: TorchRows, part: Part, v: Array, *, precise: bool
+) -> Array | str:
+    """The share of a part in the rows of (K - c) @ V, or why it can't be made, in words: a pass has no tiles.
+
+    All workers have to make theirs, or all have to go over to tiles, as the client decides.
+    """
+    own = shares(x.n, part[1])[part[0]]
+    if x.on_host:
+        return "numbers are out of range"
+    if own.start == own.stop:
+        return np.empty((0, v.shape[1]), dtype=v.dtype)
+    x.start = own.start  # halves begin with the share, by which a pass knows the diagonal
+    share = None if part == WHOLE else own
+    found = engine.halved(partial(fused_product, x, v, precise=precise, share=share))
+    assert found is not None  # either makes a product
+    return found
+
+
+# ── engines of workers ──────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Local:
     """The engine of a worker: which tiles it makes, and on how many threads."""
@@ -38,10 +110,18 @@ class Local:
     halves: bool = False  # whether that multiplies half floats, on all workers
 
     def engine(self) -> Any:
-        """That engine, here; raises where this worker is another than those that work was dealt to."""
+        """The engine in this process; raises where the worker has other tiles, or no such device."""
+        host = self.host()
         if self.device is None:
-            return self.host()
-        return devices.worker_device(self.device, self.host(), halves=self.halves)
+            return host
+        try:
+            return WorkerDevice(self.device, self.halves, tune=False, host=host)
+        except Exception as error:
+            msg = (
+                f"This fit was planned for workers with the device {self.device!r}, and one that has joined "
+                f"since can't use it ({error}). Fit again, with a device on every worker or without."
+            )
+            raise MercerError(msg) from error
 
     @property
     def slower(self) -> Local | None:
@@ -51,14 +131,14 @@ class Local:
         return None if self.tiles == "numpy" else replace(self, tiles="numpy")
 
     def host(self) -> NumpyEngine:
-        """The engine of its processor; raises where its tiles are others than those parts were cut for."""
+        """The engine of its processor; raises where its tiles are not those that parts were cut for."""
         if self.tiles == "numpy":
             return NumpyEngine(self.n_threads)
         native = compiled()
         if native is None or native.isa != self.tiles:
             found = "no compiled tiles" if native is None else f"tiles for {native.isa}"
             msg = (
-                f"This fit was dealt to workers with compiled tiles for {self.tiles}, and one that has "
+                f"This fit was planned for workers with compiled tiles for {self.tiles}, and one that has "
                 f"joined since has {found}. Fit again, or set MERCER_NATIVE={self.tiles} on all workers."
             )
             raise MercerError(msg)
@@ -66,7 +146,7 @@ class Local:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """On the threads of a worker: those of BLAS would run beside them, and beside other workers."""
+        """Work on the threads of a worker; those of BLAS would run beside them, and beside other workers."""
         alone = single_threaded_blas() if self.n_threads == 1 else nullcontext()
         with lanes(self.n_threads), alone, interruptible():
             yield
@@ -83,15 +163,14 @@ class Cut:
     store: TileStore = NOTHING_KEPT
 
     def loaded(self, engine: Any, x: Rows, *, on_device: bool = False, **part: Part) -> Any:
-        """The rows, ready for tiles of an engine."""
         own = {"store": self.store if on_device else self.store.of_tiles, **part}
         return engine.load(x, self.kernel, self.dtype, width=self.width, sliced=self.sliced, **own)
 
 
-class Hand:
+class TilePart:
     """All rows, and a part of the tiles of k(X, X), which the first product makes, and which stay there.
 
-    What is pickled is how to make them: a hand that Dask moves, or writes to disk, loses time and no number.
+    What is pickled is how to make them: a part that Dask moves, or writes to disk, loses time and no number.
     """
 
     def __init__(self, cut: Cut, part: Part, local: Local, *blocks: Rows) -> None:
@@ -99,7 +178,6 @@ class Hand:
 
     @cached_property
     def rows(self) -> Any:
-        """The rows, ready for tiles."""
         own: dict[str, Any] = {"on_device": self.local.device is not None, "part": self.part}
         return self.cut.loaded(self.local.engine(), joined(self.blocks), **own)
 
@@ -110,26 +188,24 @@ class Hand:
             try:
                 product: Array = self.local.engine().gram_times(*own, rough=rough)
             except MemoryBudgetError as error:  # a device narrows no tiles for a part
-                raise devices.too_little(error, whoami()) from error
+                why = str(error).partition(". ")[0]
+                msg = f"On worker {whoami()} {why}. Pass a smaller `memory`, or end what else runs there."
+                raise MemoryBudgetError(msg) from error
             return product
 
     def share(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
-        """Its rows of K @ V by half floats, or why there are none, in words."""
+        """The rows of K @ V that are its share, by half floats, or why there are none, in words."""
         with self.local.at_work():
             own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
-            return devices.share_of_halves(*own, precise=not rough)
+            return share_of_halves(*own, precise=not rough)
 
     def matrix(self) -> Array:
-        """K itself."""
         with self.local.at_work():
             matrix: Array = self.local.engine().gram(self.cut.kernel, self.rows)
             return matrix
 
     def __sizeof__(self) -> int:
-        """With the tiles that it is going to keep: Dask leaves alone what is large.
-
-        Those on a device are not in the memory that Dask looks after.
-        """
+        """The size with tiles that will be kept, unless on a device: Dask does not move what is large."""
         rows = sum(getattr(block, "nbytes", 0) for block in self.blocks)
         if self.local.device is not None:
             return rows
@@ -141,7 +217,7 @@ class Hand:
         return tiles + rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Hand, (self.cut, self.part, self.local, *self.blocks)
+        return TilePart, (self.cut, self.part, self.local, *self.blocks)
 
 
 def whoami() -> str:
@@ -150,7 +226,7 @@ def whoami() -> str:
 
     try:
         return str(get_worker().address)
-    except ValueError:  # a hand of this process, in a test
+    except ValueError:  # in this process, in a test
         return "of this process"
 
 
@@ -167,7 +243,7 @@ def joined(blocks: tuple[Rows, ...]) -> Rows:
 # ── passes over shares of rows ──────────────────────────────────────────────
 @dataclass(frozen=True)
 class Placed:
-    """A step that is told the places of rows among all, from those in a share."""
+    """A step that gets the places of rows among all, from those in a share."""
 
     step: Any
     start: int
@@ -208,7 +284,7 @@ def times_share(
         return found
 
 
-# ── a long task that nobody waits for any more ends soon, not with its pass ─
+# ── a long task that was cancelled ends soon, not with its pass ─────────────
 LOOK_SECONDS = 0.5
 
 

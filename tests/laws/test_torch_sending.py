@@ -140,7 +140,7 @@ def test_blocks_come_with_their_rows_in_order(source, line, tmp_path):
     start = 0
     for place, here, there in points.sent_blocks(data, 70):
         assert place == slice(start, min(start + 70, N))
-        np.testing.assert_array_equal(there._block.numpy(), rows_of(here))
+        np.testing.assert_array_equal(there._given[0].numpy(), rows_of(here))
         np.testing.assert_array_equal(rows_of(here), rows_of(data[place]))
         start = place.stop
     assert start == N
@@ -236,7 +236,7 @@ def test_pinned_buffers_change_no_bit(source, dtype, tmp_path, monkeypatch):
         points = gpu.load(data[:50], kernel, dtype)
         sums += [side.packed(kernel_leaf(points))[1].cpu() for side in points.sides(20)]
         sums += [
-            there._block.double().sum(dim=0).cpu().numpy()
+            there._given[0].double().sum(dim=0).cpu().numpy()
             for height in (10_000, 60_000)
             for _, _, there in points.sent_blocks(data, height)
         ]

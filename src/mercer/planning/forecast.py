@@ -16,6 +16,7 @@ from mercer.engine.base import Engine, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import CACHE_BYTES, cached_width
 from mercer.kernels.base import Kernel
+from mercer.operators import Centred, StoredGram
 from mercer.planning.problem import spread_over
 from mercer.planning.recipe import HOST, Halved, Plan, Tiles
 from mercer.solvers import BlockKrylov, Lanczos
@@ -25,6 +26,8 @@ SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
 HALVED_ROWS = 2**15  # enough to keep a device busy
+# Rows on which products are counted where the basis is short, for so many times as many rows at least.
+SAMPLE_ROWS, SAMPLE_BASES = 1000, 3
 PROOFS = 1  # products with the operator itself after rough ones
 
 
@@ -54,7 +57,7 @@ def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) ->
     solver, n = plan.solver, int(x.shape[0])
     assert isinstance(solver, BlockKrylov | Lanczos)
     columns = solver.width(k, n)
-    n_products, proofs = solver.products(k, n), PROOFS
+    n_products, proofs = _products(solver, kernel, x, k), PROOFS
     if plan.approximation is not None:  # exact passes over float64 tiles, and no more of them
         n_products, proofs = plan.approximation.refine, 0
     if kernel.is_precomputed:
@@ -75,6 +78,28 @@ def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) ->
     seconds = entries * (first + (n_products - 1) * again)
     basis = 8.0 * n * columns * solver.room(k, n) * n_products * _second_a_flop(np.dtype("f8"))
     return n_products + proofs, seconds + proofs * entries * proof + basis
+
+
+def _products(solver: BlockKrylov | Lanczos, kernel: Kernel, x: Rows, k: int) -> int:
+    """Products to expect before the proof: of a typical run, or counted where the basis is short."""
+    n, usual = int(x.shape[0]), solver.products(k, int(x.shape[0]))
+    if not isinstance(solver, BlockKrylov) or solver.lapack or not kernel.parallel:
+        return usual
+    # Each restart throws directions away, and by how much that delays convergence depends on the gaps of the
+    # spectrum: in the same basis of k + 10 columns five components took 9 products of clusters and 49 of
+    # Gaussian noise, so no formula in n and k is right within a factor of two. But the eigenvalues of K/n are
+    # nearly those of a sample, and the same solver runs on a sample in some 20 ms.
+    room, whole = solver.room(k, n), replace(solver, block=None, max_basis=None).room(k, n)
+    if room >= whole or SAMPLE_BASES * room > min(n, SAMPLE_ROWS):
+        return usual
+    few = spread_over(n, SAMPLE_ROWS)
+    rows = take_rows(x, few)
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit would say so in words
+        matrix = np.asarray(rows)[:, few] if kernel.is_precomputed else kernel.tile(rows, rows)
+    if not np.isfinite(matrix).all():
+        return usual
+    operator = Centred(StoredGram(matrix.astype(np.float64), 1))
+    return max(1, solver(operator, k, rng=np.random.default_rng(0)).n_products - PROOFS)
 
 
 def _tile_seconds(

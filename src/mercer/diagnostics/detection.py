@@ -18,6 +18,7 @@ from mercer._core.table import Printed, Table
 from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
+from mercer.diagnostics.symptoms import require_rows
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_rows import learnt_rows
@@ -146,6 +147,7 @@ def select_detector(
             raise ParameterError.about(name, given, must_be=wanted)
     for share in n_components:
         require("n_components", share, SHARE)
+    require_rows(X, 2, "at least 2 rows, of which stretches are held out")
     refuse_dask(X, "select_detector(X.compute())")
     plain = KernelPCADetector(
         max(n_components), false_alarm=false_alarm, folds=folds, random_state=random_state

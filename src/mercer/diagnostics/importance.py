@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import many, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer._core.types import Array, Rows
+from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
@@ -29,6 +30,7 @@ TOP = 3  # variables of a component that are printed
 MOST_PRINTED = 10  # components
 # A mean slope below this share of the root mean square one is what is left of ups and downs.
 ONE_WAY = 0.5
+TWO_ROWS = "at least two different rows, since sizes are in standard deviations"
 
 
 @public
@@ -66,7 +68,7 @@ def gradients(model: Any, X: Any) -> Array:
     >>> np.allclose(gradients(pca, X[:4]), pca.components_)
     True
     """
-    space, rows = _opened(model, X)
+    space, rows = _opened(model, X, 1, "at least 1 row, where slopes are taken")
     engine, width = space.projection.sections.engine, _width(space, rows)
     found = engine.map(rows, partial(_slopes, space), width=width, parallel=False)
     return np.asarray(found, dtype=model.eigenvalues_.dtype)
@@ -209,7 +211,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     if isinstance(model, Prepared):
         found = importance(model.model, model.rows(X), names=model.preparation.features)
         return _folded(found, model.preparation, names)
-    space, rows = _opened(model, X)
+    space, rows = _opened(model, X, 2, TWO_ROWS)
     known = Anatomy(model).feature_names or getattr(X, "columns", None)
     called = tuple(named_columns(names, known, int(rows.shape[1])))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
@@ -217,12 +219,9 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     engine = space.projection.sections.engine
     sums = engine.fold(rows, partial(_sums, space, first), height=height, parallel=False)
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
-    if n < 2 or not np.any(spread > 0):
-        msg = (
-            f"X must have at least two different rows, since sizes are in standard deviations; got {n} "
-            "row(s), all alike. Pass the training rows, or a sample of them."
-        )
-        raise InputError(msg)
+    if not np.any(spread > 0):
+        remedy = "Pass the training rows, or a sample of them."
+        refuse("X", X, TWO_ROWS, f"{many(n, 'row')}, all alike", remedy)
     sizes = np.sqrt(sums.squares.T / n) * spread
     return Importance(called, sizes, (sums.slopes.T / n) * spread, model.fit_.explained)
 
@@ -262,9 +261,10 @@ def _sums(space: FeatureSpace, first: Array, rows: Rows, place: slice) -> _Sums:
     return _Sums(slopes.sum(axis=0), np.einsum("bkd,bkd->kd", slopes, slopes), columns)
 
 
-def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
-    """The feature space of a fitted model, and rows that are fit for it."""
+def _opened(model: Any, X: Any, least: int, wanted: str) -> tuple[FeatureSpace, Rows]:
+    """The feature space of a fitted model, and rows that are fit for it, at least so many."""
     require_fitted(model, Projector, "KernelPCA, mercer.PCA or mercer.IncrementalKernelPCA")
+    require_rows(X, least, wanted)
     return FeatureSpace.of(model.fit_), model._asked(X)[0]
 
 

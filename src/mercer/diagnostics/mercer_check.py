@@ -16,6 +16,7 @@ from mercer._core.public import public
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
+from mercer.estimators.input import as_generator
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_rows, column_names
@@ -105,7 +106,7 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
     X : (n, d) array or sparse matrix, optional
         Judge on these rows. Left out: data sets of many shapes and scales are searched for a
         counterexample. With ``kernel="precomputed"`` this is the matrix.
-    random_state : int or numpy.random.Generator, default=0
+    random_state : int, Generator, RandomState or None, default=0
         Seeds the rows drawn from a large X, and the search.
 
     Returns
@@ -135,7 +136,7 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
     >>> float((v @ verdict.kernel(points) @ v).round(12))
     -3.0
     """
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     if isinstance(kernel, np.ndarray):
         if X is not None:
             msg = (

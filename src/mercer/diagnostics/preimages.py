@@ -12,6 +12,7 @@ from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer._core.types import Array
+from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.pairwise import dense
 from mercer.estimators import IncrementalKernelPCA, KernelPCA
 from mercer.estimators.base import require_fitted
@@ -84,6 +85,7 @@ def compare_preimages(
             "with it: see `preimage_.quality`."
         )
         raise InputError(msg)
+    require_rows(X, 1, "at least 1 row to bring back")
     held = _plain(model, X)
     known = _kept(model) if rows is None else _plain(model, rows)
     named = [named_preimage(method) for method in methods]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError, KernelError, many, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array, Indices, Rows
@@ -101,14 +101,24 @@ def sample_rows(
     A row of weight zero is a row that is not there. All others are drawn alike, and keep their weights.
     """
     require("max_rows", max_rows, Whole(2))
-    came = training_rows(None, X, None, copy=False)
-    weights = check_weights(sample_weight, came.n)
-    some = np.arange(came.n) if weights is None else np.flatnonzero(weights)
+    require_rows(X, 2, "at least 2 rows, since one alone has no variance")
+    data = training_rows(None, X, None, copy=False)
+    weights = check_weights(sample_weight, data.n)
+    some = np.arange(data.n) if weights is None else np.flatnonzero(weights)
     if len(some) > max_rows:
         some = np.sort(rng.choice(some, int(max_rows), replace=False))
-    elif came.in_memory and len(some) == came.n:
-        return came.rows, some, came.n
-    return take_rows(came.rows, some), some, came.n
+    elif data.in_memory and len(some) == data.n:
+        return data.rows, some, data.n
+    return take_rows(data.rows, some), some, data.n
+
+
+def require_rows(X: Any, least: int, wanted: str) -> None:
+    """Raise where a table in memory has fewer rows than that; those of a file are counted when it is read."""
+    listed = isinstance(X, (list, tuple))
+    shape: tuple[int, ...] = (len(X), 1) if listed else getattr(X, "shape", ())
+    if len(shape) == 2 and shape[0] < least:
+        remedy = "Pass more rows; a selection or a filter before may have left too few."
+        refuse("X", shape, wanted, many(int(shape[0]), "row"), remedy)
 
 
 def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:

@@ -18,6 +18,7 @@ from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, Task, first_reaching, keep
 from mercer.model.rounding import MatrixRounding, handed_out, require_variance
 from mercer.model.space import FeatureMean
+from mercer.model.unit import in_unit
 from mercer.operators import Centred
 from mercer.operators.centred import require_finite
 from mercer.operators.sections import GivenSections, KernelSections, Sections
@@ -31,9 +32,13 @@ from mercer.solvers.refine import NegativePart, negative_part
 def fit_dual(task: Task) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
     asked, plan, weights = task.asked, task.plan, task.weights
-    unit = 1.0 if weights is None else _in_units(weights)
-    scaled = None if weights is None else weights / unit
-    operator = gram_operator(task.kernel, task.x, plan, scaled, engine=task.engine)
+    unit = 1.0
+    if weights is not None:
+        # A power of two near the mean weight, where that is far from one: products keep their digits.
+        mean = float(weights.mean())
+        unit = 1.0 if 1e-6 < mean < 1e6 else float(2.0 ** np.rint(np.log2(mean)))
+        weights = weights / unit
+    operator = gram_operator(task.kernel, task.x, plan, weights, engine=task.engine)
     require_finite(operator.gram.diag())
     if isinstance(asked, float) and isinstance(plan.solver, Lapack):
         pairs = plan.solver.reaching(operator, asked, observer=task.observer)
@@ -43,7 +48,7 @@ def fit_dual(task: Task) -> Fit:
         k = asked if isinstance(asked, int) else operator.n
         pairs = plan.solver(operator, k, rng=task.rng, observer=task.observer)
     fit = dual_fit(task, operator, pairs)
-    return fit if unit == 1.0 else _times(fit, unit)
+    return fit if unit == 1.0 else in_unit(fit, unit)
 
 
 def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
@@ -55,7 +60,12 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     total = operator.trace()
     # Where rows have shown what is missing in the products, entries are as good as those of rows.
     rounding = MatrixRounding.of(exact or operator, kernel, x)
-    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
+    seen = None
+    if not kernel.why_valid():
+        whole, rng = pairs.spectrum, task.rng
+        seen = (
+            negative_part(operator, rng=rng) if whole is None else NegativePart.of_spectrum(whole)
+        )
     lowest = 0.0 if seen is None else seen.lowest
     top = float(pairs.values.max(initial=0.0))
     # The solver rounds relative to the largest of all eigenvalues, of either sign.
@@ -76,7 +86,9 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
         sections = KernelSections(kernel, x, engine=engine)
     if x.dtype != np.float64:
         spread = np.sqrt(pairs.values / operator.weight)  # of the scores
-        dtype = _coef_dtype(x.dtype, coef, offset, spread, rounding.largest)
+        terms = rounding.largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
+        sizes = rounding.largest, float(np.abs(coef).max()), float(spread.max())
+        dtype = projection_dtype(x.dtype, terms, spread, sizes)
         coef, offset = coef.astype(dtype), offset.astype(dtype)
     projection = Projection(sections, coef, offset)
     shares = operator.shares
@@ -92,40 +104,6 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
         operator.weight,
         FeatureMean(shares, float(shares @ operator.row_means)),
         operator.roots,
-    )
-
-
-def _coef_dtype(
-    dtype: Any, coef: Array, offset: Array, spread: Array, largest: float
-) -> np.dtype[Any]:
-    """The precision of a projection from kernel values up to `largest` to scores of this spread."""
-    terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
-    sizes = largest, float(np.abs(coef).max()), float(spread.max())
-    return projection_dtype(dtype, terms, spread, sizes)
-
-
-def _in_units(weights: Array) -> float:
-    """A power of two near the mean weight, where that is far from one: products keep their digits."""
-    mean = float(weights.mean())
-    return 1.0 if 1e-6 < mean < 1e6 else float(2.0 ** np.rint(np.log2(mean)))
-
-
-def _times(fit: Fit, unit: float) -> Fit:
-    """The fit to weights that are `unit` times as large."""
-    assert fit.roots is not None  # there are weights
-    sized = ("values", "products", "spectrum", "unseen", "rounding")
-    own = {name: part * unit for name in sized if (part := getattr(fit.pairs, name)) is not None}
-    low = fit.low_end
-    if low is not None:
-        low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
-    return replace(
-        fit,
-        pairs=replace(fit.pairs, **own),
-        total=fit.total * unit,
-        cut=fit.cut * unit,
-        low_end=low,
-        weight=fit.weight * unit,
-        roots=fit.roots * unit**0.5,
     )
 
 
@@ -191,18 +169,10 @@ def _expected(values: Array, goal: float, n: int) -> int | None:
     return None if reached == len(later) else k + 1 + reached
 
 
-def _negative_part(
-    operator: Centred, pairs: EigenPairs, *, rng: np.random.Generator
-) -> NegativePart:
-    if pairs.spectrum is not None:
-        return NegativePart.of_spectrum(pairs.spectrum)
-    return negative_part(operator, rng=rng)
-
-
 def _all_negative(operator: Centred, kernel: Kernel, largest: float, lowest: float) -> Message:
-    """What is said of a matrix without a positive eigenvalue, such as that of distances."""
+    """Why a matrix such as that of distances has no positive eigenvalue."""
     gram, what = operator.gram, "K" if kernel.is_precomputed else "the function"
-    # Centring may have taken a constant off the entries, which the diagonal is told without.
+    # Centring may have taken a constant off the entries, but not off the diagonal.
     few = gram.block(spread_over(operator.n, PROBE_ROWS))
     if not np.any(gram.diag()) and np.all(few + gram.minus >= 0.0):
         name = "D" if kernel.is_precomputed else "distance"

@@ -63,23 +63,31 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     kernel, asked, dtype = task.kernel, task.asked, np.dtype(task.x.dtype)
     found = _found(task, low_rank, dtype)
     if found.dtype_for(asked) != dtype:
-        dtype = found.dtype_for(asked)
-        low_rank = _rewhitened(kernel, low_rank, dtype)
+        dtype, points = found.dtype_for(asked), low_rank.points
+        # The same landmarks, and the directions among them that rounding hides in this precision only.
+        unit = entry_error(kernel, points.astype(dtype))
+        low_rank = replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
         found = _found(task, low_rank, dtype)
     seen, pairs, coef, cut = found.seen, found.pairs, found.coef, found.cut
     certificate = found.certificate
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
     require_variance(found.values, cut)
-    _require_reachable(found.values, asked, total, low_rank, certificate)
+    # Nothing but rounding is left out.
+    whole = low_rank.projects and certificate.left_out <= certificate.rounding
+    if not (whole and isinstance(asked, int)):  # otherwise there are no more components
+        _require_reachable(found.values, asked, total, low_rank.rank, certificate.rounding)
     pairs = keep(pairs, asked, total=total, cut=cut)
     mean, whiten = seen.moments.mean, low_rank.whiten
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
     of_sections = mean if whiten is None else np.asarray(whiten @ mean)
+    rank_bound = (
+        int(task.x.shape[0]) - 1
+    )  # what is left out has eigenvalues too, and they count in the total
     return Fit(
         Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,
         total,
-        rank_bound=_rank_bound(int(task.x.shape[0]), low_rank, certificate),
+        rank_bound=min(rank_bound, low_rank.rank) if whole else rank_bound,
         plan=task.plan,
         cut=cut,
         low_end=_negative_part(kernel, low_rank),
@@ -112,13 +120,6 @@ class Found:
         terms = self.errors[:count] / float(np.finfo(self.dtype).eps)
         # Scores are √λ long, over all rows.
         return projection_dtype(self.dtype, terms, np.sqrt(np.maximum(values[:count], 0.0)))
-
-
-def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowRank:
-    """The same landmarks, and the directions among them that rounding hides in this precision only."""
-    points = low_rank.points
-    unit = entry_error(kernel, points.astype(dtype))
-    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
 
 
 def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
@@ -159,11 +160,9 @@ def _few(task: Task, low_rank: LowRank) -> int | None:
 def _proved(
     task: Task, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
 ) -> Found | None:
-    """None where squares of sections turn out to lose more than features would.
-
-    Of the components that nobody asked for a bound on the sum of all their moves will do, where that is
-    next to nothing beside what is left out; else all of them are found.
-    """
+    """None where squares of sections turn out to lose more than features would."""
+    # Of components beyond those asked for a bound on the sum of all moves will do, where that is next to
+    # nothing beside what is left out; else all of them are found.
     few, whiten = _few(task, low_rank), low_rank.whiten
     if few is not None and whiten is not None and task.kernel.why_valid() is not None:
         unit, lengths = _rounding(task.kernel, low_rank, dtype)
@@ -228,20 +227,17 @@ def _found_with(
 def _axes(
     task: Task, moments: Moments, low_rank: LowRank, k: int
 ) -> tuple[Array, Array, EigenPairs]:  # (k,), (m, k)
-    """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for.
-
-    Only those are multiplied for their residuals: all of them would take as long again as LAPACK.
-    """
+    """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for."""
     scatter, asked = moments.scatter, task.asked
     if k < len(scatter):
         small = StoredGram(scatter, task.plan.n_threads)
         pairs = Lapack(subset=True).by_driver(small, k)
-        # Of K there was no product.
-        pairs = replace(pairs, n_products=0, spectrum=None)
+        pairs = replace(pairs, n_products=0, spectrum=None)  # of K
         values, vectors = pairs.values, pairs.vectors
     else:
         values, vectors = np.linalg.eigh(scatter)
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+        # All of their products, for residuals, would take as long again as LAPACK.
         top = vectors[:, : asked if isinstance(asked, int) else k]
         pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
     coef = vectors
@@ -259,36 +255,20 @@ def _cut(values: Array, moves: Array, dtype: np.dtype[Any]) -> float:
     return max(products, float(np.max(lost, initial=0.0)))
 
 
-def _is_whole(low_rank: LowRank, certificate: Certificate) -> bool:
-    """Whether nothing but rounding is left out."""
-    return low_rank.projects and certificate.left_out <= certificate.rounding
-
-
-def _rank_bound(n: int, low_rank: LowRank, certificate: Certificate) -> int:
-    """What is left out has eigenvalues too, and they count in the total."""
-    return min(n - 1, low_rank.rank) if _is_whole(low_rank, certificate) else n - 1
-
-
 def _require_reachable(
-    values: Array,
-    asked: int | float | None,
-    total: float,
-    low_rank: LowRank,
-    certificate: Certificate,
+    values: Array, asked: int | float | None, total: float, rank: int, rounding: float
 ) -> None:
     """Raise when the rank, not the data, is what keeps the fit from what was asked for."""
-    if isinstance(asked, int) and asked > low_rank.rank:
-        if _is_whole(low_rank, certificate):
-            return  # there are no more components
+    if isinstance(asked, int) and asked > rank:
         msg = Message(
-            f"{asked} components were asked for, but the approximation has rank {low_rank.rank}. Raise "
+            f"{asked} components were asked for, but the approximation has rank {rank}. Raise "
             "its rank, ask for fewer components, or use {approximation:None}."
         )
         raise InputError(msg)
     held = float(np.sum(values))
-    if isinstance(asked, float) and held < asked * total * (1.0 - 1e-12) - certificate.rounding:
+    if isinstance(asked, float) and held < asked * total * (1.0 - 1e-12) - rounding:
         msg = Message(
-            f"{{n_components:{asked}}} was asked for, but an approximation of rank {low_rank.rank} shows "
+            f"{{n_components:{asked}}} was asked for, but an approximation of rank {rank} shows "
             f"only {held / total:.2%} of the variance for certain. Raise its rank, ask for a smaller share "
             "or for a number of components, or use {approximation:None}."
         )

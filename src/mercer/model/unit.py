@@ -33,7 +33,6 @@ def unit_of(weights: Array) -> float:
 
 def in_unit(fit: Fit, unit: float) -> Fit:
     """The fit to weights that are `unit` times as large."""
-    _require_room(fit, unit)
     by, pairs, low, known = np.float64(unit), fit.pairs, fit.low_end, fit.certificate
     names = ("values", "products", "spectrum", "unseen", "rounding")
     own = {name: getattr(pairs, name) for name in names}
@@ -56,7 +55,7 @@ def in_unit(fit: Fit, unit: float) -> Fit:
     )
 
 
-def _require_room(fit: Fit, unit: float) -> None:
+def require_room(fit: Fit, unit: float) -> None:
     """Raise where weighted sums, and what evidence multiplies them by, would be no numbers."""
     trace = fit.total if fit.certificate is None else max(fit.total, fit.certificate.trace)
     with np.errstate(over="ignore"):

@@ -78,19 +78,16 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
     problem, chosen = _paying(problem), copy(approximation)
-    n_bytes = _factor_bytes(chosen, problem)
-    reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
-    if not chosen.refine:
-        found = Plan("low-rank", Lapack(), None, n_bytes, reasons, problem.n_threads)
-        return require_fits(replace(found, approximation=chosen), problem)
-    reasons = (*reasons, f"refine={chosen.refine}: exact passes give Ritz pairs with residuals")
-    k = problem.k or chosen.width(problem.n)
-    room = chosen.refine * (k + 12)
-    solver = BlockKrylov(max_basis=room)
-    exact = krylov_plan(replace(problem, n_components=k), solver, reasons[0], hold=False)
-    n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
-    found = replace(exact, n_bytes=n_bytes, reasons=reasons, approximation=chosen)
-    return require_fits(found, problem)
+    n_bytes, why = _factor_bytes(chosen, problem), (f"approximation={chosen!r} was asked for",)
+    found = Plan("low-rank", Lapack(), None, n_bytes, why, problem.n_threads)
+    if chosen.refine:
+        k = problem.k or chosen.width(problem.n)
+        solver = BlockKrylov(max_basis=chosen.refine * (k + 12))
+        exact = krylov_plan(replace(problem, n_components=k), solver, why[0], hold=False)
+        n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
+        passes = f"refine={chosen.refine}: exact passes give Ritz pairs with residuals"
+        found = replace(exact, n_bytes=n_bytes, reasons=(*why, passes))
+    return require_fits(replace(found, approximation=chosen), problem)
 
 
 def _factor_bytes(approximation: Approximation, problem: Problem) -> int:
@@ -204,24 +201,16 @@ def _tol(problem: Problem) -> float:
 
 
 def _narrow(problem: Problem) -> Solver | None:
-    """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not.
-
-    A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
-    of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
-    eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
-    is quicker.
-    """
+    """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not."""
+    # A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
+    # of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
+    # eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
+    # is quicker.
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     solver: Solver = Lanczos()
     if n > ONE_BY_ONE_ROWS:  # K is read from memory, by eight columns as quickly as by one
-        solver = BlockKrylov(
-            tol=_tol(problem),
-            block=8,
-            max_products=n * n // LAPACK_PRODUCTS,
-            max_basis=k + 25 * 8,
-            landmarks=0,
-            lapack=True,
-        )
+        most = n * n // LAPACK_PRODUCTS
+        solver = BlockKrylov(_tol(problem), 8, most, max_basis=k + 25 * 8, landmarks=0, lapack=True)
     wide = problem.wide
     n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
     n_bytes += krylov_bytes(wide, solver, k)
@@ -348,7 +337,14 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
     if chosen.approximation is not None:
-        return f"{more}, {_smaller(chosen.approximation, problem)}, or fit on fewer rows."
+        whose, smaller = (
+            type(chosen.approximation).__name__,
+            f"lower {chosen.approximation.size} of",
+        )
+        factor_bytes = _factor_bytes(chosen.approximation, problem)
+        if chosen.approximation.refine and factor_bytes <= problem.budget_bytes:
+            return f"{more}, use refine=0 of {whose}, which never forms K, or fit on fewer rows."
+        return f"{more}, {smaller} {whose}, or fit on fewer rows."
     if problem.precomputed or problem.linear or chosen.route == "primal":
         return f"{more}, ask for fewer components, or fit on fewer rows."
     ways = [more]
@@ -371,14 +367,6 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     if len(ways) < 3:  # three are enough to choose from
         ways.append("fit on fewer rows")
     return f"{', '.join(ways[:-1])}, or {ways[-1]}."
-
-
-def _smaller(approximation: Approximation, problem: Problem) -> str:
-    """How to make an approximation fit: without its exact passes, if the factor alone fits."""
-    whose = type(approximation).__name__
-    if approximation.refine and _factor_bytes(approximation, problem) <= problem.budget_bytes:
-        return f"use refine=0 of {whose}, which never forms K"
-    return f"lower {approximation.size} of {whose}"
 
 
 def _iterates(problem: Problem, k: int) -> bool:

@@ -35,7 +35,7 @@ def compare_preimages(
     methods: str | Preimage | Sequence[str | Preimage] = METHODS,
     random_state: Any = None,
 ) -> Table:
-    """Bring held-out rows back by several methods, from one fit.
+    """Compare pre-images of held-out rows by several methods, from one fit.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def compare_preimages(
     -------
     table : Table
         A line for each method. ``error`` is the root mean squared error in input space and ``error_of_mean``
-        that of always saying the mean of `rows`; ``residual`` is the median squared distance in feature
-        space, as a share of the mean squared length; ``seconds`` is for learning and for bringing X back.
-        A method that is not for this kernel has NaN there, and a ``reason``.
+        that of the mean of `rows`; ``residual`` is the median squared distance in feature space, as a share
+        of the mean squared length; ``seconds`` are those of learning and of the pre-images. A method that is
+        not for this kernel has NaN there, and a ``reason``.
 
     Examples
     --------

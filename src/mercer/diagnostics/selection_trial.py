@@ -95,16 +95,13 @@ def model_of(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
 
 
 class Fits:
-    """One candidate, fitted to parts of the rows.
-
-    With a resolved kernel all parts have the same width, and the kernel matrix of all rows is computed once,
-    where only differences of rows enter: every fit takes its part of it. Other kernels may need the rows:
-    far from the origin their matrix has no digits left.
-    """
+    """One candidate, fitted to parts of the rows; with a resolved kernel all parts have the same width."""
 
     def __init__(self, candidate: Candidate, court: Court, resolved: Kernel | None = None) -> None:
         self._candidate, self._court = candidate, court
         self._kernel = candidate.kernel if resolved is None else resolved
+        # Computed once, where only differences of rows enter: every fit takes its part of it. Far from the
+        # origin the matrices of other kernels have no digits left, and fits need the rows.
         self._matrix: Array | None = None
         few = court.rows.shape[0] <= HELD_ROWS
         if resolved is not None and resolved.shift_invariant and few:
@@ -129,16 +126,6 @@ class Fits:
 WRITTEN_OUT = 20_000
 
 
-def judged_on(court: Court) -> tuple[Folds, Array | None]:
-    """Folds with each row as often as it counts; or as they are, and weights that have to be handed on."""
-    if court.weights is None:
-        return court.folds, None
-    counts = np.rint(court.weights).astype(np.intp)
-    if np.any(counts != court.weights) or int(counts.sum()) > WRITTEN_OUT:
-        return court.folds, court.weights
-    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds], None  # type: ignore[misc]
-
-
 def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, Any]:
     """`sample_weight` for every step that takes it; the last one, which learns, has to."""
     found: dict[str, Any] = {}
@@ -158,7 +145,7 @@ def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, An
 
 # ── the trial ───────────────────────────────────────────────────────────────
 # Rows that a ridge pre-image learns from, the same for all kernels: the cost grows with their third power.
-# Learnt from more, the order of close candidates may change; `reasons_` tells.
+# Learnt from more, the order of close candidates may change; `reasons_` says so.
 BACK_ROWS = 400
 # Perturbations of a held-out row; each counts with its opposite.
 MOVES = 2
@@ -167,8 +154,8 @@ ALL = 1.0 - 1e-9
 # What a caller's kernel or judge may raise on rows it is not made for. It fails, the others go on.
 FAILURES = (MercerError, ValueError, TypeError, ArithmeticError, LookupError)
 SYMPTOM_ROWS = 300
-# Warnings that the table tells in its own words.
-TOLD: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
+# Warnings for which the table has words of its own.
+IN_TABLE: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
 NOTHING: tuple[Array, ...] = (np.empty(0),)
 
 
@@ -181,8 +168,8 @@ def tried(candidate: Candidate, court: Court) -> Outcome:
         try:
             outcome = _tried(candidate, court)
         except FAILURES as error:
-            told = str(error) if isinstance(error, ValueError) else repr(error)
-            return Outcome(candidate, failure=" ".join(told.split()))
+            text = str(error) if isinstance(error, ValueError) else repr(error)
+            return Outcome(candidate, failure=" ".join(text.split()))
     if not np.all(np.isfinite(outcome.losses)):  # which no order can place
         return Outcome(outcome.candidate, failure="its score is not a number")
     return outcome
@@ -229,20 +216,18 @@ def _finished(
     of_mean: Sequence[Array] = NOTHING,
 ) -> Outcome:
     """The figures of all folds, beside what the fits to the folds say of themselves."""
-    given = (type(warning) for m in models for warning in m.fit_.warnings())
-    told = {kind.__name__ for kind in given if kind not in TOLD}
+    given = {type(warning) for m in models for warning in m.fit_.warnings()}
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
-    own = replace(candidate, k=min(candidate.k, found))
     return Outcome(
-        own,
+        replace(candidate, k=min(candidate.k, found)),
         weights=court.held_out if court.judge is None else None,
         full=found < candidate.k or bool(kept > ALL),
         losses=np.concatenate(losses),
         plain=np.concatenate(plain),
         of_mean=np.concatenate(of_mean),
         kept=float(kept),
-        symptoms=tuple(sorted(told)),
+        symptoms=tuple(sorted(kind.__name__ for kind in given.difference(IN_TABLE))),
     )
 
 
@@ -270,10 +255,9 @@ def _returned(candidate: Candidate, court: Court) -> Outcome:
 def _moved(  # (b, d) -> (b,)
     model: KernelPCA, rows: Array, noise: float, *, rng: np.random.Generator
 ) -> Array:
-    """Squared errors of rows that were moved, each the mean over its moves.
+    """Squared errors of rows that were moved, each the mean over its moves, Gaussian and isotropic.
 
-    Moves are Gaussian and alike in all directions: kernels and errors do not tell one from another either.
-    Each comes with its opposite, so that what is linear in it cancels, and with it most of the chance.
+    Each move has its opposite, so that what is linear in it cancels, and with it most of the chance.
     """
     total = np.zeros(len(rows))
     for _ in range(MOVES):
@@ -298,7 +282,12 @@ def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPC
 
 def _judged(candidate: Candidate, court: Court) -> Outcome:
     """Less the judge's score on each fold, everything fitted inside of it."""
-    folds, weights = judged_on(court)
+    folds, weights = court.folds, court.weights
+    if weights is not None:
+        counts = np.rint(weights).astype(np.intp)
+        if np.array_equal(counts, weights) and int(counts.sum()) <= WRITTEN_OUT:
+            folds = [(np.repeat(a, counts[a]), np.repeat(b, counts[b])) for a, b in folds]
+            weights = None  # each row is there as often as it counts
     pipeline = make_pipeline(model_of(candidate, court), clone(court.judge))
     scorer = check_scoring(pipeline, scoring=court.criterion)
     models, scores = [], []

@@ -76,8 +76,7 @@ class CentredRows:
         return cls(rows, first + shift, largest, roots)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)."""
+    def shape(self) -> tuple[int, int]:  # n, m
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
     @property

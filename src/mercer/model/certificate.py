@@ -101,7 +101,6 @@ class StreamCertificate(Certificate):
 
     @property
     def around(self) -> float:
-        """The spectral norm itself."""
         return self.norm
 
 

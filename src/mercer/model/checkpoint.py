@@ -109,17 +109,16 @@ class Checkpoint(Observer):
 
     The first state is written at once. A kill at any moment leaves the last file or the next one, whole.
     A file that is damaged, or belongs to another fit, is refused and left as it is. The file stays when
-    the fit is done: until its result is safe elsewhere, the same fit can be had again at little cost.
+    the fit is done, so that it can be repeated at little cost.
 
     Parameters
     ----------
     path : str or path-like
         The file; its folder has to exist.
     fingerprint : dict
-        What the state depends on, by name: see `fingerprint`.
+        What the state depends on, as `fingerprint` makes it.
     pause, patience : float, optional
-        A state is written when the last one is `pause` seconds old, and `patience` times as old as it
-        took to write.
+        A state is written when the last is `pause` seconds old, and `patience` times what it took to write.
     clock : callable, optional
         Seconds, from anywhere.
 
@@ -240,11 +239,10 @@ def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str,
     Parameters
     ----------
     x : rows
-        Array, CSR matrix or `RowSource`: one pass over them.
+        Read in one pass.
     weights : (n,) array or None
     **ingredients
-        Numbers, texts and truth values as they are; a random generator by its state; anything else by
-        its ``repr``.
+        Plain values as they are, a random generator by its state, anything else by its ``repr``.
 
     Examples
     --------

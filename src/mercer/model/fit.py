@@ -11,12 +11,11 @@ from mercer._core.types import Rows
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.kernels.base import Kernel
-from mercer.model.dual import dual_fit, fit_dual, gram_operator
+from mercer.model.dual import dual_fit, fit_dual, gram_operator, in_unit, require_room, unit_of
 from mercer.model.linear import fit_features, fit_linear_pca, fit_streamed
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.result import Fit, Task
 from mercer.model.rounding import require_different
-from mercer.model.unit import in_unit, require_room, unit_of
 from mercer.operators.sections import FeatureSections
 from mercer.planning.problem import probe_rows, spread_over
 from mercer.solvers.refine import ritz_pairs

@@ -96,7 +96,7 @@ def _primal(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
     top, longer = values[0], np.sqrt(values[0] / values)
     spilt = UNITS * EPS * top * longer
     # K̃U = Φ̃(Φ̃ᵀU) = Φ̃(CV)Λ^(-1/2): evidence for the price of one thin product. It is UΛ and Φ̃RΛ^(-1/2) with
-    # R = CV - VΛ, whose size C tells: where that is rounding, there is no need to multiply.
+    # R = CV - VΛ, whose size C gives: where that is rounding, there is no need to multiply.
     left = (small.products - small.vectors * values) / top  # whose squares are in range
     squares = np.einsum("ij,ij->j", left, (covariance.matrix / top) @ left)
     sizes = top * np.sqrt(np.maximum(squares, 0.0)) * longer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,24 +164,22 @@ def _proved(
     """None where squares of sections turn out to lose more than features would."""
     # Of components beyond those asked for a bound on the sum of all moves will do, where that is next to
     # nothing beside what is left out; else all of them are found.
-    few, whiten = _few(task, low_rank), low_rank.whiten
-    if few is not None and whiten is not None and task.kernel.why_valid() is not None:
-        unit, lengths = _rounding(task.kernel, low_rank, dtype)
+    few, whiten, kernel = _few(task, low_rank), low_rank.whiten, task.kernel
+    # Rounding of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks.
+    unit = low_rank.unit_in(kernel, dtype)
+    lengths = kernel.tile_diag(low_rank.points.astype(dtype)).astype(np.float64)
+    found = partial(
+        _found_with, task, low_rank, dtype, seen, squared_in, unit=unit, lengths=lengths
+    )
+    if few is not None and whiten is not None and kernel.why_valid() is not None:
         scatter, none = float(np.trace(seen.moments.scatter)), np.empty((len(lengths), 0))
         given: dict[str, float] = {"rest": scatter, "trace": seen.trace, "unit": unit}
         most = moves_aside(lengths, np.array([scatter]), none, whiten, **given)
         # That of all of them; those that were asked for have a part in it.
-        if most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0):
-            found = _found_with(task, low_rank, dtype, seen, squared_in, k=few)
-            if found is not None:
-                return found
-    return _found_with(task, low_rank, dtype, seen, squared_in, k=low_rank.rank)
-
-
-def _rounding(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> tuple[float, Array]:
-    """Of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks."""
-    lengths = kernel.tile_diag(low_rank.points.astype(dtype)).astype(np.float64)
-    return low_rank.unit_in(kernel, dtype), lengths
+        enough = most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0)
+        if enough and (of_few := found(k=few)) is not None:
+            return of_few
+    return found(k=low_rank.rank)
 
 
 def _found_with(
@@ -190,13 +189,14 @@ def _found_with(
     seen: Seen,
     squared_in: np.dtype[Any],
     *,
+    unit: float,
+    lengths: Array,  # (m,)
     k: int,
 ) -> Found | None:
     """From the first k components; None where these, or squares of sections, don't tell enough."""
     kernel, trace, whiten = task.kernel, seen.trace, low_rank.whiten
     assert whiten is not None  # a projection has landmarks
     values, coef, pairs = _axes(task, seen.moments, low_rank, k)
-    unit, lengths = _rounding(kernel, low_rank, dtype)
     errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
     moves = rounding_moves(lengths, values, coef, errors)
     parts, left_out, aside = values, max(trace - seen.held, 0.0), k < low_rank.rank

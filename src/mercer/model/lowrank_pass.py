@@ -1,4 +1,4 @@
-"""The pass of a low-rank fit: one look at every row, and what it tells of the factor's features.
+"""The pass of a low-rank fit: one look at every row, and what it shows of the factor's features.
 
 With sections c = k(x, Z) and features f = cW the scatter of the features is Wᵀ(Σ c cᵀ)W. Squares of sections
 take half the work of a product with W, which is then applied to an m x m matrix only; but W amplifies their
@@ -47,7 +47,7 @@ WIDER = 1e-3
 
 @dataclass(frozen=True)
 class Seen:
-    """What one pass over the rows tells of a factor."""
+    """What one pass over the rows shows of a factor."""
 
     moments: Moments  # of the features
     trace: float  # Σw k(x, x)
@@ -61,7 +61,6 @@ class Seen:
         return float(np.trace(self.moments.scatter) + self.moments.weight * (mean @ mean))
 
     def merged(self, other: Seen) -> Seen:
-        """Of both sets of rows."""
         lowest = min(self.lowest, other.lowest)
         return Seen(self.moments.merged(other.moments), self.trace + other.trace, lowest)
 

@@ -41,14 +41,12 @@ class FeatureSpace:
 
     @classmethod
     def of(cls, fit: Fit) -> FeatureSpace:
-        """The space of a fit, on any route."""
         own = fit.projection
         coef, offset = (a.astype(np.float64, copy=False) for a in (own.coef, own.offset))
         return cls(replace(own, coef=coef, offset=offset), fit.mean)
 
     # ── rows ────────────────────────────────────────────────────────────────
     def scores(self, x: Rows) -> Array:  # (b, d) -> (b, k)
-        """Scores in float64."""
         return self.projection(x)
 
     def scores_and_errors(

@@ -109,7 +109,7 @@ def live_tiles_bytes(problem: Problem) -> int:
     """Tiles that live during a product, those of all threads, and the rows they are made of.
 
     A thread is at two slices of rows. Those of a file are there as they were read, as they are ready and
-    weighted, and the slices read last stay for the next tile, whoever makes it.
+    weighted, and the slices read last stay for the next tile of any thread.
     """
     if problem.precomputed:
         return 0

@@ -184,7 +184,7 @@ def least_seconds(work: Callable[[], object], spent: float = SPENT) -> float:
             return least
 
 
-# ── can a GPU pay that nobody asked for? Arithmetic alone: a short fit never waits for torch ──
+# ── can a GPU pay that was not asked for? Arithmetic alone: a short fit never waits for torch ──
 # A process pays it once: importing torch takes some 3 s, the context of a device 1 s, compiling a pass 10 s.
 START_SECONDS = 15.0
 # What a core does in a second, from one of a full machine in float64 to one alone in float32: 2 to 10 · 10¹⁰.

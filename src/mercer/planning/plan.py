@@ -169,7 +169,7 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     n, k = problem.n, problem.k
     share = LANCZOS_SHARE if n <= LANCZOS_ROWS else lapack_share(n)
     iterating = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
-    # The negative part of a spectrum is told, all of it, wherever there may be one.
+    # All of the negative part of a spectrum is reported, wherever there may be one.
     few = problem.valid and k is not None and k <= n // SUBSET_SHARE
     if n <= LAPACK_ROWS:
         iterated = few and (k or 0) <= n // share and n > ITERATED_ROWS
@@ -218,11 +218,9 @@ def _narrow(problem: Problem) -> Solver | None:
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    wide = problem.wide
-    wide_bytes = _lapack_run_bytes(wide, solver)
-    fits = wide_bytes <= problem.budget_bytes
+    fits = _lapack_run_bytes(problem.wide, solver) <= problem.budget_bytes
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
-        problem = wide
+        problem = problem.wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
     recipe: Recipe = Tiles(width, dtype)
     reasons: tuple[str, ...] = (reason,)
@@ -230,7 +228,7 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
         recipe = Given(dtype)
     elif problem.costly:
         recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
-    n_bytes = wide_bytes if problem is wide else _lapack_run_bytes(problem, solver)
+    n_bytes = _lapack_run_bytes(problem, solver)
     whole = problem.n**2 * problem.itemsize
     fits = n_bytes + whole <= problem.budget_bytes
     if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:

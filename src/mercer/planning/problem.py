@@ -92,7 +92,7 @@ class Budget:
         said = said_of(memory, HOST, beside=place)
         if facts.workers is None:
             return cls(there, parse_bytes(said))
-        # A client has little but vectors: unless it is told, they may take all that is free.
+        # A client has little but vectors: unless `memory` says otherwise they may take all that is free.
         free = facts.workers.here_bytes
         return cls(there, free if said == "auto" else min(free, parse_bytes(said)))
 

@@ -87,7 +87,6 @@ class Given:
     share, packed, proof = 1.0, False, None
 
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> StoredGram:  # noqa: ARG002
-        """The operator K."""
         return StoredGram(x, n_threads)
 
 
@@ -130,7 +129,6 @@ class Tiles:
 
     @property
     def share(self) -> float:
-        """The share of the tiles that is kept between products."""
         return 0.0 if self.store is None else self.store.share
 
     @property
@@ -197,7 +195,6 @@ class Halved:
         return Gram(engine, kernel, x, store, exact=exact, **own)
 
     def text(self, _n_threads: int, *, compiled: bool) -> str:  # noqa: ARG002
-        """For the line of a plan."""
         how = "checked by rows" if self.parts > 1 else f"proved by tiles ({self.width} wide)"
         return f"K in products of half floats, {how} in float64, none stored"
 
@@ -221,7 +218,7 @@ def _constant(kernel: Kernel, x: Rows) -> float:
 def _in_common(block: Array) -> float:
     """The mean of entries that hardly differ, as those of a wide kernel; else nothing."""
     # Entries within s of a mean of more than 16 s are more than 15 s in size, and s is at least half of
-    # their range: mostly the first row tells.
+    # their range: mostly the first row is enough.
     first = block[0].tolist()
     low, high = min(first), max(first)
     if min(abs(low), abs(high)) <= 0.5 * (WIDE_KERNEL - 1.0) * (high - low):

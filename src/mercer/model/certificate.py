@@ -105,29 +105,44 @@ class StreamCertificate(Certificate):
 
 
 # ── of a low-rank factor ────────────────────────────────────────────────────
-# Lengths are k(z, z) of the m landmarks.
-def rounding_errors(  # (m,), (m, r) -> (r,)
-    lengths: Array, coef: Array, *, trace: float, unit: float
-) -> Array:
-    """How far rounding, `unit` for a kernel value, puts the scores k(x, Z) A_i off: a root sum of squares.
+@dataclass(frozen=True, repr=False)
+class EntryRounding:
+    """What rounding of kernel values does to a factor's components, with coefficients A = WV.
 
-    |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times the unit: A_i weighs these errors.
+    |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by `unit` of that.
     """
-    return unit * np.sqrt(trace * _reach(lengths, coef))
 
+    lengths: Array  # (m,) k(z, z) of the landmarks
+    trace: float  # tr K
+    unit: float
 
-def rounding_moves(  # (m,), (r,), (m, r), (r,) -> (r,)
-    lengths: Array, values: Array, coef: Array, errors: Array
-) -> Array:
-    """How far rounding, with these errors of the scores, may have moved the eigenvalue of each component.
+    def errors(self, coef: Array) -> Array:  # (m, r) -> (r,)
+        """How far the scores k(x, Z) A_i are off: a root sum of squares over the rows, weighed by A_i."""
+        return self.unit * np.sqrt(self.trace * _reach(self.lengths, coef))
 
-    Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², or, if that is more, by itself.
-    """
-    error = ENTRY * errors
-    positive = np.maximum(values, 0.0)
-    # W whitens the core to float64's rounding of it.
-    whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * _reach(lengths, coef)
-    return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+    def moves(self, values: Array, coef: Array) -> Array:  # (r,), (m, r) -> (r,)
+        """How far the eigenvalue of each component may have moved.
+
+        Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², and by no more than itself.
+        """
+        reach, positive = _reach(self.lengths, coef), np.maximum(values, 0.0)
+        error = ENTRY * (self.unit * np.sqrt(self.trace * reach))
+        # W whitens the core to float64's rounding of it.
+        whitened = ENTRY * EPS * np.sqrt(len(self.lengths)) * positive * reach
+        return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+
+    def aside(self, values: Array, coef: Array, whiten: Array, rest: float) -> float:
+        """A bound on the sum of the moves of all components but those given, the first k.
+
+        V is orthogonal, so sums over all columns of A are those over the columns of W: of e_i², and
+        Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last
+        of the first k.
+        """
+        reach = _aside(self.lengths, _reach(self.lengths, coef), whiten)
+        squares = (ENTRY * self.unit) ** 2 * self.trace * reach  # Σe²
+        last = max(float(values[-1]), 0.0)
+        whitened = ENTRY * EPS * math.sqrt(len(self.lengths)) * min(last, rest) * reach
+        return min(rest, 2.0 * math.sqrt(rest) * math.sqrt(squares) + squares + whitened)
 
 
 def square_moves(
@@ -139,30 +154,6 @@ def square_moves(
     ‖c_i‖‖c_j‖, and aᵀ·a weighs these errors.
     """
     return SUMMED * float(np.finfo(dtype).eps) * _reach(squares, coef)
-
-
-# ── of components that are left aside ───────────────────────────────────────
-def moves_aside(  # (m,), (k,), (m, k), (m, r)
-    lengths: Array,
-    values: Array,
-    coef: Array,
-    whiten: Array,
-    *,
-    rest: float,
-    trace: float,
-    unit: float,
-) -> float:
-    """A bound on the sum of what `rounding_moves` says of all components but the first k.
-
-    A = WV with an orthogonal V, so sums over all columns of A are those over the columns of W: of e_i², and
-    Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last of
-    the first k.
-    """
-    reach = _aside(lengths, _reach(lengths, coef), whiten)
-    squares = (ENTRY * unit) ** 2 * trace * reach  # Σe²
-    last = max(float(values[-1]), 0.0)
-    whitened = ENTRY * EPS * math.sqrt(len(lengths)) * min(last, rest) * reach
-    return min(rest, 2.0 * math.sqrt(rest) * math.sqrt(squares) + squares + whitened)
 
 
 def squares_aside(  # (m,), (k,), (m, r)

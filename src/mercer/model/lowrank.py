@@ -19,11 +19,9 @@ from mercer.engine.threads import blas_between_passes
 from mercer.kernels.base import Kernel
 from mercer.model.certificate import (
     Certificate,
+    EntryRounding,
     estimated_certificate,
-    moves_aside,
     proved_certificate,
-    rounding_errors,
-    rounding_moves,
     square_moves,
     squares_aside,
 )
@@ -165,16 +163,12 @@ def _proved(
     # Of components beyond those asked for a bound on the sum of all moves will do, where that is next to
     # nothing beside what is left out; else all of them are found.
     few, whiten, kernel = _few(task, low_rank), low_rank.whiten, task.kernel
-    # Rounding of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks.
-    unit = low_rank.unit_in(kernel, dtype)
     lengths = kernel.tile_diag(low_rank.points.astype(dtype)).astype(np.float64)
-    found = partial(
-        _found_with, task, low_rank, dtype, seen, squared_in, unit=unit, lengths=lengths
-    )
+    rounding = EntryRounding(lengths, seen.trace, low_rank.unit_in(kernel, dtype))
+    found = partial(_found_with, task, low_rank, seen, rounding, dtype, squared_in=squared_in)
     if few is not None and whiten is not None and kernel.why_valid() is not None:
         scatter, none = float(np.trace(seen.moments.scatter)), np.empty((len(lengths), 0))
-        given: dict[str, float] = {"rest": scatter, "trace": seen.trace, "unit": unit}
-        most = moves_aside(lengths, np.array([scatter]), none, whiten, **given)
+        most = rounding.aside(np.array([scatter]), none, whiten, scatter)
         # That of all of them; those that were asked for have a part in it.
         enough = most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0)
         if enough and (of_few := found(k=few)) is not None:
@@ -185,24 +179,22 @@ def _proved(
 def _found_with(
     task: Task,
     low_rank: LowRank,
-    dtype: np.dtype[Any],
     seen: Seen,
-    squared_in: np.dtype[Any],
+    rounding: EntryRounding,
+    dtype: np.dtype[Any],
     *,
-    unit: float,
-    lengths: Array,  # (m,)
+    squared_in: np.dtype[Any],
     k: int,
 ) -> Found | None:
     """From the first k components; None where these, or squares of sections, don't tell enough."""
     kernel, trace, whiten = task.kernel, seen.trace, low_rank.whiten
     assert whiten is not None  # a projection has landmarks
     values, coef, pairs = _axes(task, seen.moments, low_rank, k)
-    errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
-    moves = rounding_moves(lengths, values, coef, errors)
+    moves = rounding.moves(values, coef)
     parts, left_out, aside = values, max(trace - seen.held, 0.0), k < low_rank.rank
     if aside:
         rest = max(float(np.trace(seen.moments.scatter)) - float(np.sum(values)), 0.0)
-        others = moves_aside(lengths, values, coef, whiten, rest=rest, trace=trace, unit=unit)
+        others = rounding.aside(values, coef, whiten, rest)
         if others > WIDER * left_out:
             return None
         parts, moves = np.append(values, rest), np.append(moves, 0.0)
@@ -220,7 +212,7 @@ def _found_with(
     )
     proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
     cut = _cut(values, moves[:k], dtype)
-    return Found(dtype, seen, values, coef, pairs, proof, cut, errors)
+    return Found(dtype, seen, values, coef, pairs, proof, cut, rounding.errors(coef))
 
 
 # ── the r x r problem ───────────────────────────────────────────────────────

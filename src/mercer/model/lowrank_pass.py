@@ -27,7 +27,7 @@ from mercer.engine.moments import Moments
 from mercer.engine.steps import Squared, SquareFeatures, SquareSections
 from mercer.engine.thin import inner, times
 from mercer.kernels.base import Kernel
-from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
+from mercer.model.certificate import EntryRounding, square_moves
 from mercer.model.result import Task
 from mercer.operators.centred import require_finite
 from mercer.planning.problem import spread_over
@@ -163,6 +163,7 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     rows = take_rows(task.x, spread_over(n, some)).astype(np.float64)
     lengths = kernel.tile_diag(low_rank.points.astype(np.float64))
     trace = kernel.tile_diag(rows).sum()
+    rounding = EntryRounding(lengths, trace, low_rank.unit_in(kernel, dtype))
     sections = low_rank.sections(rows)  # (s, m)
     largest = float(np.abs(sections).max(initial=0.0))
     precisions = [p for p in dict.fromkeys((dtype, rows.dtype)) if can_be_squared(largest, p)]
@@ -172,12 +173,10 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
     squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
-    unit = low_rank.unit_in(kernel, dtype)
     directions = list(_judged(features, whiten, task.asked))
     for precision in precisions:
         for values, coef in directions:
-            errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
-            moves = rounding_moves(lengths, values, coef, errors)
+            moves = rounding.moves(values, coef)
             squared = square_moves(squares, coef, precision)
             if len(values) < whiten.shape[1]:
                 # Of the components that are left aside, what squares add counts, and not what they may.

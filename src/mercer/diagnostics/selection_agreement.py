@@ -25,7 +25,7 @@ from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
-    from mercer.diagnostics.selection_trial import Candidate, Court, Fits, Folds, Outcome
+    from mercer.diagnostics.selection_trial import Fits, Folds, Outcome
 
 # Held-out rows next to a held-out row, in input space.
 NEIGHBOURS = 5
@@ -84,13 +84,14 @@ def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     return found
 
 
-def shared_by_neighbours(fits: Fits, court: Court) -> tuple[list[KernelPCA], list[Array]]:
+def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
     """Less what held-out rows share with their neighbours, in components: one number a row.
 
     Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
     varies smoothly counts 1, one that is noise between neighbours 0; so does one of a kernel so narrow that
     new rows have no scores.
     """
+    court = fits.court
     assert court.neighbours is not None
     models, losses = [], []
     for (train, test), near in zip(court.folds, court.neighbours, strict=True):
@@ -104,17 +105,17 @@ def shared_by_neighbours(fits: Fits, court: Court) -> tuple[list[KernelPCA], lis
 
 
 # ── what halves have in common ──────────────────────────────────────────────
-def stability_rows(fits: Fits, candidate: Candidate, court: Court) -> Array:
+def stability_rows(fits: Fits) -> Array:
     """How alike the components of two halves of the training rows are, as seen by rows in neither.
 
     One number a held-out row, whose mean is the affinity; none where there are too few rows to tell.
     """
+    k, court, found = fits.candidate.k, fits.court, []
     rng = np.random.default_rng(court.seed)
-    found = []
     for train, test in court.folds:
         mixed = rng.permutation(train)
         half = len(mixed) // 2
-        if candidate.k > half or candidate.k >= len(test) - 1:
+        if k > half or k >= len(test) - 1:
             return np.empty(0)
         a, b = (fits.scores(part, test)[1] for part in (mixed[:half], mixed[half : 2 * half]))
         found.append(overlaps(a, b, court.weights_of(test)))

@@ -64,9 +64,7 @@ class CentredRows:
             mean = weighted_mean(features, weights)
             return cls(features, mean, largest, roots, (mean,))
         first = features[0].copy()
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # reported, in words, once they are squared
+        with np.errstate(over="ignore", invalid="ignore"):  # reported when they are squared
             rows = features - first
             w = np.ones(len(rows)) if weights is None else weights
             shift = w @ rows / float(w.sum())
@@ -208,7 +206,7 @@ def _few_columns(features: Array, largest: float, roots: Array | None) -> Centre
     n, m = features.shape
     w = np.ones(n) if roots is None else roots
     weight = float(w @ w)
-    with np.errstate(over="ignore", invalid="ignore"):  # reported, in words, once they are squared
+    with np.errstate(over="ignore", invalid="ignore"):  # reported when they are squared
         # In the precision of the features, of which no copy is made.
         weights = (w if roots is None else w * w).astype(features.dtype, copy=False)
         near = (weights @ features).astype(np.float64) / weight

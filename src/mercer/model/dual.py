@@ -63,10 +63,10 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     rounding = MatrixRounding.of(exact or operator, kernel, x)
     seen = None
     if not kernel.why_valid():
-        whole, rng = pairs.spectrum, task.rng
-        seen = (
-            negative_part(operator, rng=rng) if whole is None else NegativePart.of_spectrum(whole)
-        )
+        if pairs.spectrum is None:
+            seen = negative_part(operator, rng=task.rng)
+        else:
+            seen = NegativePart.of_spectrum(pairs.spectrum)
     lowest = 0.0 if seen is None else seen.lowest
     top = float(pairs.values.max(initial=0.0))
     # The solver rounds relative to the largest of all eigenvalues, of either sign.

@@ -165,9 +165,7 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
     x, weights, dtype = task.x, task.weights, np.dtype(task.x.dtype)
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
     squares = float(moments.mean @ moments.mean)
-    trace = float(
-        np.trace(moments.scatter) + moments.weight * squares
-    )  # Σw‖φ‖² = tr K, not centred
+    trace = float(np.trace(moments.scatter) + moments.weight * squares)  # Σw‖φ‖² = tr K
 
     def cut(values: Array) -> float:
         """Eigenvalues below this are rounding: of the solver, and of the shift by the mean.

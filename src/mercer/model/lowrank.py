@@ -79,9 +79,7 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     mean, whiten = seen.moments.mean, low_rank.whiten
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
     of_sections = mean if whiten is None else np.asarray(whiten @ mean)
-    rank_bound = (
-        int(task.x.shape[0]) - 1
-    )  # what is left out has eigenvalues too, and they count in the total
+    rank_bound = int(task.x.shape[0]) - 1  # what is left out counts in the total, and has a rank
     return Fit(
         Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,

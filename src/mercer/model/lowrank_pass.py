@@ -106,9 +106,8 @@ def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
         slack = float(np.sqrt(low_rank.unit_in(kernel, low_rank.points.dtype)))
     known = low_rank.known(dtype) if slack is None else None
     if known is None:
-        seen = _folded(
-            task, low_rank, Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
-        )
+        features = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
+        seen = _folded(task, low_rank, features)
     else:
         lengths = partial(checked_lengths, kernel)
         found = _folded(task, low_rank, SquareFeatures(known, dtype, task.weights, lengths))

@@ -149,7 +149,7 @@ BACK_ROWS = 400
 MOVES = 2
 # More of the variance than this is all of it.
 ALL = 1.0 - 1e-9
-# What a caller's kernel or judge may raise on rows it is not made for. It fails, the others go on.
+# What a caller's kernel or judge may raise on rows it is not made for: that candidate fails, no other.
 FAILURES = (MercerError, ValueError, TypeError, ArithmeticError, LookupError)
 SYMPTOM_ROWS = 300
 # Warnings for which the table has words of its own.

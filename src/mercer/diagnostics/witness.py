@@ -299,7 +299,7 @@ def _confirmed(
     # |vᵀEv| ≤ |v|ᵀ|E||v|, with what the formula of the kernel lets rounding do to each value.
     noise += float(np.abs(v) @ values.error(rows) @ np.abs(v))
     if not value < -rounding(len(K), float(np.abs(eigenvalues).max()), eps) - noise:
-        return None  # a bound that is no number is no witness either
+        return None  # nor is there a witness where the bound is NaN
     return Witness("negative", values.points(rows), K, v, value)
 
 

@@ -74,7 +74,7 @@ class FeatureSpace:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
-        """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
+        """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; not a distance with an indefinite kernel."""
         return self.scores_and_errors(x, diag)[1]
 
     def lengths(self, x: Rows) -> Array:  # (b, d) -> (b,)

@@ -26,7 +26,8 @@ SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
 HALVED_ROWS = 2**15  # enough to keep a device busy
-# Rows on which products are counted where the basis is short, for so many times as many rows at least.
+# Rows on which products are counted where the basis is short: so many times its columns at least, so that it
+# is short for them too.
 SAMPLE_ROWS, SAMPLE_BASES = 1000, 3
 PROOFS = 1  # products with the operator itself after rough ones
 
@@ -57,8 +58,9 @@ def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) ->
     solver, n = plan.solver, int(x.shape[0])
     assert isinstance(solver, BlockKrylov | Lanczos)
     columns = solver.width(k, n)
-    n_products, proofs = _products(solver, kernel, x, k), PROOFS
-    if plan.approximation is not None:  # exact passes over float64 tiles, and no more of them
+    if plan.approximation is None:
+        n_products, proofs = _products(solver, kernel, x, k), PROOFS
+    else:  # exact passes over float64 tiles, and no more of them
         n_products, proofs = plan.approximation.refine, 0
     if kernel.is_precomputed:
         return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
@@ -103,8 +105,10 @@ def _products(solver: BlockKrylov | Lanczos, kernel: Kernel, x: Rows, k: int) ->
 
 def _among(kernel: Kernel, x: Rows, some: Indices) -> Array:
     """K among some of the rows."""
+    if kernel.is_precomputed:
+        return np.asarray(x)[np.ix_(some, some)]
     rows = take_rows(x, some)
-    return np.asarray(rows)[:, some] if kernel.is_precomputed else kernel.tile(rows, rows)
+    return kernel.tile(rows, rows)
 
 
 def _tile_seconds(

@@ -334,15 +334,12 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
         more += " if workers and their devices have it"
     elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
-    if chosen.approximation is not None:
-        whose, smaller = (
-            type(chosen.approximation).__name__,
-            f"lower {chosen.approximation.size} of",
-        )
-        factor_bytes = _factor_bytes(chosen.approximation, problem)
-        if chosen.approximation.refine and factor_bytes <= problem.budget_bytes:
-            return f"{more}, use refine=0 of {whose}, which never forms K, or fit on fewer rows."
-        return f"{more}, {smaller} {whose}, or fit on fewer rows."
+    if (factor := chosen.approximation) is not None:
+        whose = type(factor).__name__
+        way = f"lower {factor.size} of {whose}"
+        if factor.refine and _factor_bytes(factor, problem) <= problem.budget_bytes:
+            way = f"use refine=0 of {whose}, which never forms K"
+        return f"{more}, {way}, or fit on fewer rows."
     if problem.precomputed or problem.linear or chosen.route == "primal":
         return f"{more}, ask for fewer components, or fit on fewer rows."
     ways = [more]

@@ -108,10 +108,14 @@ def n_components(
         ``"gap"``: before the largest ratio of an eigenvalue to the next.
     share : float, default=0.95
         For ``"variance"``.
-    quantile, repeats : float, default=0.95, and int, default=20
-        For ``"permutation"``: of the eigenvalues of data whose columns are shuffled so many times.
-    folds, noise : int or splitter, default=3, and float, default=0.3
-        For ``"cross-validation"``; noise as a share of the spread of the rows.
+    quantile : float, default=0.95
+        For ``"permutation"``: of the eigenvalues of shuffled data.
+    repeats : int, default=20
+        For ``"permutation"``: how many times the columns are shuffled.
+    folds : int or splitter, default=3
+        For ``"cross-validation"``.
+    noise : float, default=0.3
+        For ``"cross-validation"``: as a share of the spread of the rows.
     max_rows : int, default=1000
         Work on a seeded sample where there are more; the result says so.
     random_state : int, Generator, RandomState or None, default=None

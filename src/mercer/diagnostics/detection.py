@@ -49,8 +49,9 @@ class DetectorSelection(Printed):
     best_ : KernelPCADetector
         Fitted to X, unless ``refit=False``.
     table_ : Table
-        A row for each candidate, best first; ``seen`` is the share of rows with a deviation that are alarms,
-        ``strayed`` that of normal rows in a run that strays as far as one in twenty, which may be tolerated.
+        A row for each candidate, best first: kernel, lags, smoothing, components, statistic; ``seen``, the
+        share of rows with a deviation that are alarms; ``strayed``, the share of normal rows that are alarms
+        in a run that strays as far as one in twenty; and whether that is tolerated.
     reasons_ : list of str
         What was chosen, what linear PCA would have given, and on what it was tried.
     gain_ : float

@@ -67,7 +67,8 @@ def gradients(model: Any, X: Any) -> Array:
     >>> np.allclose(gradients(pca, X[:4]), pca.components_)
     True
     """
-    space, rows = _opened(model, X, 1, "at least 1 row, where slopes are taken")
+    require_rows(X, 1, "at least 1 row, where slopes are taken")
+    space, rows = _opened(model, X)
     engine, width = space.projection.sections.engine, _width(space, rows)
     found = engine.map(rows, partial(_slopes, space), width=width, parallel=False)
     return np.asarray(found, dtype=model.eigenvalues_.dtype)
@@ -201,12 +202,13 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     >>> float(found.shares.sum().round(12))
     1.0
     """
+    require_rows(X, 2, TWO_ROWS)
     if is_pipeline(model):
         model = Prepared.from_pipeline(model)
     if isinstance(model, Prepared):
         found = importance(model.model, model.rows(X), names=model.preparation.features)
         return _folded(found, model.preparation, names)
-    space, rows = _opened(model, X, 2, TWO_ROWS)
+    space, rows = _opened(model, X)
     known = Anatomy(model).feature_names or getattr(X, "columns", None)
     called = tuple(named_columns(names, known, int(rows.shape[1])))
     first = np.asarray(dense(rows[0:1]), dtype=np.float64)[0]
@@ -256,10 +258,9 @@ def _sums(space: FeatureSpace, first: Array, rows: Rows, place: slice) -> _Sums:
     return _Sums(slopes.sum(axis=0), np.einsum("bkd,bkd->kd", slopes, slopes), columns)
 
 
-def _opened(model: Any, X: Any, least: int, wanted: str) -> tuple[FeatureSpace, Rows]:
-    """The feature space of a fitted model, and rows that are fit for it, at least so many."""
+def _opened(model: Any, X: Any) -> tuple[FeatureSpace, Rows]:
+    """The feature space of a fitted model, and rows that are fit for it."""
     require_fitted(model, Projector, "KernelPCA, mercer.PCA or mercer.IncrementalKernelPCA")
-    require_rows(X, least, wanted)
     return FeatureSpace.of(model.fit_), model._asked(X)[0]
 
 

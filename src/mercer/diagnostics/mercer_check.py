@@ -61,7 +61,8 @@ class Verdict:
     witness : Witness or None
         Points and a vector v with vᵀKv < 0, or a pair with k(x, y) ≠ k(y, x).
     kernel : Kernel or None
-        As judged, with parameters such as ``gamma="median"`` fixed; None for a matrix.
+        The kernel as judged, with parameters such as ``gamma="median"`` fixed, so that
+        ``v @ verdict.kernel(points) @ v`` is the witness's value. None for a matrix.
     smallest_eigenvalue : float or None
         Of the data set that decided, symmetrised; None where no single one did.
     n_points : int

@@ -85,9 +85,8 @@ def compare_preimages(
             "with it: see `preimage_.quality`."
         )
         raise InputError(msg)
-    require_rows(X, 1, "at least 1 row to bring back")
-    held = _plain(model, X)
-    known = _kept(model) if rows is None else _plain(model, rows)
+    held = _plain(model, X, "to bring back")
+    known = _kept(model) if rows is None else _plain(model, rows, "to learn from")
     named = [named_preimage(method) for method in methods]
     of_mean = float(np.sqrt(np.mean((held - known.mean(axis=0)) ** 2)))
     lines = [
@@ -102,7 +101,8 @@ def compare_preimages(
     return Table({name: [line[name] for line in lines] for name in columns})
 
 
-def _plain(model: Any, X: Any) -> Array:
+def _plain(model: Any, X: Any, what_for: str) -> Array:
+    require_rows(X, 1, f"at least 1 row {what_for}")
     return np.asarray(dense(new_rows(model, X, model._dtype)[:]), dtype=np.float64)
 
 

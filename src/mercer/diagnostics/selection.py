@@ -109,7 +109,8 @@ def select(
         `mercer.diagnostics.widths` and around the median, Matérn and Laplacian.
     n_components : int or list of int, optional
         All kernels are compared at all of these; left out: 10, or what a fold can hold. Of several the
-        fewest win that do as well as any, which may be fewer than the next step can use.
+        fewest win that do as well as any, which may be fewer than the next step can use: two components
+        clean two circles as well as five do, but do not separate them.
     y : array-like of shape (n,), optional
         Labels or numbers: the judge's cross-validated score decides, and nothing else.
     judge : scikit-learn estimator, optional

@@ -124,9 +124,8 @@ def sample_rows(
 
 def require_rows(X: Any, least: int, wanted: str) -> None:
     """Raise where a table in memory has fewer rows than that; those of a file are counted when it is read."""
-    listed = isinstance(X, (list, tuple))
-    shape: tuple[int, ...] = (len(X), 1) if listed else getattr(X, "shape", ())
-    if len(shape) == 2 and shape[0] < least:
+    shape = (len(X), 1) if isinstance(X, (list, tuple)) else getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and shape[0] < least:
         remedy = "Pass more rows; a selection or a filter before may have left too few."
         refuse("X", shape, wanted, many(int(shape[0]), "row"), remedy)
 

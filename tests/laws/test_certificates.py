@@ -270,11 +270,9 @@ def test_moves_of_components_that_are_left_aside_are_bounded_by_their_sums(unit,
     values = np.sort(trace * rng.random(m) ** 8)[::-1] / m
     axes, _ = np.linalg.qr(rng.standard_normal((m, m)))
     coef = whiten @ axes
-    errors = certificates.rounding_errors(lengths, coef, trace=trace, unit=unit)
-    moves = certificates.rounding_moves(lengths, values, coef, errors)
-    bound = certificates.moves_aside(
-        lengths, values[:k], coef[:, :k], whiten, rest=values[k:].sum(), trace=trace, unit=unit
-    )
+    rounding = certificates.EntryRounding(lengths, trace, unit)
+    moves = rounding.moves(values, coef)
+    bound = rounding.aside(values[:k], coef[:, :k], whiten, values[k:].sum())
     assert moves[k:].sum() <= (1.0 + 1e-12) * bound <= 20.0 * moves[k:].sum()
     squares, dtype = rng.random(m), np.dtype(np.float32)
     each = certificates.square_moves(squares, coef, dtype)

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conftest import frozen
@@ -222,9 +223,13 @@ def test_what_is_no_fitted_model_of_these_columns_is_refused(ask, x):
 
 def test_importance_needs_rows_that_differ_names_for_all_and_components_that_exist(x):
     model = MODELS["exact"].fit(x)
-    for rows in (x[:1], np.tile(x[:1], (5, 1))):
-        with pytest.raises(InputError, match="two different rows"):
+    for rows in (x[:0], x[:1], np.tile(x[:1], (5, 1))):
+        with pytest.raises(InputError, match=r"two different rows.*got [015] row.*Pass"):
             importance(model, rows)
+    with pytest.raises(InputError, match=r"two different rows.*got 0 rows"):
+        importance(make_pipeline(StandardScaler(), PCA(2)).fit(x), x[:0])
+    with pytest.raises(InputError, match=r"at least 1 row.*got 0 rows"):
+        gradients(model, x[:0])
     with pytest.raises(InputError, match="a list of 4 names, one for each variable; got 3"):
         importance(model, x, names=list("abc"))
     with pytest.raises(InputError, match="from 0 to 2"):

@@ -587,3 +587,11 @@ def test_a_power_of_no_kernel_still_has_a_witness(p):
     verdict = check_kernel((-1.0 * RBF(1.0)) ** (p // 2 * 2 + 1))
     assert verdict.valid is False
     assert verdict.witness.value < -0.5
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a"])
+def test_a_seed_that_is_none_is_refused_in_words(seed):
+    with pytest.raises(
+        InputError, match=r"random_state must be an integer >= 0 or None; got .* too\."
+    ):
+        check_kernel("rbf", np.eye(3), random_state=seed)

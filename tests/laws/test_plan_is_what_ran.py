@@ -347,3 +347,17 @@ def test_more_memory_never_worsens_the_plan():
     assert all(
         one.n_bytes <= mb * 10**6 for one, mb in zip(plans, range(140, 1200, 10), strict=True)
     )
+
+
+@pytest.mark.parametrize("spread", [None, 3.0])
+@pytest.mark.parametrize("memory", ["11MB", "12MB"])
+def test_products_with_a_short_basis_are_forecast_within_a_factor_of_two(memory, spread):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((4000, 20))  # which has no gap to speak of
+    if spread is not None:  # clusters, whose components are found at once
+        x += spread * rng.standard_normal((4, 20))[rng.integers(4, size=4000)]
+    model = KernelPCA(3, kernel="rbf", memory=memory, random_state=0)
+    planned = model.plan(x)
+    assert planned.solver.max_basis < 30
+    used = model.fit(x).fit_.pairs.n_products
+    assert used / 2 <= planned.n_products <= 2 * used

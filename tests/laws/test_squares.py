@@ -11,7 +11,7 @@ from mercer.engine.moments import Moments
 from mercer.engine.wide import times_transposed, triangle_product, wide_times
 from mercer.kernels import RBF, Sigmoid
 from mercer.model import lowrank, lowrank_pass
-from mercer.model.certificate import rounding_errors, rounding_moves
+from mercer.model.certificate import EntryRounding
 from mercer.model.lowrank_pass import ROWS_A_LANDMARK, square_dtype
 from mercer.model.result import Task
 from mercer.planning.plan import plan_approximation
@@ -124,8 +124,7 @@ def test_components_that_were_asked_for_keep_their_digits(gamma, rng, monkeypatc
     lengths = np.ones(M)
     unit = entry_error(kernel, x[factor.landmarks])
     coef, values = features.projection.coef, features.eigenvalues
-    errors = rounding_errors(lengths, coef, trace=float(N), unit=unit)
-    moves = rounding_moves(lengths, values, coef, errors)
+    moves = EntryRounding(lengths, float(N), unit).moves(values, coef)
     assert np.all(np.abs(squares.eigenvalues - values) <= 2.0 * moves)
     scores = [each.projection(x) for each in (squares, features)]
     assert np.all(np.abs(scores[0] - scores[1]) <= 2.0 * M**0.5 * moves / values**0.5)

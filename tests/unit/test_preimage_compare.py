@@ -78,3 +78,11 @@ def test_streams_are_compared_and_given_kernels_are_not(x):
     given = KernelPCA(2, kernel="precomputed").fit(RBF(0.3)(x))
     with pytest.raises(ValueError, match="precomputed kernel knows no rows"):
         compare_preimages(given, RBF(0.3)(x))
+
+
+def test_no_rows_to_bring_back_or_to_learn_from_are_refused_in_words(x):
+    model = KernelPCA(2).fit(x)
+    with pytest.raises(InputError, match="at least 1 row to bring back; got 0 rows"):
+        compare_preimages(model, x[:0])
+    with pytest.raises(InputError, match="at least 1 row to learn from; got 0 rows"):
+        compare_preimages(model, x[:5], rows=x[:0])

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 
-from mercer import KernelPCA, select
+from mercer import KernelPCA, select, select_detector
 from mercer.diagnostics import n_components, symptoms
 from mercer.errors import InputError, KernelError
 from mercer.kernels import Chi2
@@ -19,6 +19,10 @@ CALLS = {
     "no kernels": (lambda: select(X, []), "`kernels` is empty"),
     "unknown kernel": (lambda: select(X, ["rbv"]), "Did you mean 'rbf'"),
     "a number for kernels": (lambda: select(X, 3), "a list of names"),
+    "one row": (lambda: select(X[:1]), "X must be at least 2 rows.*got 1 row. Pass more rows"),
+    "no row": (lambda: select([]), "X must be at least 2 rows.*got 0 rows"),
+    "one row to count components of": (lambda: n_components(X[:1]), "at least 2 rows.*got 1 row"),
+    "one row for a detector": (lambda: select_detector(X[:1]), "at least 2 rows.*got 1 row"),
     "two rows": (lambda: select(X[:2], "rbf"), "two of the 2 rows"),
     "many folds": (lambda: select(X, "rbf", folds=21), "from 2 to 20; got 21"),
     "a word for folds": (lambda: select(X, "rbf", folds="three"), "a splitter of scikit-learn"),

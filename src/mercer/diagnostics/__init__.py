@@ -6,8 +6,7 @@ from mercer.diagnostics.importance import Importance, gradients, importance
 from mercer.diagnostics.mercer_check import Verdict, check_kernel
 from mercer.diagnostics.preimages import compare_preimages
 from mercer.diagnostics.selection import Selection, select
-from mercer.diagnostics.selection_grid import widths
-from mercer.diagnostics.symptoms import Symptom, symptoms
+from mercer.diagnostics.symptoms import Symptom, symptoms, widths
 from mercer.diagnostics.witness import Witness
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -97,11 +98,10 @@ def n_components(
     kernel : str, Kernel or callable, default="rbf"
         Not used when X is a model.
     method : {"permutation", "variance", "cross-validation", "gap"}, default="permutation"
-        ``"permutation"``: parallel analysis (Horn 1965). Each column is shuffled on its own, which keeps its
-        values and removes its dependence on the others; leading eigenvalues count as long as they
-        exceed the given quantile of those of shuffled data. Components of the linear kernel are taken off
-        one by one (Dobriban & Owen 2019), so that a strong one hides none behind it; other kernels
-        have no such remedy, and there the number is on the low side.
+        ``"permutation"``: parallel analysis (Horn 1965). Columns are shuffled, each on its own, which removes
+        their dependence; leading eigenvalues count as long as they exceed the given quantile of those of
+        shuffled data. Components of the linear kernel are taken off one by one (Dobriban & Owen 2019), so
+        that a strong one hides none behind it; of other kernels the number is on the low side.
         ``"variance"``: the fewest that hold the given share.
         ``"cross-validation"``: the fewest within one standard error of the least error, in input space, of
         held-out rows with noise added, as in `mercer.select`.
@@ -123,7 +123,7 @@ def n_components(
     Returns
     -------
     found : Components
-        With ``n_components``, ``curve`` and ``reasons``. A permutation test may find none: 0.
+        A permutation test may find none: 0.
 
     Examples
     --------
@@ -148,11 +148,10 @@ def n_components(
             msg = f"{method=} needs rows; got a fitted model. Pass the rows, and kernel=model.kernel_."
             raise InputError(msg)
         fit = X._current()
-        return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues), told=[])
+        return _from_spectrum(fit, method, share=share, most=len(fit.eigenvalues))
     rng = as_generator(random_state)
     rows, _, n = sample_rows(X, max_rows, rng=rng)
     m = int(rows.shape[0])
-    told = [f"of {m} of {n} rows, drawn with a seed; raise `max_rows` for more"] if m < n else []
     chosen = placed(as_kernel(kernel), column_names(X))
     if chosen.is_precomputed:
         msg = (
@@ -168,22 +167,24 @@ def n_components(
     resolved = chosen.resolve(rows, rng=rng)
     if method == "permutation":
         require("repeats", repeats, Whole(1))
-        return _by_permutation(resolved, rows, quantile, int(repeats), told, rng=rng)
-    if method == "cross-validation":
-        size = door.check_noise(noise)
-        return _by_folds(chosen, rows, folds, size, told, n=n, rng=rng)
-    with silenced():  # the spectrum is what is asked for
-        # By a fit, which loses no digits far from the origin.
-        fit = KernelPCA(None, kernel=resolved).fit(rows).fit_
-    # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
-    most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
-    return _from_spectrum(fit, method, share=share, most=most, told=told)
+        found = _by_permutation(resolved, rows, quantile, int(repeats), rng=rng)
+    elif method == "cross-validation":
+        found = _by_folds(chosen, rows, folds, door.check_noise(noise), n=n, rng=rng)
+    else:
+        with silenced():  # the spectrum is what is asked for
+            # By a fit, which loses no digits far from the origin.
+            fit = KernelPCA(None, kernel=resolved).fit(rows).fit_
+        # Of as many eigenvalues as there could be, the last is followed by zeros only as a matter of course.
+        most = min(m, resolved.map_dimension(int(rows.shape[1])) or m) - 1
+        found = _from_spectrum(fit, method, share=share, most=most)
+    if m < n:
+        drawn = f"of {m} of {n} rows, drawn with a seed; raise `max_rows` for more"
+        return replace(found, reasons=[*found.reasons, drawn])
+    return found
 
 
 # ── from the spectrum alone ─────────────────────────────────────────────────
-def _from_spectrum(
-    fit: Fit, method: str, *, share: float, most: int, told: list[str]
-) -> Components:
+def _from_spectrum(fit: Fit, method: str, *, share: float, most: int) -> Components:
     values = fit.eigenvalues
     cut = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
     values = values[values > cut]
@@ -194,7 +195,7 @@ def _from_spectrum(
         k, why, curve = _by_share(values, fit.total, share)
     else:
         k, why, curve = _by_gap(values, cut if len(values) < most else np.nan)
-    return Components(k, method, curve, [why, *told])
+    return Components(k, method, curve, [why])
 
 
 def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Table]:
@@ -232,12 +233,9 @@ def _against_chance(
 
     Place by place, with the kernel as it was resolved on the data themselves.
     """
-
-    def spectrum(x: Array) -> Array:
-        return centred_spectrum(kernel_matrix(kernel, x))
-
-    values = spectrum(rows)
-    chance = [spectrum(rng.permuted(rows, axis=0)) for _ in range(repeats)]
+    values = centred_spectrum(kernel_matrix(kernel, rows))
+    shuffled = (rng.permuted(rows, axis=0) for _ in range(repeats))
+    chance = [centred_spectrum(kernel_matrix(kernel, x)) for x in shuffled]
     limits = np.quantile(chance, quantile, axis=0)  # (n,)
     floor = len(values) * float(np.finfo(np.float64).eps) * max(float(values[0]), 0.0)
     below = np.flatnonzero(values <= np.maximum(limits, floor))
@@ -245,15 +243,14 @@ def _against_chance(
 
 
 def _linear_against_chance(
-    kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
+    rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
 ) -> tuple[int, Array, Array]:
     """The same for the linear kernel, each component taken off the rows before the next is asked for.
 
-    Shuffling spreads the variance of a strong component over all directions, and a weak one behind it
-    would be hidden in its shadow. What is left after j components has d - j directions, and its shuffled
-    form has d: the limit is scaled by d/(d - j), so that both have the same variance in each.
+    Shuffling spreads the variance of a strong component over all directions, and would hide a weak one behind
+    it. What is left after j components has d - j directions, and its shuffled form has d: the limit is scaled
+    by d/(d - j), so that both have the same variance in each.
     """
-    del kernel
     x = rows.astype(np.float64)
     x -= x.mean(axis=0)
     u, s, vt = np.linalg.svd(x, full_matrices=False)
@@ -277,35 +274,20 @@ def _largest(x: Array) -> float:
 
 
 def _by_permutation(
-    kernel: Kernel,
-    rows: Rows,
-    quantile: float,
-    repeats: int,
-    told: list[str],
-    *,
-    rng: np.random.Generator,
+    kernel: Kernel, rows: Rows, quantile: float, repeats: int, *, rng: np.random.Generator
 ) -> Components:
-    test = _linear_against_chance if kernel.is_linear else _against_chance
-    k, values, limits = test(kernel, rows, quantile=quantile, repeats=repeats, rng=rng)
+    test = _linear_against_chance if kernel.is_linear else partial(_against_chance, kernel)
+    k, values, limits = test(rows, quantile=quantile, repeats=repeats, rng=rng)
     what = f"the {quantile:.0%} quantile of those of {repeats} data sets with shuffled columns"
+    why = f"the first {'eigenvalue exceeds' if k == 1 else f'{k} eigenvalues exceed'} {what}"
     if k == 0:
         why = f"not even the first eigenvalue exceeds {what}: this kernel sees no more than chance"
-    else:
-        first = "eigenvalue exceeds" if k == 1 else f"{k} eigenvalues exceed"
-        why = f"the first {first} {what}"
-    return Components(k, "permutation", _curve(values, chance=limits), [why, *told])
+    return Components(k, "permutation", _curve(values, chance=limits), [why])
 
 
-# ── by what comes back ──────────────────────────────────────────────────────
+# ── by pre-images of held-out rows ──────────────────────────────────────────
 def _by_folds(
-    kernel: Kernel,
-    rows: Rows,
-    folds: Any,
-    noise: float,
-    told: list[str],
-    *,
-    n: int,
-    rng: np.random.Generator,
+    kernel: Kernel, rows: Rows, folds: Any, noise: float, *, n: int, rng: np.random.Generator
 ) -> Components:
     door.check_scale(rows)
     seed = int(rng.integers(2**31))
@@ -320,11 +302,11 @@ def _by_folds(
     if failed is not None:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"
         raise InputError(msg)
-    return _fewest(outcomes, court, told)
+    return _fewest(outcomes, court)
 
 
-def _fewest(outcomes: list[Outcome], court: Court, told: list[str]) -> Components:
-    """The smallest number of components whose error can't be told from the least one."""
+def _fewest(outcomes: list[Outcome], court: Court) -> Components:
+    """The smallest number of components whose error is within one standard error of the least."""
     best = min(outcomes, key=lambda outcome: outcome.loss)
     equal = within_one_error([best, *outcomes])[1:]
     chosen = next(o for o, e in zip(outcomes, equal, strict=True) if e)  # fewest first
@@ -332,14 +314,11 @@ def _fewest(outcomes: list[Outcome], court: Court, told: list[str]) -> Component
     del errors["standard_error"]
     numbers, k = [o.candidate.k for o in outcomes], chosen.candidate.k
     curve = Table({"components": numbers, **errors, "within_one_error": equal})
-    own, least = (errors["error"][numbers.index(one.candidate.k)] for one in (chosen, best))
-    why = f"error {own:.4g} of held-out rows, the least of all"
+    own, least = (errors["error"][numbers.index(o.candidate.k)] for o in (chosen, best))
+    rank = ", the least of all"
     if chosen is not best:
-        why = (
-            f"error {own:.4g} of held-out rows; the least, {least:.4g} with "
-            f"{best.candidate.k} components, is within one standard error"
-        )
-    reasons = [why, *told]
+        rank = f"; the least, {least:.4g} with {best.candidate.k} components, is within one standard error"
+    reasons = [f"error {own:.4g} of held-out rows{rank}"]
     if best is outcomes[-1] and len(outcomes) > 1 and not best.full:
-        reasons.insert(1, "the error still fell at the end of what was tried: more may be better")
+        reasons.append("the error still fell at the end of what was tried: more may be better")
     return Components(k, "cross-validation", curve, reasons)

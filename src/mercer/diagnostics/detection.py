@@ -18,6 +18,7 @@ from mercer._core.table import Printed, Table
 from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
+from mercer.diagnostics.symptoms import require_rows
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_rows import learnt_rows
@@ -54,7 +55,7 @@ class DetectorSelection(Printed):
     reasons_ : list of str
         What was chosen, what linear PCA would have given, and on what it was tried.
     gain_ : float
-        What the kernel that was chosen sees more than the best linear detector does; 0 where that is chosen.
+        What the chosen kernel sees more than the best linear detector; 0 where that is chosen.
     """
 
     best_: KernelPCADetector
@@ -88,10 +89,10 @@ def select_detector(
 ) -> DetectorSelection:
     """Choose a detector by the small deviations that it sees at a held rate of false alarms.
 
-    Normal rows are all it takes. Stretches of them are held out; each candidate, fitted to the others, gets
+    Only normal rows are needed. Stretches of them are held out; each candidate, fitted to the others, gets
     the limits that hold for them, and then judges them with deviations put in: a sensor that is off, drifts,
     loses its relation to the others or gets noisier, and several that move together, from a third of a spread
-    to three. Candidates whose limits a run that strays a little would make nonsense of are passed over.
+    to three. Candidates whose limits would not hold in a run that strays a little are passed over.
 
     Of those that are left the one that sees most wins, and the simplest of those that see as much within two
     standard errors. A kernel that bends is used where it sees clearly more than the best linear detector.
@@ -104,15 +105,13 @@ def select_detector(
         Linear, and Gaussians of eight, four, two and one median distance otherwise.
     n_components : sequence of float
         Shares of the variance that components keep.
-    lags : sequence of int or "auto"
-        As in `KernelPCADetector`.
-    smoothing : sequence of float or None
+    lags, smoothing : sequence of int or "auto", sequence of float or None
         As in `KernelPCADetector`.
     false_alarm : float, optional
         The rate that limits hold; 0.01 otherwise.
     confidence : float or None, default=0.9
-        As in `KernelPCADetector`, of the one that is chosen: of many candidates, one whose limits happen to
-        be low sees most.
+        As in `KernelPCADetector`, of the one that is chosen: of many, one with limits that are low by
+        chance sees most.
     folds : int, default=5
         Stretches that are held out in turn.
     time : array-like of shape (n,), optional
@@ -139,18 +138,21 @@ def select_detector(
     """
     require("folds", folds, Whole(2))
     require("max_rows", max_rows, Whole(50))
-    lists = {"n_components": n_components, "lags": lags, "smoothing": smoothing}
-    for name, given in lists.items() if kernels is None else {"kernels": kernels, **lists}.items():
+    lists = {"kernels": kernels, "n_components": n_components, "lags": lags, "smoothing": smoothing}
+    for name, given in lists.items():
+        if name == "kernels" and given is None:
+            continue
         if isinstance(given, str) or not isinstance(given, Collection) or not len(given):
             wanted = "a list of kernels, or None" if name == "kernels" else "a list of what to try"
             raise ParameterError.about(name, given, must_be=wanted)
     for share in n_components:
         require("n_components", share, SHARE)
+    require_rows(X, 2, "at least 2 rows, of which stretches are held out")
     refuse_dask(X, "select_detector(X.compute())")
     plain = KernelPCADetector(
         max(n_components), false_alarm=false_alarm, folds=folds, random_state=random_state
     )
-    stages, told = _stages(plain, X, time, list(product(lags, smoothing)), max_rows)
+    stages, notes = _stages(plain, X, time, list(product(lags, smoothing)), max_rows)
     found = [
         trial
         for stage in stages
@@ -173,14 +175,14 @@ def select_detector(
     if refit:
         detector.fit(X, time=time)
     gain = 0.0 if linear is None or best is linear else best.power - linear.power
-    return DetectorSelection(detector, _table(found, rate), [*reasons, *told], gain)
+    return DetectorSelection(detector, _table(found, rate), [*reasons, *notes], gain)
 
 
 # ── candidates ──────────────────────────────────────────────────────────────
 def _stages(
     plain: KernelPCADetector, X: Any, time: Any, past: list[tuple[Any, Any]], most: int
 ) -> tuple[list[Stage], list[str]]:
-    """Rows with each past, and what is to be said of them."""
+    """Rows with each past, and notes on them."""
     time = times_of(X, time)
     _, read, _ = learnt_rows(plain, X, None)
     with silenced():  # the fit to all rows will tell
@@ -198,12 +200,12 @@ def _stages(
         seen.add((found.how.lags, weight))
         linked = found.linked[some] & ~begins
         stages.append(Stage.of(rows[some], linked, found.how, found.overlap, made))
-    told = [
+    notes = [
         f"{len(made)} deviations of 0.3 to 3 spreads, made up, in {plain.folds} held-out stretches of "
         f"{len(some)}{f' of {len(rows)}' * (len(some) < len(rows))} normal rows; no fault was seen."
     ]
-    told += [f"Lags: {s.how.note}." for s in stages if s.how.note][:1]
-    return stages, told
+    notes += [f"Lags: {s.how.note}." for s in stages if s.how.note][:1]
+    return stages, notes
 
 
 def _spread_over(n: int, most: int) -> tuple[Indices, Flags]:
@@ -223,15 +225,11 @@ def _kernels(given: Sequence[Any] | None, stage: Stage, seed: Any) -> list[Kerne
 
 
 # ── the verdict ─────────────────────────────────────────────────────────────
-def _is_linear(trial: Trial) -> bool:
-    return isinstance(trial.kernel, Linear)
-
-
 def _effort(trial: Trial) -> tuple[Any, ...]:
     """Simpler things come first: straight, by both statistics, without memory, with few components."""
     how = trial.how
     odd = trial.statistic != "combined"
-    return not _is_linear(trial), odd, how.smoothing is not None, how.lags, trial.components
+    return not trial.is_linear, odd, how.smoothing is not None, how.lags, trial.components
 
 
 def _clearly(more: Trial, less: Trial) -> bool:
@@ -258,9 +256,9 @@ def _verdict(found: Sequence[Trial], rate: float) -> tuple[Trial, Trial | None, 
         )
         warn(msg, SelectionWarning, "no-steady-detector", {"share": least, "rate": rate})
         steady = [t for t in found if t.strayed <= 1.5 * least]
-    straight = [t for t in steady if _is_linear(t)]
+    straight = [t for t in steady if t.is_linear]
     linear = _simplest(straight) if straight else None
-    bent = [t for t in steady if not _is_linear(t)]
+    bent = [t for t in steady if not t.is_linear]
     best = linear or _simplest(bent)
     if linear is not None and bent:
         rival = max(bent, key=lambda t: t.power)
@@ -269,8 +267,13 @@ def _verdict(found: Sequence[Trial], rate: float) -> tuple[Trial, Trial | None, 
     reasons = [f"It sees {best.power:.1%} of rows with a small deviation: {_words(best)}."]
     if linear is None:
         reasons.append("No linear detector was among the candidates whose limits would hold.")
+    elif not bent:
+        reasons.append("No kernel that bends was among the candidates whose limits would hold.")
     elif best is linear:
-        reasons.append(_unpaid(bent, linear))
+        reasons.append(
+            f"A kernel that bends does not pay: the best sees {rival.power:.1%} ({_words(rival)}), linear "
+            f"PCA {linear.power:.1%}."
+        )
     else:
         reasons.append(f"The best linear detector would see {linear.power:.1%}: {_words(linear)}.")
     passed = len(found) - len(steady)
@@ -280,16 +283,6 @@ def _verdict(found: Sequence[Trial], rate: float) -> tuple[Trial, Trial | None, 
             f"twenty does, more than {TOLERATED * rate:.0%} of normal rows would be alarms."
         )
     return best, linear, reasons
-
-
-def _unpaid(bent: Sequence[Trial], linear: Trial) -> str:
-    if not bent:
-        return "No kernel that bends was among the candidates whose limits would hold."
-    rival = max(bent, key=lambda t: t.power)
-    return (
-        f"A kernel that bends does not pay: the best sees {rival.power:.1%} ({_words(rival)}), linear PCA "
-        f"{linear.power:.1%}."
-    )
 
 
 def _words(trial: Trial) -> str:

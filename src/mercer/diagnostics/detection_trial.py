@@ -26,6 +26,7 @@ from mercer.estimators.detector_fit import (
     part_model,
     second_run,
 )
+from mercer.kernels import Linear
 from mercer.monitoring.deviations import Deviation
 from mercer.monitoring.lags import Dynamics
 from mercer.monitoring.limits import Rule, held_out_limits
@@ -54,6 +55,10 @@ class Trial:
         """The mean share of rows with a deviation that are alarms."""
         return float(self.seen.mean())
 
+    @property
+    def is_linear(self) -> bool:
+        return isinstance(self.kernel, Linear)
+
 
 @dataclass(frozen=True, eq=False)
 class Stage:
@@ -71,7 +76,6 @@ class Stage:
     def of(
         cls, x: Array, linked: Flags, how: Dynamics, overlap: int, deviations: Sequence[Deviation]
     ) -> Stage:
-        """The stage of raw rows."""
         rows, whole = how.rows(x, follows=linked)
         engine = resolve_engine("auto")
         scale = scale_of(engine, rows)
@@ -94,15 +98,6 @@ class Stage:
         return self._made[key]
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """T² and Q of a stretch, by each number of components."""
-
-    held: list[Statistics]  # as far out as a second run will be
-    strayed: list[Statistics]
-    seen: list[Statistics]  # with each deviation, one after the other
-
-
 def tried(stage: Stage, detector: KernelPCADetector, shares: Sequence[float]) -> list[Trial]:
     """The kernel of a detector with numbers of components that keep these shares, by every statistic."""
     normal, rule = stage.normal, Rule.of(detector)
@@ -111,16 +106,19 @@ def tried(stage: Stage, detector: KernelPCADetector, shares: Sequence[float]) ->
         sizes = _sizes(model, shares, len(normal))
         pace, splits = folds_in_time(rule, sizes[-1], normal, detector.folds)
         folds = [_judged(stage, model, sizes, pace, split) for split in splits]
+    held, strayed, seen = zip(*folds, strict=True)  # each by folds and numbers of components
     rounding, found = Gauge.of(model.fit_).rounding, []
     for (i, k), statistic in product(enumerate(sizes), STATISTICS):
         own = Rule(rule.rate, in_sample=False, statistic=statistic, method=rule.method)
-        held = Statistics.joined([fold.held[i] for fold in folds])
-        limits = own.joint(held_out_limits(held, rule.rate, rounding=rounding))
+        normal_rows = Statistics.joined([of_fold[i] for of_fold in held])
+        limits = own.joint(held_out_limits(normal_rows, rule.rate, rounding=rounding))
         above = partial(_alarms, own, limits)
-        seen = [above(f.seen[i]).reshape(len(stage.deviations), -1).mean(axis=1) for f in folds]
-        strayed = above(Statistics.joined([fold.strayed[i] for fold in folds])).mean()
-        told = model.kernel_, stage.how, statistic, k
-        found.append(Trial(*told, np.mean(seen, axis=0), float(strayed)))
+        each = [
+            above(of_fold[i]).reshape(len(stage.deviations), -1).mean(axis=1) for of_fold in seen
+        ]
+        far_out = above(Statistics.joined([of_fold[i] for of_fold in strayed])).mean()
+        share = np.mean(each, axis=0)
+        found.append(Trial(model.kernel_, stage.how, statistic, k, share, float(far_out)))
     return found
 
 
@@ -138,8 +136,11 @@ def _sizes(model: Any, shares: Sequence[float], n: int) -> list[int]:
 
 def _judged(
     stage: Stage, model: Any, sizes: list[int], pace: Slowness, split: tuple[Indices, Indices]
-) -> _Fold:
-    """One stretch, by a model that has not seen it."""
+) -> tuple[list[Statistics], list[Statistics], list[Statistics]]:
+    """T² and Q of one stretch, by each number of components, of a model that has not seen it.
+
+    As far out as a second run will be, and as one that strays; and with each deviation, one after the other.
+    """
     normal, (train, test) = stage.normal, split
     part = normal.part(train, sizes[-1])
     again = part_model(model, len(part)).set_params(n_components=sizes[-1])
@@ -149,4 +150,4 @@ def _judged(
         gauge.nested(second_run(normal.scale, part.scale, pace, factors, normal.rows[test]), own)
         for factors in (pace.stretch, pace.stray)
     )
-    return _Fold(held, strayed, gauge.nested(part.scale(stage.spoilt(test)), own))
+    return held, strayed, gauge.nested(part.scale(stage.spoilt(test)), own)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import many, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer._core.types import Array, Rows
+from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
@@ -29,21 +30,21 @@ TOP = 3  # variables of a component that are printed
 MOST_PRINTED = 10  # components
 # A mean slope below this share of the root mean square one is what is left of ups and downs.
 ONE_WAY = 0.5
+TWO_ROWS = "at least two different rows, since sizes are in standard deviations"
 
 
 @public
 def gradients(model: Any, X: Any) -> Array:
     """Derivatives of every score with respect to every input variable, at each row.
 
-    ``out[i, j, l]`` is ∂score_j/∂x_l at row i: how fast component j changes when variable l is moved there
-    and all others stay. Exact derivatives of the fitted model, on every route; those of linear PCA are
-    its axes, the same at every row.
+    ``out[i, j, l]`` is ∂score_j/∂x_l at row i, the exact derivative of the fitted model, on every route;
+    those of linear PCA are its axes, the same at every row.
 
     Parameters
     ----------
     model : KernelPCA, PCA or IncrementalKernelPCA
-        Fitted, with a kernel that has a derivative: those of distances and dot products, their sums and
-        products. A callable or precomputed kernel has none that is known.
+        Fitted, with a kernel of distances or dot products, or sums and products of such. A callable or
+        precomputed kernel has no derivative that is known.
     X : array-like, sparse matrix of shape (b, d) or source of rows
         Where to take the derivatives.
 
@@ -66,6 +67,7 @@ def gradients(model: Any, X: Any) -> Array:
     >>> np.allclose(gradients(pca, X[:4]), pca.components_)
     True
     """
+    require_rows(X, 1, "at least 1 row, where slopes are taken")
     space, rows = _opened(model, X)
     engine, width = space.projection.sections.engine, _width(space, rows)
     found = engine.map(rows, partial(_slopes, space), width=width, parallel=False)
@@ -81,11 +83,11 @@ class Importance(Printed):
     names : tuple of d str
         The variables.
     sizes : ndarray of shape (d, k)
-        Root mean square of slope times standard deviation: by how much a usual change of the variable, alone,
-        moves the score.
+        Root mean square of slope times standard deviation: how far a usual change of the variable moves the
+        score.
     slopes : ndarray of shape (d, k)
-        Mean slope times standard deviation, with its sign. Much smaller than the size where the score goes up
-        with the variable at some rows and down at others. NaN for a column of categories, which has no up.
+        Mean slope times standard deviation. Much smaller than the size where the score goes up with the
+        variable at some rows and down at others. NaN for a column of categories, which has no up.
     explained : ndarray of shape (k,)
         Share of the variance of each component.
     """
@@ -133,14 +135,14 @@ class Importance(Printed):
 
     def _sentence(self, component: int) -> str:
         ways = ("rises with", "falls with", "goes both ways with", "changes with")
-        told: dict[str, list[str]] = {way: [] for way in ways}
+        variables: dict[str, list[str]] = {way: [] for way in ways}
         for l in self._order(component)[:TOP]:
             slope, size = self.slopes[l, component], self.sizes[l, component]
             way = "rises with" if slope > 0 else "falls with"
             way = way if abs(slope) >= ONE_WAY * size else "goes both ways with"
             way = "changes with" if np.isnan(slope) else way
-            told[way].append(f"{self.names[l]} ({self.shares[l, component]:.0%})")
-        parts = [f"{way} {', '.join(names)}" for way, names in told.items() if names]
+            variables[way].append(f"{self.names[l]} ({self.shares[l, component]:.0%})")
+        parts = [f"{way} {', '.join(names)}" for way, names in variables.items() if names]
         head = f"component {component + 1} ({self.explained[component]:.1%} of the variance)"
         return f"{head} {'; '.join(parts) or 'stands still at these rows'}"
 
@@ -161,22 +163,19 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     """How much of each component every input variable moves, over the rows X.
 
     The size of a variable is the root mean square of its slope over the rows, times its standard deviation
-    over them. A slope alone is a change for each unit, and means nothing across variables in
-    metres and in millimetres; times a usual change of the variable it is on the scale of the score. For
-    linear PCA this is ``|axis|`` times standard deviation.
+    over them: on the scale of the score, whatever the units. For linear PCA this is ``|axis|`` times standard
+    deviation.
 
-    It is a statement about the model: which variables the score looks at, each moved alone. Of two variables
-    that always go together either may get the share of both.
+    It says which variables the score looks at, each moved alone. Of two variables that always go together
+    either may get the share of both.
 
     Parameters
     ----------
     model : KernelPCA, PCA, IncrementalKernelPCA, Pipeline or Prepared
-        As in `gradients`; or one of these behind imputers, one-hot encoders and scalers, whose variables are
-        the columns before all of that. The size of a column of categories is the sum of those of its
-        columns of 0 and 1.
+        As in `gradients`; or one of these behind imputers, one-hot encoders and scalers, of the columns
+        before all of that. The size of a column of categories is the sum of those of its columns of 0 and 1.
     X : array-like, sparse matrix of shape (b, d) or source of rows
-        Rows to average over, as the model or the pipeline takes them: usually those of the fit or a sample
-        of them, at least two. The cost is that of k transforms with a slope each.
+        Rows to average over, at least two: usually those of the fit or a sample of them.
     names : d strings, optional
         Of the variables. Left out: the columns of the data frame the model was fitted to, or of X, or
         x0, x1, …
@@ -184,8 +183,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     Returns
     -------
     Importance
-        Print it for the main variables of each component in words; ``.table`` has all of them, and
-        ``.shares`` and ``.slopes`` are arrays.
+        Prints the main variables of each component in words; ``.table`` has all of them.
 
     See Also
     --------
@@ -204,6 +202,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     >>> float(found.shares.sum().round(12))
     1.0
     """
+    require_rows(X, 2, TWO_ROWS)
     if is_pipeline(model):
         model = Prepared.from_pipeline(model)
     if isinstance(model, Prepared):
@@ -217,12 +216,9 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     engine = space.projection.sections.engine
     sums = engine.fold(rows, partial(_sums, space, first), height=height, parallel=False)
     n, spread = int(rows.shape[0]), sums.columns.spread()[:, None]  # (d, 1)
-    if n < 2 or not np.any(spread > 0):
-        msg = (
-            f"X must have at least two different rows, since sizes are in standard deviations; got {n} "
-            "row(s), all alike. Pass the training rows, or a sample of them."
-        )
-        raise InputError(msg)
+    if not np.any(spread > 0):
+        remedy = "Pass the training rows, or a sample of them."
+        refuse("X", X, TWO_ROWS, f"{many(n, 'row')}, all alike", remedy)
     sizes = np.sqrt(sums.squares.T / n) * spread
     return Importance(called, sizes, (sums.slopes.T / n) * spread, model.fit_.explained)
 

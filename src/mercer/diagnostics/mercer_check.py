@@ -16,6 +16,7 @@ from mercer._core.public import public
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
+from mercer.estimators.input import as_generator
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_rows, column_names
@@ -95,17 +96,16 @@ class Verdict:
 def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdict:
     """Judge whether k(x, x') = φ(x)·φ(x') for some φ: symmetric, and no negative eigenvalue.
 
-    Evidence goes before claims: a witness on the points looked at beats any proof that the kernel
-    offers for itself.
+    A witness on the points looked at beats any proof that the kernel offers for itself.
 
     Parameters
     ----------
     kernel : str, Kernel, Gaussian-process kernel, callable or (n, n) array
         A name, an object, a function of two points or of two matrices, or a kernel matrix.
     X : (n, d) array or sparse matrix, optional
-        Judge on these rows. Left out: data sets of many shapes and scales are searched for a
-        counterexample. With ``kernel="precomputed"`` this is the matrix.
-    random_state : int or numpy.random.Generator, default=0
+        Judge on these rows, or on this matrix with ``kernel="precomputed"``. Left out: data sets of many
+        shapes and scales are searched for a counterexample.
+    random_state : int, Generator, RandomState or None, default=0
         Seeds the rows drawn from a large X, and the search.
 
     Returns
@@ -115,9 +115,9 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
 
     Notes
     -----
-    Values off by a few rounding units ε move no eigenvalue of an n × n matrix by more than 8ε√n
-    times the largest. One counts as negative below -max(1e-10, 8ε√n) times the largest, and only
-    when a second evaluation, pair by pair, differs by less than what is missing to zero.
+    Rounding moves no eigenvalue of an n × n matrix by more than 8ε√n times the largest. One counts as
+    negative below -max(1e-10, 8ε√n) times the largest, and only when a second evaluation, pair by pair,
+    differs by less than what is missing to zero.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
     >>> float((v @ verdict.kernel(points) @ v).round(12))
     -3.0
     """
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     if isinstance(kernel, np.ndarray):
         if X is not None:
             msg = (
@@ -192,8 +192,7 @@ def _judge_on(kernel: Kernel, X: Any, *, rng: np.random.Generator) -> Verdict:
 
 def _checked(X: Any) -> Rows:
     """Rows in float64, where float32 data are the same points and the kernel rounds less."""
-    x = as_rows(X)
-    x = x.astype(np.float64)
+    x = as_rows(X).astype(np.float64)
     if 0 in x.shape:
         msg = f"X must have at least one row and one column; got shape {x.shape}."
         raise InputError(msg)
@@ -281,12 +280,10 @@ class Search:
     """Tries a kernel on one data set after the other, and counts."""
 
     def __init__(self, kernel: Kernel, *, rng: np.random.Generator) -> None:
-        self.kernel = kernel
+        self.kernel, self.rng = kernel, rng
         self.judged = kernel  # as resolved on the latest data set
-        self.rng = rng
         self.usable: list[Array] = []
-        self.n_points = 0
-        self.n_data_sets = 0
+        self.n_points = self.n_data_sets = 0
         self.error: Exception | None = None
 
     def look(self, x: Array) -> Trial | None:

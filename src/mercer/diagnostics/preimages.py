@@ -12,6 +12,7 @@ from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.table import Table
 from mercer._core.types import Array
+from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.pairwise import dense
 from mercer.estimators import IncrementalKernelPCA, KernelPCA
 from mercer.estimators.base import require_fitted
@@ -34,7 +35,7 @@ def compare_preimages(
     methods: str | Preimage | Sequence[str | Preimage] = METHODS,
     random_state: Any = None,
 ) -> Table:
-    """Bring held-out rows back by several methods, from one fit.
+    """Compare pre-images of held-out rows by several methods, from one fit.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def compare_preimages(
     -------
     table : Table
         A line for each method. ``error`` is the root mean squared error in input space and ``error_of_mean``
-        that of always saying the mean of `rows`; ``residual`` is the median squared distance in feature
-        space, as a share of the mean squared length; ``seconds`` is for learning and for bringing X back.
-        A method that is not for this kernel has NaN there, and a ``reason``.
+        that of the mean of `rows`; ``residual`` is the median squared distance in feature space, as a share
+        of the mean squared length; ``seconds`` are those of learning and of the pre-images. A method that is
+        not for this kernel has NaN there, and a ``reason``.
 
     Examples
     --------
@@ -84,8 +85,8 @@ def compare_preimages(
             "with it: see `preimage_.quality`."
         )
         raise InputError(msg)
-    held = _plain(model, X)
-    known = _kept(model) if rows is None else _plain(model, rows)
+    held = _plain(model, X, "to bring back")
+    known = _kept(model) if rows is None else _plain(model, rows, "to learn from")
     named = [named_preimage(method) for method in methods]
     of_mean = float(np.sqrt(np.mean((held - known.mean(axis=0)) ** 2)))
     lines = [
@@ -100,7 +101,8 @@ def compare_preimages(
     return Table({name: [line[name] for line in lines] for name in columns})
 
 
-def _plain(model: Any, X: Any) -> Array:
+def _plain(model: Any, X: Any, what_for: str) -> Array:
+    require_rows(X, 1, f"at least 1 row {what_for}")
     return np.asarray(dense(new_rows(model, X, model._dtype)[:]), dtype=np.float64)
 
 

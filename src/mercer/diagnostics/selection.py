@@ -9,11 +9,7 @@ from typing import Any
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
-from mercer._core.errors import (
-    MercerError,
-    SelectionWarning,
-    StoppedError,
-)
+from mercer._core.errors import MercerError, SelectionWarning, StoppedError
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import Memory, parse_bytes
 from mercer._core.observer import SILENT, current_observer, observed_by
@@ -22,14 +18,7 @@ from mercer._core.public import public
 from mercer._core.table import Table
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
-from mercer.diagnostics.selection_grid import as_kernels
-from mercer.diagnostics.selection_report import (
-    in_order,
-    reasons,
-    table_of,
-    warn_of,
-    without_repeats,
-)
+from mercer.diagnostics import selection_report as report
 from mercer.diagnostics.selection_trial import Candidate, Court, Outcome, model_of, tried
 from mercer.diagnostics.symptoms import sample_rows
 from mercer.estimators.input import as_generator, check_weights
@@ -77,7 +66,7 @@ class Selection:
 
     @property
     def word(self) -> str:
-        """What is said of the winner: best, or kept where it is the reference that nothing beats."""
+        """What the winner is called: best, or kept where it is the reference that nothing beats."""
         kept = "verdict" in self.table_.columns and not self.conclusive_
         return "kept" if kept else "best"
 
@@ -109,9 +98,8 @@ def select(
     """Compare kernels, widths and numbers of components on rows that were held out.
 
     With labels a judge behind the scores decides. Without them no number tells reliably which kernel the
-    next step will like, and the default criterion does not pretend to know: the Gaussian kernel at the median
-    width is kept, unless a candidate beats it with two witnesses that lean opposite ways. ``conclusive_``
-    says which of the two happened.
+    next step will like: the Gaussian kernel at the median width is kept, unless a candidate beats it with
+    two witnesses that lean opposite ways. ``conclusive_`` says which of the two happened.
 
     Parameters
     ----------
@@ -129,18 +117,17 @@ def select(
         What comes after the scores. Left out: logistic regression, or ridge regression where y has more
         than 50 distinct numbers, of standardised scores.
     criterion : str, optional
-        Without y: ``"agreement"`` (default, see Notes), ``"denoising"`` (held-out rows get noise, are
-        projected and taken back to input space; the error is their distance from what they were),
-        ``"reconstruction"`` (the same without noise) or ``"variance"`` (the share of held-out squared length
-        in feature space that lies in the components; only for kernels with k(x, x) = 1, which it can
-        compare). With y: a scoring of scikit-learn.
+        Without y: ``"agreement"`` (default, see Notes), ``"denoising"`` (the distance in input space of
+        held-out rows from their pre-images after noise was added), ``"reconstruction"`` (the same without
+        noise) or ``"variance"`` (the share of held-out squared length in feature space that lies in the
+        components; only for kernels with k(x, x) = 1). With y: a scoring of scikit-learn.
     noise : float, default=0.3
         Size of the perturbation of ``"denoising"``, as a share of the spread of the rows.
     folds : int or splitter, default=3
         A number means shuffled folds of distinct rows: a row and its copies are held out together.
     sample_weight : array-like of shape (n,), optional
-        How often each row counts, in fits and in the criterion: weight 2 is the row twice. Weights that are
-        not whole need a judge that takes ``sample_weight``.
+        How often each row counts: weight 2 is the row twice. A judge of weights that are not whole has to
+        take ``sample_weight``.
     max_rows : int, optional
         Compare on a seeded sample where there are more; the result says so. Left out: 1000 for
         ``"agreement"``, 2000 otherwise.
@@ -158,25 +145,22 @@ def select(
     Returns
     -------
     selection : Selection
-        With ``best_``, ``best_kernel_``, ``n_components_``, ``table_``, ``reasons_`` and ``conclusive_``.
-        Candidates that can't be fitted are rows of the table that say why.
+        Its table says why where a candidate can't be fitted.
 
     Notes
     -----
     ``"agreement"`` asks two questions of the rows held out. *Shared*: of how many components' worth do the
     five nearest rows share the scores (Σⱼ E[zⱼ(x) zⱼ(x')], unit variance on the training rows)? Narrow
     kernels are good at it. *Stability*: how alike are the score spaces of models fitted to two halves, as
-    the mean squared cosine of their principal angles less what chance gives? Wide kernels, nearly linear,
-    always are. The reference is the Gaussian kernel at the median width, or the candidate nearest to it;
-    where none is within a factor of 4 in gamma, the candidate listed first. A candidate wins that is better
-    by more than four standard errors of the difference, row by row, in both; of several the one with the
-    larger margin. Of several numbers of components the fewest win that share as much as any.
+    the mean squared cosine of their principal angles less what chance gives? Wide kernels always are. The
+    reference is the Gaussian kernel at the median width, or the candidate nearest to it; where none is
+    within a factor of 4 in gamma, the candidate listed first. A candidate wins that is better by more than
+    four standard errors of the difference, row by row, in both; of several the one with the larger margin.
 
-    With ``"denoising"``, ``"reconstruction"`` and ``"variance"`` candidates within one standard error of the
-    best count as equal. Of these the winner has the fewest symptoms, then the fewest components, then the
-    most stable subspace. Rows come back by a `Ridge` pre-image that learns from at most 400 rows of each fold
-    (by the axes, for the linear kernel). Learnt from more, errors may be less, and close candidates may
-    change places.
+    With the other criteria candidates within one standard error of the best count as equal. Of these the
+    winner has the fewest symptoms, then the fewest components, then the most stable subspace. Pre-images are
+    those of a `Ridge` that learns from at most 400 rows of each fold (of the linear kernel, exact). Learnt
+    from more, errors may be less, and close candidates may change places.
 
     Examples
     --------
@@ -189,7 +173,7 @@ def select(
     >>> mercer.select(X, ["linear", "rbf"], n_components=5, y=y).table_["score"].round(2)
     array([1.  , 0.4...])
     """
-    tells = bool(require("verbose", verbose, VERBOSE))
+    require("verbose", verbose, VERBOSE)
     rng = as_generator(random_state)
     parse_bytes(memory)
     named_approximation(approximation)
@@ -210,15 +194,15 @@ def select(
     )
     numbers = door.check_components(n_components, min(len(train) for train, _ in court.folds))
     names = column_names(X, rows)
-    kernels = as_kernels(kernels, court.rows, rng=rng, weights=court.weights, names=names)
+    kernels = door.as_kernels(kernels, court.rows, rng=rng, weights=court.weights, names=names)
     entered = door.candidates(kernels, numbers, int(rows.shape[1]))
-    tries = _all_tried(entered, court, n_jobs=n_jobs, tells=tells)
-    order = in_order(without_repeats(tries), court)
-    table = table_of(order, court)
+    tries = _all_tried(entered, court, n_jobs=n_jobs, verbose=bool(verbose))
+    order = report.in_order(report.without_repeats(tries), court)
+    table = report.table_of(order, court)
     winner = order.outcomes[0].candidate
     model = model_of(winner, court, approximation=approximation, memory=memory)
-    warn_of(order.outcomes[0], judged=court.judge is not None)
-    why = reasons(order, table, court, n=n, drawn=len(some))
+    report.warn_of(order.outcomes[0], judged=court.judge is not None)
+    why = report.reasons(order, table, court, n=n, drawn=len(some))
     if refit:
         why += _refitted(model, X, sample_weight)
     return Selection(model, winner.kernel, winner.k, table, why, order.conclusive)
@@ -229,36 +213,33 @@ def _refitted(model: KernelPCA, X: Any, sample_weight: Any) -> list[str]:
     try:
         model.fit(X, sample_weight=sample_weight)
     except MercerError as error:
-        told = f"`best_` is not fitted: {' '.join(str(error).split())}"
-        warn(told, SelectionWarning)
-        return [told]
+        reason = f"`best_` is not fitted: {' '.join(str(error).split())}"
+        warn(reason, SelectionWarning)
+        return [reason]
     return []
 
 
 def _all_tried(
-    entered: list[Candidate], court: Court, *, n_jobs: int | None, tells: bool
+    entered: list[Candidate], court: Court, *, n_jobs: int | None, verbose: bool
 ) -> list[Outcome]:
     """One after the other or side by side, in the order they were entered."""
-    teller = ConsoleObserver("select") if tells else None
-    around, outcomes, tries = current_observer(), [], _tries(entered, court, n_jobs)
+    tries: Iterator[Outcome] = (_quietly_tried(candidate, court) for candidate in entered)
+    if (
+        effective_n_jobs(n_jobs) > 1
+    ):  # otherwise `Parallel` would set warning filters of the process
+        run = Parallel(n_jobs=n_jobs, return_as="generator")
+        tries = run(delayed(_quietly_tried)(candidate, court) for candidate in entered)
+    console, around, outcomes = ConsoleObserver("select"), current_observer(), []
     for outcome in tries:
         outcomes.append(outcome)
-        if teller is not None:
-            teller.step(len(outcomes), len(entered), "candidates", None)
+        if verbose:
+            console.step(len(outcomes), len(entered), "candidates", None)
         if around.step(len(outcomes), len(entered), "candidates", None):
             msg = f"Stopped after {len(outcomes)} of {len(entered)} candidates."
             raise StoppedError(msg)
-    if teller is not None:
-        teller.finish()
+    if verbose:
+        console.finish()
     return outcomes
-
-
-def _tries(entered: list[Candidate], court: Court, n_jobs: int | None) -> Iterator[Outcome]:
-    if effective_n_jobs(n_jobs) == 1:  # `Parallel` would set warning filters of the process
-        return (_quietly_tried(candidate, court) for candidate in entered)
-    run = Parallel(n_jobs=n_jobs, return_as="generator")
-    found: Iterator[Outcome] = run(delayed(_quietly_tried)(each, court) for each in entered)
-    return found
 
 
 def _quietly_tried(candidate: Candidate, court: Court) -> Outcome:

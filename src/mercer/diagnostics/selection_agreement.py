@@ -1,10 +1,10 @@
 """Two witnesses that lean opposite ways; a candidate has to win both to replace the median width.
 
-No number that is read off unlabelled rows tracks what the next step makes of the scores: of those that were
-measured (docs/selecting-measured.md) each has its own taste, and most pick one width whatever the data. What
-two of opposite taste agree on is evidence. *Neighbours*: do rows that are close share their scores? Narrow
-kernels make them. *Halves*: do two halves of the rows span the same scores? Wide kernels, which are nearly
-linear, always do. Where they do not agree nothing is known, and the rule of thumb is kept.
+No number that is read off unlabelled rows tracks what the next step makes of the scores: most of those that
+were measured (docs/selecting-measured.md) pick one width whatever the data. What two of opposite bias agree
+on is evidence. *Neighbours*: do rows that are close share their scores? Narrow kernels make them. *Halves*:
+do two halves of the rows span the same scores? Wide kernels, nearly linear, always do. Where they do not
+agree the rule of thumb is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import RBF
 
 if TYPE_CHECKING:
-    from mercer.diagnostics.selection_trial import Candidate, Court, Fits, Folds, Outcome
+    from mercer.diagnostics.selection_trial import Fits, Folds, Outcome
 
 # Held-out rows next to a held-out row, in input space.
 NEIGHBOURS = 5
@@ -38,11 +38,9 @@ NEAR = 4.0
 
 # ── how sure a mean is ──────────────────────────────────────────────────────
 def standard_error(values: Array, weights: Array | None = None) -> float:
-    """The standard error of the mean by weight; 0 where one value is all there is.
-
-    Kish's effective number of rows, (Σw)²/Σw², takes the place of n: a row that counts a hundred times is
-    one observation, and giving every row twice makes nothing more certain.
-    """
+    """The standard error of the mean by weight; 0 of a single value."""
+    # Kish's effective number of rows, (Σw)²/Σw², takes the place of n: a row that counts a hundred times is
+    # one observation, and giving every row twice makes nothing more certain.
     n, unit = len(values), float(np.max(np.abs(values), initial=0.0))
     if n < 2 or not 0.0 < unit < np.inf:
         return 0.0
@@ -55,10 +53,9 @@ def standard_error(values: Array, weights: Array | None = None) -> float:
 
 
 def within_one_error(outcomes: list[Outcome]) -> Flags:
-    """Whose mean loss is within one standard error of the first one's.
+    """Whose mean loss is within one standard error of the first one's: that of the difference, row by row.
 
-    The error is that of the difference, row by row: two candidates see the same rows and the same noise,
-    and rows that are hard for one are hard for the other.
+    Two candidates see the same rows and the same noise, and rows that are hard for one are for the other.
     """
     best = outcomes[0]
     gaps = [outcome.losses - best.losses for outcome in outcomes]
@@ -68,8 +65,7 @@ def within_one_error(outcomes: list[Outcome]) -> Flags:
 # ── what neighbours share ───────────────────────────────────────────────────
 def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     """For each fold the nearest held-out rows of each held-out row, (b, 5), counted within the fold."""
-    smallest = min(len(test) for _, test in folds)
-    if smallest < 2:
+    if min(len(test) for _, test in folds) < 2:
         msg = Message(
             "{criterion:'agreement'} compares held-out rows with each other, and a fold holds out 1 row. Use "
             "fewer folds, or {criterion:'denoising'}."
@@ -88,13 +84,14 @@ def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
     return found
 
 
-def shared_by_neighbours(fits: Fits, court: Court) -> tuple[list[KernelPCA], list[Array]]:
+def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
     """Less what held-out rows share with their neighbours, in components: one number a row.
 
     Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
     varies smoothly counts 1, one that is noise between neighbours 0; so does one of a kernel so narrow that
     new rows have no scores.
     """
+    court = fits.court
     assert court.neighbours is not None
     models, losses = [], []
     for (train, test), near in zip(court.folds, court.neighbours, strict=True):
@@ -108,17 +105,17 @@ def shared_by_neighbours(fits: Fits, court: Court) -> tuple[list[KernelPCA], lis
 
 
 # ── what halves have in common ──────────────────────────────────────────────
-def stability_rows(fits: Fits, candidate: Candidate, court: Court) -> Array:
-    """How alike the components of two halves of the training rows are, seen by rows in neither.
+def stability_rows(fits: Fits) -> Array:
+    """How alike the components of two halves of the training rows are, as seen by rows in neither.
 
-    One number a row that was held out, whose mean is the affinity. None where there are too few to tell.
+    One number a held-out row, whose mean is the affinity; none where there are too few rows to tell.
     """
+    k, court, found = fits.candidate.k, fits.court, []
     rng = np.random.default_rng(court.seed)
-    found = []
     for train, test in court.folds:
         mixed = rng.permutation(train)
         half = len(mixed) // 2
-        if candidate.k > half or candidate.k >= len(test) - 1:
+        if k > half or k >= len(test) - 1:
             return np.empty(0)
         a, b = (fits.scores(part, test)[1] for part in (mixed[:half], mixed[half : 2 * half]))
         found.append(overlaps(a, b, court.weights_of(test)))
@@ -132,8 +129,7 @@ def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (
     0: as two random spaces of k dimensions among n centred rows, whose mean squared cosine is k/(n - 1).
 
     With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
-    is a sum over rows, and has a standard error; for one and the same space it is 0 in every row, which
-    ‖PᵀQ‖² as a sum of leverages is not.
+    is a sum over rows, each 0 for the same space, and has a standard error.
     """
     share = np.full(len(a), 1.0 / len(a)) if weights is None else weights / weights.sum()
     p, q = _basis(a, share), _basis(b, share)
@@ -217,7 +213,7 @@ def reference(outcomes: list[Outcome], median: float) -> Outcome:
 
 
 def _certainty(gains: Array, weights: Array | None) -> float:
-    """A mean over its standard error; 0 where nothing is known."""
+    """A mean over its standard error; 0 where neither is known."""
     if len(gains) == 0 or np.any(np.isnan(gains)):
         return 0.0
     mean, error = float(np.average(gains, weights=weights)), standard_error(gains, weights)

@@ -1,4 +1,4 @@
-"""What `select` is asked, checked once: folds, components, a criterion or a judge."""
+"""What `select` is asked, checked once: folds, components, a criterion or a judge, kernels."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
-from mercer._core.errors import InputError, ParameterError, close_to, nearest
-from mercer._core.params import Number, OneOf, Whole, is_whole, require
+from mercer._core.errors import InputError, ParameterError, close_to, kind_of, nearest
+from mercer._core.params import Number, OneOf, Whole, is_number, is_whole, require
 from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
 from mercer.data.intake import admitted
 from mercer.data.rows import take_rows
 from mercer.diagnostics.selection_agreement import neighbours_of
 from mercer.diagnostics.selection_trial import Candidate, Court, Folds
+from mercer.diagnostics.symptoms import median_gamma, widths
 from mercer.engine.equal_rows import distinct
-from mercer.kernels import Kernel
+from mercer.engine.pairwise import squared_norms
+from mercer.kernels import RBF, Kernel, Laplacian, Linear, Matern, Polynomial, as_kernel
+from mercer.kernels.algebra import placed
 from mercer.model.rounding import require_different
 
 Criterion: TypeAlias = Literal["agreement", "denoising", "reconstruction", "variance"]
@@ -36,6 +39,8 @@ COMPONENTS = 10
 MAX_ROWS, AGREEMENT_ROWS = 2000, 1000
 # Whole numbers with more distinct values than this are amounts, not classes.
 MOST_CLASSES = 50
+# Around the median gamma, for the default candidates; of two gammas this near one is a candidate.
+TRIED, SAME = 4.0 ** np.arange(-1.0, 3.0), 1.2
 
 
 def check_labels(y: Any, n: int) -> Array | None:
@@ -48,10 +53,8 @@ def check_labels(y: Any, n: int) -> Array | None:
     if labels.ndim == 0 or len(labels) != n:
         msg = f"y must have one label or number for each of the {n} rows; got shape {labels.shape}."
         raise InputError(msg)
-    if any(
-        label is None or (isinstance(label, (float, np.floating)) and np.isnan(label))
-        for label in labels.flat
-    ):
+    numbers = (np.nan if label is None else label for label in labels.flat)
+    if any(isinstance(label, (float, np.floating)) and np.isnan(label) for label in numbers):
         msg = "y contains NaN. Leave out the rows without a label, in X and in y."
         raise InputError(msg)
     return labels
@@ -62,26 +65,25 @@ def check_judge(judge: Any, y: Array | None) -> Any:
 
     Scores of one kernel are a thousand times as large as those of another: a penalty has to see them alike.
     """
-    if y is None:
-        if judge is not None:
+    if judge is not None:
+        if y is None:
             remedy = "Pass y, or leave `judge` out."
             raise ParameterError.about(
                 parameter="judge", value=judge, must_be="None without y", remedy=remedy
             )
-        return None
-    if judge is not None:
         if not hasattr(judge, "fit") or isinstance(judge, type):
             wanted = "a scikit-learn estimator such as LogisticRegression()"
             raise ParameterError.about(parameter="judge", value=judge, must_be=wanted)
         return judge
-    linear = (
-        LogisticRegression(max_iter=1000) if _are_classes(y) else RidgeCV(np.logspace(-4, 4, 9))
-    )
+    if y is None:
+        return None
+    classes = _are_classes(y)
+    linear = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-4, 4, 9))
     return make_pipeline(StandardScaler(), linear)
 
 
 def _are_classes(y: Array) -> bool:
-    with warnings.catch_warnings():  # of many classes, which is told below in our own words
+    with warnings.catch_warnings():  # of many classes, for which there are words of our own
         warnings.simplefilter("ignore", UserWarning)
         kind = type_of_target(y)
     if kind not in ("binary", "multiclass"):
@@ -98,7 +100,16 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
                 f"{criterion!r}, which looks at no labels. Leave y out, or name a scoring."
             )
             raise ParameterError(msg)
-        return _check_scoring(criterion)
+        if criterion is None or callable(criterion):
+            return criterion
+        # One name: several scores would have several winners.
+        names, wanted = get_scorer_names(), "a scoring of scikit-learn such as 'accuracy'"
+        if isinstance(criterion, str) and criterion in names:
+            return criterion
+        known = nearest(criterion, names) if isinstance(criterion, str) else ""
+        raise ParameterError.about(
+            parameter="criterion", value=criterion, must_be=wanted, remedy=known
+        )
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         hint = close_to(str(criterion), CRITERIA)
@@ -117,22 +128,8 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
     return chosen
 
 
-def _check_scoring(scoring: Any) -> Any:
-    """None, a function, or one name; several scores would have several winners."""
-    if scoring is None or callable(scoring):
-        return scoring
-    names, wanted = get_scorer_names(), "a scoring of scikit-learn such as 'accuracy'"
-    if isinstance(scoring, str) and scoring in names:
-        return scoring
-    known = nearest(scoring, names) if isinstance(scoring, str) else ""
-    raise ParameterError.about(parameter="criterion", value=scoring, must_be=wanted, remedy=known)
-
-
 def check_folds(folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, seed: int) -> Folds:
-    """Positions to fit and to judge on; a number means shuffled folds, with a seed.
-
-    `rows` may be a sample of the caller's n: then his own positions mean other rows.
-    """
+    """Positions to fit and to judge on, of m rows, of the caller's n; a number means shuffled folds."""
     m = int(rows.shape[0])
     if is_whole(folds):
         require("folds", folds, Whole(2, m // 2), remedy=f"Each fold needs two of the {m} rows.")
@@ -157,7 +154,7 @@ def check_folds(folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, 
 
 
 def _check_classes(y: Array, folds: int) -> None:
-    """There are several, and enough rows of one of them for all folds."""
+    """Raise unless there are several, and enough rows of one of them for all folds."""
     try:
         classes, counts = np.unique(y, return_counts=True)
     except TypeError as error:
@@ -165,20 +162,20 @@ def _check_classes(y: Array, folds: int) -> None:
         raise InputError(msg) from error
     if len(classes) < 2:
         msg = f"All {len(y)} labels in y are {classes[0]!s}, and a judge needs two classes. Or leave y out."
-        raise InputError(msg)
-    if int(counts.max()) < folds:
+    elif int(counts.max()) < folds:
         msg = (
             f"y has {len(classes)} classes in {len(y)} rows, none with a row for each of {folds} folds. Are "
             "they labels? Lower `folds`, or give numbers, which are predicted as amounts."
         )
-        raise InputError(msg)
-    if np.sort(counts)[-2] < 2:
+    elif np.sort(counts)[-2] < 2:
         msg = f"All labels in y but {len(classes) - 1} are alike, and a judge needs rows of two classes."
-        raise InputError(msg)
+    else:
+        return
+    raise InputError(msg)
 
 
 def _check_pairs(pairs: list[Any], m: int, n: int) -> Folds:
-    """Positions of rows of X, some to fit and some to judge on."""
+    """Positions of rows of X, some to fit and some to judge on; in a sample they would mean other rows."""
     if m < n:
         msg = (
             f"folds as positions in X need all of its {n} rows; {m} of them were sampled, or have a weight. "
@@ -238,8 +235,8 @@ def merged(
 ) -> tuple[Rows, Any, Array | None]:
     """Distinct rows in the order of their first appearance, their labels, and how often each counts.
 
-    A row and its copy in two folds would be held out from itself. Rows with different labels stay apart.
-    Where fewer than `least` rows are distinct there are no folds of them, and all rows stay as they are.
+    A row and its copy in two folds would be held out from itself. Rows with different labels stay apart, and
+    all rows stay where fewer than `least` are distinct.
     """
     parts: tuple[Rows, ...] = (rows,)
     if y is not None:  # a number for each label, whatever labels are
@@ -248,8 +245,8 @@ def merged(
     first, counts = distinct(parts, weights)
     if first is None or len(first) < least:
         return rows, y, weights
-    own = None if counts is None or np.all(counts == 1.0) else counts
-    return take_rows(rows, first), None if y is None else y[first], own
+    weights = None if counts is None or np.all(counts == 1.0) else counts
+    return take_rows(rows, first), None if y is None else y[first], weights
 
 
 def check_noise(noise: Any) -> float:
@@ -266,10 +263,9 @@ def spread(rows: Rows, weights: Array | None = None) -> float:
 
 
 def check_max_rows(max_rows: Any, criterion: Any) -> Any:
-    """The caller's limit; ours is less where a comparison has to be quick."""
-    if max_rows is not None:
-        return max_rows
-    return AGREEMENT_ROWS if criterion in (None, "agreement") else MAX_ROWS
+    """The caller's limit, or ours, which is less where a comparison has to be quick."""
+    own = AGREEMENT_ROWS if criterion in (None, "agreement") else MAX_ROWS
+    return own if max_rows is None else max_rows
 
 
 def check_scale(rows: Rows) -> None:
@@ -306,3 +302,71 @@ def candidates(kernels: list[Kernel], numbers: list[int], d: int) -> list[Candid
         own = dict.fromkeys(int(min(k, most)) for k in numbers)
         found += [Candidate(kernel, k, place) for k in own]
     return found
+
+
+# ── kernels ─────────────────────────────────────────────────────────────────
+def default_kernels(
+    rows: Rows, *, rng: np.random.Generator, weights: Array | None = None
+) -> list[Kernel]:
+    """Linear, polynomial, Gaussian at several widths, and two that are rougher: simple ones first."""
+    table = widths(rows, random_state=rng)
+    median = float(table["gamma"][0])
+    if weights is not None:
+        median = median_gamma(rows, rng=rng, weights=weights)
+    # x·x' is about one, so that neither the constant nor the highest power has it all.
+    lengths = squared_norms(rows.astype(np.float64))
+    length = float(np.average(lengths, weights=weights)) or 1.0
+    kernels: list[Kernel] = [Linear(), *(Polynomial(p, gamma=1.0 / length) for p in (2, 3))]
+    kernels += [RBF(gamma) for gamma in _apart([median, *table["gamma"][1:], *(median * TRIED)])]
+    rough: tuple[Kernel, ...] = (Matern(nu=1.5), Laplacian())
+    return kernels + [kernel.resolve(rows, rng=rng, weights=weights) for kernel in rough]
+
+
+def _apart(gammas: list[float]) -> list[float]:
+    """In order, less those that are near an earlier one."""
+    kept: list[float] = []
+    for gamma in map(float, gammas):
+        if all(max(gamma / other, other / gamma) > SAME for other in kept):
+            kept.append(gamma)
+    return sorted(kept)
+
+
+def as_kernels(
+    kernels: Any,
+    rows: Rows,
+    *,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+    names: list[str] | None = None,
+) -> list[Kernel]:
+    """The caller's kernels as objects, or the default ones; `names` are those of the columns."""
+    if kernels is None:
+        return default_kernels(rows, rng=rng, weights=weights)
+    if isinstance(kernels, (str, Kernel)) or callable(kernels):
+        kernels = [kernels]
+    if np.iterable(kernels) and not isinstance(kernels, str) and any(map(is_number, kernels)):
+        msg = "The second argument of select is the list of kernels. Pass labels as y=y."
+        raise InputError(msg)
+    try:
+        found = [placed(as_kernel(kernel), names) for kernel in kernels]
+    except TypeError as error:
+        msg = (
+            f"kernels must be a list of names or mercer.kernels objects; got {kind_of(kernels)}. "
+            "Leave it out for a grid around the usual widths."
+        )
+        raise InputError(msg) from error
+    if not found:
+        msg = "`kernels` is empty. Name at least one, or leave it out for a grid around the usual widths."
+        raise InputError(msg)
+    for kernel in found:
+        kernel.check_parameters()
+    return found
+
+
+def shown(kernel: Kernel) -> tuple[str, str]:
+    """The kernel's name and its parameters, as a table shows them."""
+    if kernel.children or not kernel.parallel:  # made of others, or a caller's function
+        return repr(kernel), ""
+    params = ((k, v) for k, v in kernel._shown_params().items() if v is not None)
+    text = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in params)
+    return type(kernel).__name__, text

@@ -10,15 +10,11 @@ import numpy as np
 from mercer._core.errors import InputError, SelectionWarning
 from mercer._core.findings import warn
 from mercer._core.table import Table
-from mercer.diagnostics.selection_agreement import (
-    Contest,
-    agreed_first,
-    contests,
-    standard_error,
-    within_one_error,
-)
-from mercer.diagnostics.selection_grid import median_gamma, shown
+from mercer.diagnostics import selection_agreement as agreement
+from mercer.diagnostics.selection_agreement import standard_error, within_one_error
+from mercer.diagnostics.selection_door import shown
 from mercer.diagnostics.selection_trial import BACK_ROWS, Court, Outcome
+from mercer.diagnostics.symptoms import median_gamma
 
 WHAT = {
     "agreement": (
@@ -33,7 +29,7 @@ WHAT = {
     "reconstruction": "rows that were held out come back to input space; the error is how far they miss",
     "variance": "the share of the squared length of held-out points that lies in the components",
 }
-# What the witnesses of the criterion agreement say, and how many candidates it is said of.
+# What the witnesses of the criterion agreement say of candidates.
 VERDICTS = {
     "better": "better on both",
     "worse": "worse on one and no better on the other",
@@ -51,13 +47,13 @@ STEADY = 0.02
 class Order:
     """Outcomes, best first, and how sure that is.
 
-    `equal` is how many can't be told from the best by their loss; `contests` is there in its place with the
-    criterion agreement, one for each candidate that could be fitted, in the same order.
+    `equal` is how many are within one standard error of the best; with the criterion agreement there are
+    `contests` instead, one for each candidate that could be fitted, in the same order.
     """
 
     outcomes: list[Outcome]
     equal: int = 0
-    contests: tuple[Contest, ...] = ()
+    contests: tuple[agreement.Contest, ...] = ()
 
     @property
     def conclusive(self) -> bool:
@@ -69,8 +65,7 @@ class Order:
 
 def in_order(outcomes: list[Outcome], court: Court) -> Order:
     """Best first; candidates that failed come last."""
-    fine = [outcome for outcome in outcomes if not outcome.failure]
-    failed = [outcome for outcome in outcomes if outcome.failure]
+    fine, failed = [o for o in outcomes if not o.failure], [o for o in outcomes if o.failure]
     if not fine:
         first = f"{failed[0].candidate.kernel!r}: {failed[0].failure}"
         msg = f"None of the {len(failed)} candidates could be fitted. The first, {first}"
@@ -80,26 +75,24 @@ def in_order(outcomes: list[Outcome], court: Court) -> Order:
     if court.criterion != "agreement":
         return _by_loss(fine, failed, judged=court.judge is not None)
     rng = np.random.default_rng(court.seed)
-    found = contests(fine, median_gamma(court.rows, rng=rng, weights=court.weights))
-    order = agreed_first(fine, found)
+    found = agreement.contests(fine, median_gamma(court.rows, rng=rng, weights=court.weights))
+    order = agreement.agreed_first(fine, found)
     return Order([*(fine[i] for i in order), *failed], contests=tuple(found[i] for i in order))
 
 
 def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Order:
-    """By the mean loss.
+    """By the mean loss, or the score of a judge alone.
 
     Without labels those within one standard error of the least loss count as equal, and then fewer
-    symptoms, fewer components and the more stable subspace decide, in this order. A judge's score decides
-    alone: there it is the thing that was wanted.
+    symptoms, fewer components and the more stable subspace decide, in this order.
     """
     fine.sort(key=lambda outcome: (outcome.loss, outcome.candidate.k))
     equal = within_one_error(fine)
     equal[0] = True
-    if judged:
-        return Order(fine + failed, int(equal.sum()))
-    first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
-    rest = [o for o, e in zip(fine, equal, strict=True) if not e]
-    return Order(first + rest + failed, int(equal.sum()))
+    if not judged:
+        first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
+        fine = first + [o for o, e in zip(fine, equal, strict=True) if not e]
+    return Order(fine + failed, int(equal.sum()))
 
 
 def without_repeats(outcomes: list[Outcome]) -> list[Outcome]:
@@ -110,12 +103,7 @@ def without_repeats(outcomes: list[Outcome]) -> list[Outcome]:
 
 def _preference(outcome: Outcome) -> tuple[int, int, float, float]:
     steady = 0.0 if np.isnan(outcome.stability) else outcome.stability
-    return (
-        len(outcome.symptoms),
-        outcome.candidate.k,
-        -round(steady / STEADY),
-        outcome.loss,
-    )
+    return len(outcome.symptoms), outcome.candidate.k, -round(steady / STEADY), outcome.loss
 
 
 # ── table ───────────────────────────────────────────────────────────────────
@@ -129,26 +117,18 @@ def table_of(order: Order, court: Court) -> Table:
         "parameters": [parameters for _, parameters in names],
         "components": [o.candidate.k for o in outcomes],
     }
-    columns.update(figures(outcomes, court))
+    columns |= figures(outcomes, court)
     columns["stability"] = [o.stability for o in outcomes]
-    columns.update(_verdicts(order))
+    if order.contests:  # how far each is from the reference, in standard errors, and what follows
+        missing = len(outcomes) - len(order.contests)
+        columns["z_shared"] = [c.neighbours for c in order.contests] + [np.nan] * missing
+        columns["z_stability"] = [c.halves for c in order.contests] + [np.nan] * missing
+        columns["verdict"] = [c.verdict for c in order.contests] + [""] * missing
     columns["variance_kept"] = [o.kept for o in outcomes]
     columns["symptoms"] = [
         f"failed: {o.failure}" if o.failure else "; ".join(o.symptoms) for o in outcomes
     ]
     return Table(columns)
-
-
-def _verdicts(order: Order) -> dict[str, Any]:
-    """How far each is from the reference, in standard errors, and what follows."""
-    if not order.contests:
-        return {}
-    missing = len(order.outcomes) - len(order.contests)
-    return {
-        "z_shared": [c.neighbours for c in order.contests] + [np.nan] * missing,
-        "z_stability": [c.halves for c in order.contests] + [np.nan] * missing,
-        "verdict": [c.verdict for c in order.contests] + [""] * missing,
-    }
 
 
 def figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
@@ -191,10 +171,17 @@ def reasons(order: Order, table: Table, court: Court, *, n: int, drawn: int) -> 
     if order.contests:
         lines += _agreement(order, table)
     else:
-        lines.append(
-            _first_place(best, next(iter(table)), order.equal, judged=court.judge is not None)
-        )
-        lines += _way_back(best, court)
+        row, judged = next(iter(table)), court.judge is not None
+        lines.append(_first_place(best, row, order.equal, judged=judged))
+        # The error is also that of the pre-image, which does not learn from all rows.
+        most = max(len(train) for train, _ in court.folds)
+        linear = best.resolved is not None and best.resolved.is_linear
+        if len(best.plain) > 0 and not linear and most > BACK_ROWS:
+            lines.append(
+                f"the pre-image is learned from {BACK_ROWS} of the {most} rows of a fold, for all kernels "
+                "but the linear one: learned from all of them, errors may be less and close candidates may "
+                "change places"
+            )
     lines += _edges(best, outcomes, of_width=not order.contests or order.conclusive)
     lines += [f"it has this symptom: {name}" for name in best.symptoms]
     failed = [o for o in outcomes if o.failure]
@@ -209,20 +196,20 @@ def _agreement(order: Order, table: Table) -> list[str]:
     first, row = order.outcomes[0], next(iter(table))
     own = order.contests[0].k  # as many components as the first one has
     verdicts = [contest.verdict for contest in order.contests if contest.k == own]
-    told = ", ".join(
+    counts = ", ".join(
         f"{verdicts.count(name)} {words}" for name, words in VERDICTS.items() if name in verdicts
     )
     if order.conclusive:
         return [
             f"{first.resolved!r} beats the reference on both: neighbours share {row['shared']:.3g} "
             f"components ({row['z_shared']:.1f} standard errors more), stability {row['stability']:.2f} "
-            f"({row['z_stability']:.1f} more); of all candidates {told}"
+            f"({row['z_stability']:.1f} more); of all candidates {counts}"
         ]
     if len(verdicts) == 1:
         return [f"{first.resolved!r} is the only kernel: there is nothing to tell"]
     return [
         f"no criterion can tell: nothing beats the reference, {first.resolved!r}, by more than four standard "
-        f"errors on both, and it is kept ({told}). This is not evidence for it: labels can tell "
+        f"errors on both, and it is kept ({counts}). This is not evidence for it: labels can tell "
         "(pass y, or --supervised at the command line)"
     ]
 
@@ -246,18 +233,6 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool
     return text
 
 
-def _way_back(best: Outcome, court: Court) -> list[str]:
-    """The error is also that of the pre-image, which does not learn from all rows."""
-    most = max(len(train) for train, _ in court.folds)
-    linear = best.resolved is not None and best.resolved.is_linear
-    if len(best.plain) == 0 or linear or most <= BACK_ROWS:
-        return []
-    return [
-        f"the pre-image is learned from {BACK_ROWS} of the {most} rows of a fold, for all kernels but the "
-        "linear one: learned from all of them, errors may be less and close candidates may change places"
-    ]
-
-
 def _edges(best: Outcome, outcomes: list[Outcome], *, of_width: bool) -> list[str]:
     """A winner at the end of what was tried may not be the best there is."""
     lines = []
@@ -277,13 +252,12 @@ def _edges(best: Outcome, outcomes: list[Outcome], *, of_width: bool) -> list[st
 
 
 def warn_of(best: Outcome, *, judged: bool) -> None:
-    """Tell where even the winner is no good. What a judge found good is good, whatever its symptoms."""
+    """Warn where even the winner is not good; what a judge found good is good, whatever its symptoms."""
     ills = [] if judged else best.symptoms
     wrong = [f"has this symptom: {name}" for name in ills if not name.endswith("Warning")]
     if len(best.of_mean) > 0 and best.loss >= best.mean(best.of_mean):
         wrong.append("brings rows back no better than always saying the mean does")
-    if not wrong:
-        return
-    what = "; it ".join(wrong)
-    msg = f"The best candidate, {best.candidate.kernel!r}, {what}. Scale the columns, or try other kernels."
-    warn(msg, SelectionWarning)
+    if wrong:
+        name, what = repr(best.candidate.kernel), "; it ".join(wrong)
+        msg = f"The best candidate, {name}, {what}. Scale the columns, or try other kernels."
+        warn(msg, SelectionWarning)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -95,48 +95,33 @@ def model_of(candidate: Candidate, court: Court, **more: Any) -> KernelPCA:
 
 
 class Fits:
-    """One candidate, fitted to parts of the rows.
+    """One candidate, fitted to parts of the rows: of the criterion agreement, all with the same width."""
 
-    With a resolved kernel all parts have the same width, and the kernel matrix of all rows is computed once,
-    where only differences of rows enter: every fit takes its part of it. Other kernels may need the rows:
-    far from the origin their matrix has no digits left.
-    """
-
-    def __init__(self, candidate: Candidate, court: Court, resolved: Kernel | None = None) -> None:
-        self._candidate, self._court = candidate, court
-        self._kernel = candidate.kernel if resolved is None else resolved
+    def __init__(self, candidate: Candidate, court: Court, resolved: Kernel) -> None:
+        self.candidate, self.court, self.resolved = candidate, court, resolved
+        fixed = court.criterion == "agreement"
+        self._kernel = resolved if fixed else candidate.kernel
+        # Computed once, where only differences of rows enter: every fit takes its part of it. Far from the
+        # origin the matrices of other kernels have no digits left, and fits need the rows.
         self._matrix: Array | None = None
-        few = court.rows.shape[0] <= HELD_ROWS
-        if resolved is not None and resolved.shift_invariant and few:
+        if fixed and resolved.shift_invariant and court.rows.shape[0] <= HELD_ROWS:
             self._matrix = resolved(court.rows.astype(np.float64))  # (n, n)
 
     def scores(self, train: Indices, test: Indices) -> tuple[KernelPCA, Array]:
         """The model of some rows, and the scores of others in it, as float64."""
-        weights = self._court.weights_of(train)
-        model = model_of(self._candidate, self._court)
+        rows, kernel = self.court.rows, self._kernel if self._matrix is None else "precomputed"
+        model = model_of(self.candidate, self.court).set_params(kernel=kernel)
         if self._matrix is None:
-            model.set_params(kernel=self._kernel)
-            known, new = (take_rows(self._court.rows, part) for part in (train, test))
+            known, new = (take_rows(rows, part) for part in (train, test))
         else:
-            model.set_params(kernel="precomputed")
             known, new = (self._matrix[np.ix_(part, train)] for part in (train, test))
-        model.fit(known, sample_weight=weights)
+        model.fit(known, sample_weight=self.court.weights_of(train))
         return model, model.transform(new).astype(np.float64)
 
 
 # ── a judge ─────────────────────────────────────────────────────────────────
 # Up to so many rows whole weights are written out: any judge and any scoring can count rows.
 WRITTEN_OUT = 20_000
-
-
-def judged_on(court: Court) -> tuple[Folds, Array | None]:
-    """Folds with each row as often as it counts; or as they are, and weights that have to be handed on."""
-    if court.weights is None:
-        return court.folds, None
-    counts = np.rint(court.weights).astype(np.intp)
-    if np.any(counts != court.weights) or int(counts.sum()) > WRITTEN_OUT:
-        return court.folds, court.weights
-    return [tuple(np.repeat(part, counts[part]) for part in fold) for fold in court.folds], None  # type: ignore[misc]
 
 
 def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, Any]:
@@ -158,17 +143,17 @@ def handed(pipeline: Pipeline, weights: Array, prefix: str = "") -> dict[str, An
 
 # ── the trial ───────────────────────────────────────────────────────────────
 # Rows that a ridge pre-image learns from, the same for all kernels: the cost grows with their third power.
-# Learnt from more, the order of close candidates may change; `reasons_` tells.
+# Learnt from more, the order of close candidates may change; `reasons_` says so.
 BACK_ROWS = 400
 # Perturbations of a held-out row; each counts with its opposite.
 MOVES = 2
 # More of the variance than this is all of it.
 ALL = 1.0 - 1e-9
-# What a caller's kernel or judge may raise on rows it is not made for. It fails, the others go on.
+# What a caller's kernel or judge may raise on rows it is not made for: that candidate fails, no other.
 FAILURES = (MercerError, ValueError, TypeError, ArithmeticError, LookupError)
 SYMPTOM_ROWS = 300
-# Warnings that the table tells in its own words.
-TOLD: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
+# Warnings for which the table has words of its own.
+IN_TABLE: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
 NOTHING: tuple[Array, ...] = (np.empty(0),)
 
 
@@ -181,11 +166,20 @@ def tried(candidate: Candidate, court: Court) -> Outcome:
         try:
             outcome = _tried(candidate, court)
         except FAILURES as error:
-            told = str(error) if isinstance(error, ValueError) else repr(error)
-            return Outcome(candidate, failure=" ".join(told.split()))
+            text = str(error) if isinstance(error, ValueError) else repr(error)
+            return Outcome(candidate, failure=" ".join(text.split()))
     if not np.all(np.isfinite(outcome.losses)):  # which no order can place
         return Outcome(outcome.candidate, failure="its score is not a number")
     return outcome
+
+
+class Figures(NamedTuple):
+    """What a criterion found in each fold."""
+
+    models: list[KernelPCA]
+    losses: list[Array]
+    plain: Sequence[Array] = NOTHING
+    of_mean: Sequence[Array] = NOTHING
 
 
 def _tried(candidate: Candidate, court: Court) -> Outcome:
@@ -198,58 +192,34 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
     resolved = kernel.resolve(rows, rng=rng, weights=court.weights)
     n = int(rows.shape[0])  # from all over: the first rows may be of one kind
     few = take_rows(rows, np.unique(np.linspace(0, n - 1, SYMPTOM_ROWS).astype(np.intp)))
-    found = tuple(symptom.name for symptom in symptoms_on(resolved, few))
-    fits = Fits(candidate, court, resolved if court.criterion == "agreement" else None)
-    if court.judge is not None:
-        outcome = _judged(candidate, court)
-    elif court.criterion == "agreement":
-        outcome = _finished(candidate, court, *shared_by_neighbours(fits, court))
-    elif court.criterion == "variance":
-        outcome = _finished(candidate, court, *_captured(fits, court, resolved))
-    else:
-        outcome = _returned(candidate, court)
-    steady = stability_rows(fits, candidate, court)
+    symptoms = [symptom.name for symptom in symptoms_on(resolved, few)]
+    fits = Fits(candidate, court, resolved)
+    figures = _judged(fits) if court.judge is not None else JUDGED_BY[court.criterion](fits)
+    steady = stability_rows(fits)
     mean = np.average(steady, weights=court.held_out) if len(steady) else np.nan
-    return replace(
-        outcome,
-        steady=steady,
-        stability=float(np.clip(mean, 0.0, 1.0)),
-        resolved=resolved,
-        symptoms=(*found, *outcome.symptoms),
-    )
-
-
-def _finished(
-    candidate: Candidate,
-    court: Court,
-    models: list[KernelPCA],
-    losses: list[Array],
-    *,
-    plain: Sequence[Array] = NOTHING,
-    of_mean: Sequence[Array] = NOTHING,
-) -> Outcome:
-    """The figures of all folds, beside what the fits to the folds say of themselves."""
-    given = (type(warning) for m in models for warning in m.fit_.warnings())
-    told = {kind.__name__ for kind in given if kind not in TOLD}
+    models = figures.models
+    warned = {type(warning) for m in models for warning in m.fit_.warnings()}.difference(IN_TABLE)
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
-    own = replace(candidate, k=min(candidate.k, found))
     return Outcome(
-        own,
+        replace(candidate, k=min(candidate.k, found)),
+        losses=np.concatenate(figures.losses),
+        plain=np.concatenate(figures.plain),
+        of_mean=np.concatenate(figures.of_mean),
+        steady=steady,
         weights=court.held_out if court.judge is None else None,
-        full=found < candidate.k or bool(kept > ALL),
-        losses=np.concatenate(losses),
-        plain=np.concatenate(plain),
-        of_mean=np.concatenate(of_mean),
+        stability=float(np.clip(mean, 0.0, 1.0)),
         kept=float(kept),
-        symptoms=tuple(sorted(told)),
+        full=found < candidate.k or bool(kept > ALL),
+        resolved=resolved,
+        symptoms=(*symptoms, *sorted(kind.__name__ for kind in warned)),
     )
 
 
-def _returned(candidate: Candidate, court: Court) -> Outcome:
+def _returned(fits: Fits) -> Figures:
     """Squared errors in input space of perturbed rows, of rows as they are, and of the mean."""
-    linear = candidate.kernel.is_linear
-    method = Exact() if linear else Ridge(max_rows=BACK_ROWS)
+    candidate, court = fits.candidate, fits.court
+    method = Exact() if candidate.kernel.is_linear else Ridge(max_rows=BACK_ROWS)
     models, losses, plain, of_mean = [], [], [], []
     for fold, (train, test) in enumerate(court.folds):
         known, new = court.rows[train], court.rows[test].astype(np.float64)
@@ -264,16 +234,15 @@ def _returned(candidate: Candidate, court: Court) -> Outcome:
         mean = np.average(known.astype(np.float64), axis=0, weights=weights)
         of_mean.append(squared_norms(new - mean))
         models.append(model)
-    return _finished(candidate, court, models, losses, plain=plain, of_mean=of_mean)
+    return Figures(models, losses, plain, of_mean)
 
 
 def _moved(  # (b, d) -> (b,)
     model: KernelPCA, rows: Array, noise: float, *, rng: np.random.Generator
 ) -> Array:
-    """Squared errors of rows that were moved, each the mean over its moves.
+    """Squared errors of rows that were moved, each the mean over its moves, Gaussian and isotropic.
 
-    Moves are Gaussian and alike in all directions: kernels and errors do not tell one from another either.
-    Each comes with its opposite, so that what is linear in it cancels, and with it most of the chance.
+    Each move has its opposite, so that what is linear in it cancels, and with it most of the chance.
     """
     total = np.zeros(len(rows))
     for _ in range(MOVES):
@@ -283,23 +252,29 @@ def _moved(  # (b, d) -> (b,)
     return np.asarray(total / (2 * MOVES))
 
 
-def _captured(fits: Fits, court: Court, resolved: Kernel) -> tuple[list[KernelPCA], list[Array]]:
+def _captured(fits: Fits) -> Figures:
     """Less the squared length, within the components, of each held-out point; all points have length one."""
-    if not np.allclose(resolved.diag(court.rows), 1.0):
+    if not np.allclose(fits.resolved.diag(fits.court.rows), 1.0):
         msg = Message(
             "{criterion:'variance'} compares kernels with k(x, x) = 1 for every point; got {kernel_}. Use "
             "its normalised() form, or {criterion:'denoising'}.",
-            kernel_=repr(resolved),
+            kernel_=repr(fits.resolved),
         )
         raise InputError(msg)
-    found = [fits.scores(train, test) for train, test in court.folds]
-    return [model for model, _ in found], [-squared_norms(scores) for _, scores in found]
+    found = [fits.scores(train, test) for train, test in fits.court.folds]
+    return Figures([m for m, _ in found], [-squared_norms(scores) for _, scores in found])
 
 
-def _judged(candidate: Candidate, court: Court) -> Outcome:
+def _judged(fits: Fits) -> Figures:
     """Less the judge's score on each fold, everything fitted inside of it."""
-    folds, weights = judged_on(court)
-    pipeline = make_pipeline(model_of(candidate, court), clone(court.judge))
+    court = fits.court
+    folds, weights = court.folds, court.weights
+    if weights is not None:
+        counts = np.rint(weights).astype(np.intp)
+        if np.array_equal(counts, weights) and int(counts.sum()) <= WRITTEN_OUT:
+            folds = [(np.repeat(a, counts[a]), np.repeat(b, counts[b])) for a, b in folds]
+            weights = None  # each row is there as often as it counts
+    pipeline = make_pipeline(model_of(fits.candidate, court), clone(court.judge))
     scorer = check_scoring(pipeline, scoring=court.criterion)
     models, scores = [], []
     for train, test in folds:
@@ -309,4 +284,12 @@ def _judged(candidate: Candidate, court: Court) -> Outcome:
         own.fit(take_rows(court.rows, train), court.y[train], **fitted)
         scores.append(float(scorer(own, take_rows(court.rows, test), court.y[test], **scored)))
         models.append(own[0])
-    return _finished(candidate, court, models, [-np.array(scores)])
+    return Figures(models, [-np.array(scores)])
+
+
+JUDGED_BY: dict[str, Callable[[Fits], Figures]] = {
+    "agreement": lambda fits: Figures(*shared_by_neighbours(fits)),
+    "denoising": _returned,
+    "reconstruction": _returned,
+    "variance": _captured,
+}

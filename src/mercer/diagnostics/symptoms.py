@@ -1,19 +1,22 @@
-"""What ails a kernel on some data, in words: each point alone, all points alike, eigenvalues alike."""
+"""What a few rows show: symptoms of a kernel (each point alone, all alike), and widths that may suit."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, KernelError
+from mercer._core.errors import InputError, KernelError, many, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
+from mercer._core.table import Table
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import take_rows
+from mercer.engine.pairwise import scaled_distances
 from mercer.estimators.input import as_generator, check_kernel_rows, check_weights, training_rows
-from mercer.kernels import Kernel, as_kernel
+from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
 
@@ -26,6 +29,13 @@ ALIKE = 0.02
 FLAT = 0.9
 # Eigenvalues below this share of the first are rounding.
 ROUNDING = 1e-10
+
+WIDTH_ROWS = 500
+# The seventh neighbour, as Zelnik-Manor & Perona (2004) have it for local scaling.
+NEIGHBOUR = 7
+# Eigenvalues whose sum is made large, and widths around the median that are searched for that.
+LEADING = 5
+SEARCHED = 2.0 ** np.arange(-5.0, 5.5, 0.5)
 
 
 @dataclass(frozen=True)
@@ -98,17 +108,26 @@ def sample_rows(
 ) -> tuple[Rows, Indices, int]:
     """At most so many rows in memory, checked, their positions in order, and how many there are; seeded.
 
-    A row of weight zero is a row that is not there. All others are drawn alike, and keep their weights.
+    A row of weight zero is a row that is not there; all others are drawn alike.
     """
     require("max_rows", max_rows, Whole(2))
-    came = training_rows(None, X, None, copy=False)
-    weights = check_weights(sample_weight, came.n)
-    some = np.arange(came.n) if weights is None else np.flatnonzero(weights)
+    require_rows(X, 2, "at least 2 rows, since one alone has no variance")
+    data = training_rows(None, X, None, copy=False)
+    weights = check_weights(sample_weight, data.n)
+    some = np.arange(data.n) if weights is None else np.flatnonzero(weights)
     if len(some) > max_rows:
         some = np.sort(rng.choice(some, int(max_rows), replace=False))
-    elif came.in_memory and len(some) == came.n:
-        return came.rows, some, came.n
-    return take_rows(came.rows, some), some, came.n
+    elif data.in_memory and len(some) == data.n:
+        return data.rows, some, data.n
+    return take_rows(data.rows, some), some, data.n
+
+
+def require_rows(X: Any, least: int, wanted: str) -> None:
+    """Raise where a table in memory has fewer rows than that; those of a file are counted when it is read."""
+    shape = (len(X), 1) if isinstance(X, (list, tuple)) else getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and shape[0] < least:
+        remedy = "Pass more rows; a selection or a filter before may have left too few."
+        refuse("X", shape, wanted, many(int(shape[0]), "row"), remedy)
 
 
 def symptoms_on(kernel: Kernel, rows: Rows) -> list[Symptom]:
@@ -136,7 +155,7 @@ def centred_spectrum(K: Array) -> Array:  # (n, n) -> (n,)
 
 
 def _alone(K: Array, kernel: Kernel) -> Symptom | None:
-    """Each point is alike to itself only. Clusters far from each other are not: neighbours count, not all."""
+    """Each point is alike to itself only: not to its neighbours, as it is in clusters far from each other."""
     lengths = np.sqrt(np.maximum(np.diag(K), 0.0))
     scale = np.outer(lengths, lengths)
     alike = np.divide(np.abs(K), scale, out=np.zeros_like(K), where=scale > 0)
@@ -199,3 +218,75 @@ def _remedy(kernel: Kernel, *, wider: bool) -> str:
     if wider:
         return "Use a wider kernel, or scale the columns."
     return "Centre the columns (StandardScaler), or use a narrower kernel."
+
+
+# ── widths ──────────────────────────────────────────────────────────────────
+@public
+def widths(X: Any, *, random_state: Any = None) -> Table:
+    """Widths of a Gaussian kernel that rules of thumb give for these rows.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or a source of rows
+        At most 500 of them, drawn with a seed, are looked at.
+    random_state : int, Generator, RandomState or None, default=None
+
+    Returns
+    -------
+    table : Table
+        Columns ``rule``, ``sigma`` and ``gamma`` = 1/(2σ²). The rules: ``median``, of the distances between
+        rows; ``neighbours``, the median distance to the seventh nearest row (local scaling); ``variance``,
+        γ = 1/(d·var); ``eigenvalues``, where the first five have the largest sum (CMSE).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer.diagnostics import widths
+    >>> X, _ = make_moons(200, noise=0.05, random_state=0)
+    >>> print(widths(X))
+    rule          sigma   gamma
+    median        1.148  0.3793
+    neighbours   0.1383   26.13
+    variance     0.7188  0.9677
+    eigenvalues  0.5741   1.517
+    """
+    rng = as_generator(random_state)
+    rows, _, _ = sample_rows(X, WIDTH_ROWS, rng=rng)
+    rows = rows.astype(np.float64)
+    median = median_gamma(rows, rng=rng)
+    gammas = {
+        "median": median,
+        "neighbours": _neighbour_gamma(rows, median),
+        "variance": float(RBF("scale").resolve(rows, rng=rng).gamma),  # type: ignore[arg-type]
+        "eigenvalues": _eigenvalue_gamma(rows, median),
+    }
+    sigmas = [math.sqrt(0.5 / gamma) for gamma in gammas.values()]
+    return Table({"rule": list(gammas), "sigma": sigmas, "gamma": list(gammas.values())})
+
+
+def median_gamma(rows: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> float:
+    """The γ of the median rule, where rows count by weight."""
+    return float(RBF("median").resolve(rows, rng=rng, weights=weights).gamma)  # type: ignore[arg-type]
+
+
+def _neighbour_gamma(rows: Rows, median: float) -> float:
+    """1/(2σ²) with σ the median distance to the seventh neighbour; rows that repeat do not count as one."""
+    distances = scaled_distances(rows, rows)
+    np.fill_diagonal(distances, np.inf)
+    distances[distances == 0.0] = np.inf
+    place = min(NEIGHBOUR, len(distances) - 1) - 1
+    nearest = np.partition(distances, place, axis=1)[:, place]
+    nearest = nearest[np.isfinite(nearest)]
+    return float(0.5 / np.median(nearest) ** 2) if len(nearest) else median
+
+
+def _eigenvalue_gamma(rows: Rows, median: float) -> float:
+    """The γ with the largest sum of leading eigenvalues: CMSE (criterion of the maximum sum of eigenvalues).
+
+    A wide kernel loses its eigenvalues to the mean, a narrow one spreads them over all directions.
+    """
+    gammas = median / SEARCHED**2
+    distances = scaled_distances(rows, rows)  # once for all widths
+    kernels = (np.exp(-((math.sqrt(gamma) * distances) ** 2)) for gamma in gammas)
+    sums = [float(centred_spectrum(K)[:LEADING].sum()) for K in kernels]
+    return float(gammas[int(np.argmax(sums))])

@@ -16,8 +16,8 @@ from mercer.engine.pairwise import dense
 from mercer.kernels import Kernel
 from mercer.solvers.base import TIE
 
-# Nobody can see what cancels inside a function, so an eigenvalue counts as negative only from
-# -1e-10 of the largest on, even where the bound on rounding alone would allow more.
+# What cancels inside a function is not known, so an eigenvalue counts as negative only from -1e-10 of the
+# largest on, even where the bound on rounding alone would allow more.
 LEAST_DEPTH = 1e-10
 # A witness this deep, -λ_min/λ_max, speaks for itself; shrinking may give up depth down to here.
 CLEAR_DEPTH = 1e-4
@@ -29,7 +29,7 @@ FEW = 32
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness:
-    """vᵀKv < 0 on a few points, or k(x, y) ≠ k(y, x): why a function is not a kernel.
+    """Why a function is not a kernel: vᵀKv < 0 on a few points, or k(x, y) ≠ k(y, x).
 
     Attributes
     ----------
@@ -82,9 +82,8 @@ class KernelValues:
         if not np.all(np.isfinite(K)):
             i, j = np.argwhere(~np.isfinite(K))[0]
             msg = (
-                f"{self.kernel!r} gives {K[i, j]} for the rows {rows[i]} and {rows[j]}. A kernel "
-                "needs a finite value for every pair of points: rescale the data, or change the "
-                "parameters."
+                f"{self.kernel!r} gives {K[i, j]} for the rows {rows[i]} and {rows[j]}. A kernel needs a "
+                "finite value for every pair of points: rescale the data, or change the parameters."
             )
             raise KernelError(msg)
         return K
@@ -168,25 +167,22 @@ class Trial:
 
     @property
     def depth(self) -> float:
-        """λ_min/λ_max, what a search pushes down, to the digits that are not rounding.
-
-        With more of them rounding would lead the search, on each processor by a path of its own.
-        """
+        """λ_min/λ_max, what a search pushes down, to the digits that are not rounding."""
+        # With more of them rounding would lead the search, on each processor by a path of its own.
         ratio = self.lowest / self.largest if self.largest > 0 else 0.0
         return float(LEAST_DEPTH * np.rint(ratio / LEAST_DEPTH))
 
     @property
     def spectrum(self) -> str:
-        """The two ends of the spectrum, in words."""
         return f"the smallest eigenvalue is {self.lowest:.3g}, the largest {self.largest:.3g}"
 
 
 # ── asymmetry ───────────────────────────────────────────────────────────────
 def find_asymmetry(values: Values, rows: Indices, K: Array, *, eps: float) -> Witness | None:
     """A pair of rows whose two values differ by more than half of the digits, or None."""
-    lengths = np.sqrt(np.abs(np.diagonal(K)))
+    roots = np.sqrt(np.abs(np.diagonal(K)))
     # |k(x, y)| ≤ √(k(x, x) k(y, y)) for a kernel: the terms that cancel in it may be that large.
-    scale = np.maximum(np.maximum(np.abs(K), np.abs(K.T)), np.outer(lengths, lengths))
+    scale = np.maximum(np.maximum(np.abs(K), np.abs(K.T)), np.outer(roots, roots))
     gap = np.divide(np.abs(K - K.T), scale, out=np.zeros_like(scale), where=scale > 0)
     limit = math.sqrt(eps)
     worst = _ranked(gap.ravel())[:5]
@@ -244,19 +240,6 @@ def _lowest_space(eigenvalues: Array, vectors: Array) -> Array:  # (n,), (n, n) 
     return vectors[:, eigenvalues <= eigenvalues[0] + TIE * abs(eigenvalues[0])]
 
 
-def _lowest_vector(eigenvalues: Array, vectors: Array) -> Array:  # (n,)
-    """The direction in which K is most negative, of length one.
-
-    Rounding chooses the sign of an eigenvector, and the basis where an eigenvalue repeats. The point that
-    weighs most in that space, the first of equals, is projected onto it: the same from any basis, and
-    positive there.
-    """
-    basis = _lowest_space(eigenvalues, vectors)  # (n, p)
-    i = _first(np.sum(basis**2, axis=1))
-    v = basis @ basis[i]
-    return np.asarray(v / np.linalg.norm(v))
-
-
 def _subsets(
     S: Array, weights: Array, floor: float, is_deep: Callable[[Indices], bool]
 ) -> Iterator[Indices]:
@@ -304,21 +287,26 @@ def _confirmed(
     """A witness on these rows, if their own matrix, computed afresh, has a negative direction."""
     K = values.matrix(rows)
     eigenvalues, vectors = np.linalg.eigh(0.5 * (K + K.T))
-    v = _lowest_vector(eigenvalues, vectors)
+    # Rounding chooses the sign of an eigenvector, and the basis where an eigenvalue repeats. The point that
+    # weighs most in that space, the first of equals, is projected onto it: the same from any basis, and
+    # positive there.
+    basis = _lowest_space(eigenvalues, vectors)  # (m, p)
+    v = basis @ basis[_first(np.sum(basis**2, axis=1))]
+    v /= np.linalg.norm(v)
     value = float(v @ K @ v)
     # Pairs evaluated alone are rounded differently; |vᵀEv| ≤ ‖E‖₂ ≤ m max|E_ij|.
     noise = len(rows) * _noise(values, rows, K, rng=rng)
     # |vᵀEv| ≤ |v|ᵀ|E||v|, with what the formula of the kernel lets rounding do to each value.
     noise += float(np.abs(v) @ values.error(rows) @ np.abs(v))
     if not value < -rounding(len(K), float(np.abs(eigenvalues).max()), eps) - noise:
-        return None  # a bound that is no number is no witness either
+        return None  # nor is there a witness where the bound is NaN
     return Witness("negative", values.points(rows), K, v, value)
 
 
 def _noise(values: Values, rows: Indices, K: Array, *, rng: np.random.Generator) -> float:
     m = len(rows)
-    pairs = (
-        np.indices((m, m)).reshape(2, -1).T if m <= FEW else rng.integers(m, size=(FEW * FEW, 2))
-    )
+    pairs = np.indices((m, m)).reshape(2, -1).T
+    if m > FEW:
+        pairs = rng.integers(m, size=(FEW * FEW, 2))
     with np.errstate(all="ignore"):
         return max(abs(values.one(rows[i], rows[j]) - float(K[i, j])) for i, j in pairs)

@@ -1,4 +1,4 @@
-"""Centred features without a fuss about their storage: dense rows are shifted, sparse ones are not."""
+"""Centred features, however they are stored: dense rows are shifted, sparse ones are not."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class CentredRows:
     columns, are centred and multiplied in float64 a slice at a time: no copy of them all is made.
     """
 
-    rows: Rows  # (n, m): centred and scaled; or as they came, to be centred; or sparse and scaled
+    rows: Rows  # (n, m): centred and scaled; or as given, to be centred; or sparse and scaled
     mean: Array  # (m,) float64
     largest: float  # max |Φ|, before centring and scaling
     roots: Array | None = None  # (n,) √w in float64, where the rows carry weights
-    # μ where rows are as they came; in two terms, its digits and what is left, where that can be seen: the
-    # mean is rounded, and near rows may differ by less.
+    # μ, where rows are not centred yet; in two terms, its digits and what is left, where that can be seen:
+    # the mean is rounded, and near rows may differ by less.
     steps: tuple[Array, ...] = ()
-    scatter: Array | None = None  # (m, m) Φ̃ᵀΦ̃, where it has come with the mean
+    scatter: Array | None = None  # (m, m) Φ̃ᵀΦ̃, where it was computed with the mean
     plain: bool = False  # the mean is so small that products may be made before it is taken off
 
     @classmethod
     def of(cls, features: Rows, weights: Array | None = None) -> CentredRows:
-        """Centre and scale the rows of dense or sparse features; theirs stay as they are."""
+        """Centre and scale copies of the rows of dense or sparse features."""
         roots = None if weights is None else np.sqrt(weights)
         if sparse.issparse(features):
             # Centring happens after the products here, so they need all the digits there are.
@@ -64,7 +64,7 @@ class CentredRows:
             mean = weighted_mean(features, weights)
             return cls(features, mean, largest, roots, (mean,))
         first = features[0].copy()
-        with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # reported when they are squared
             rows = features - first
             w = np.ones(len(rows)) if weights is None else weights
             shift = w @ rows / float(w.sum())
@@ -74,8 +74,7 @@ class CentredRows:
         return cls(rows, first + shift, largest, roots)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)."""
+    def shape(self) -> tuple[int, int]:  # n, m
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
     @property
@@ -96,8 +95,10 @@ class CentredRows:
             yield slice(None), self.rows
             return
         length, across = self.shape[axis], self.shape[1 - axis]
-        height = CACHED // (FLOAT * across) if across <= FEW_COLUMNS else 0
-        height = min(length, height or _slice_length(length, across))
+        most = CACHED
+        if across > FEW_COLUMNS:  # a third of the rows or fewer, unless they are few
+            most = max(SMALL // 2, min(SLICE_BYTES, FLOAT * length * across // 6))
+        height = min(length, max(1, most // (FLOAT * across)))
         room = np.empty((height, across) if axis == 0 else (across, height))
         for i in row_slices(length, height):
             rows, columns = (i, slice(None)) if axis == 0 else (slice(None), i)
@@ -157,23 +158,19 @@ class CentredRows:
 
     @property
     def nothing(self) -> float:
-        """Rows that are all alike may show a variance of this, and no more.
-
-        Of sparse rows sums of n squares are subtracted from each other, which round to n/2 units of their
-        own size in the worst case, and all in one direction when all terms are alike.
-        """
+        """Rows that are all alike may show a variance of this, and no more."""
+        # Of sparse rows sums of n squares are subtracted from each other, which round to n/2 units of their
+        # own size in the worst case, and all in one direction when all terms are alike.
         n, m = self.shape
         return 0.5 * (n + m) * EPS * self._trace(0.0) if self._implicit else 0.0
 
     def moved(self, values: Array, total: float, unit: float, *, shared: bool) -> float:
-        """How far rounding moves the eigenvalues, with features off by `unit` of themselves.
-
-        A row that was divided by its length is off by a factor that all of its entries share.
-        Centred rows are rounded once more, and so are sums of their products.
-        """
+        """How far rounding moves the eigenvalues, with features off by `unit` of themselves."""
         top = float(np.max(values, initial=0.0))
+        # Centred rows are rounded once more, and so are sums of their products.
         lost = EPS * self._trace(total) if self._implicit else 0.0
         centred = features_moved(total, top, UNITS * EPS)
+        # A row that was divided by its length is off by a factor that all of its entries share.
         reach = self._trace(total) if shared else self._reach(top, total)
         return features_moved(reach, top, unit) + centred + 4.0 * lost
 
@@ -197,7 +194,6 @@ class CentredRows:
 
     @property
     def _roots(self) -> Array:  # (n,)
-        """√w, or ones."""
         return np.ones(self.shape[0]) if self.roots is None else self.roots
 
 
@@ -209,8 +205,8 @@ def _few_columns(features: Array, largest: float, roots: Array | None) -> Centre
     """
     n, m = features.shape
     w = np.ones(n) if roots is None else roots
-    weight = float(n) if roots is None else float(roots @ roots)
-    with np.errstate(over="ignore", invalid="ignore"):  # told by whoever squares them, in words
+    weight = float(w @ w)
+    with np.errstate(over="ignore", invalid="ignore"):  # reported when they are squared
         # In the precision of the features, of which no copy is made.
         weights = (w if roots is None else w * w).astype(features.dtype, copy=False)
         near = (weights @ features).astype(np.float64) / weight
@@ -232,18 +228,12 @@ def _few_columns(features: Array, largest: float, roots: Array | None) -> Centre
         mean = near + shift
         rest = shift - (mean - near)
         rest[np.abs(rest) <= n * EPS * np.abs(shift)] = 0.0  # the rounding of their sum
-        told = np.any(weight * rest * rest > EPS * EPS * np.diagonal(scatter))
-    terms = (mean, rest) if told else (mean,)
+        counts = np.any(weight * rest * rest > EPS * EPS * np.diagonal(scatter))
+    terms = (mean, rest) if counts else (mean,)
     return CentredRows(features, mean, largest, roots, terms, scatter, plain=not steps)
 
 
 def _at_origin(features: Array, mean: Array) -> bool:
-    """Whether the mean looks small beside the spread of the rows: told from some of them."""
+    """Whether the mean looks small beside the spread of some of the rows."""
     some = features[:: len(features) // SOME_ROWS + 1]
     return bool(np.all(2.0 * mean * mean <= NEAR * np.mean((some - mean) ** 2, axis=0)))
-
-
-def _slice_length(n: int, m: int) -> int:
-    """Rows of m numbers that are made float64 at a time: a third of them or fewer, unless they are few."""
-    most = max(SMALL // 2, min(SLICE_BYTES, FLOAT * n * m // 6))
-    return max(1, most // (FLOAT * max(m, 1)))

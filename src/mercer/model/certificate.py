@@ -44,7 +44,7 @@ class Certificate:
     trace: float  # tr K, uncentred, weighted where the rows are
     left_out: float  # tr(K - K̂); for an estimate, the error of K̂ in the spectral norm
     rounding: float = 0.0  # what the precision of the data adds to either side
-    goal: float | None = None  # the share to be left out at most, where somebody asked for one
+    goal: float | None = None  # the share to be left out at most, where one was asked for
     assumed: bool = False  # whether it rests on a kernel being valid that is not known to be
 
     @property
@@ -81,17 +81,12 @@ class Certificate:
                 f"eigenvalues within about {self.left_out:.3g} of the true ones (an estimate from "
                 "sampled kernel entries, not a bound)"
             )
-        what = f"{self.share:.2e} of tr K left out"
-        if self.assumed:
-            what += " (if the kernel is valid, which is not known)"
-        if self.kind == "below":
-            return (
-                f"{what}: each true eigenvalue lies at most {self.left_out:.3g} above the one found"
-            )
         gap = np.sqrt(self.around)
-        return (
-            f"{what}: the square root of each true eigenvalue is within {gap:.3g} of the one found"
-        )
+        where = f"the square root of each true eigenvalue is within {gap:.3g} of the one found"
+        if self.kind == "below":
+            where = f"each true eigenvalue lies at most {self.left_out:.3g} above the one found"
+        doubt = " (if the kernel is valid, which is not known)" if self.assumed else ""
+        return f"{self.share:.2e} of tr K left out{doubt}: {where}"
 
 
 @dataclass(frozen=True)
@@ -106,87 +101,65 @@ class StreamCertificate(Certificate):
 
     @property
     def around(self) -> float:
-        """The spectral norm itself."""
         return self.norm
 
 
 # ── of a low-rank factor ────────────────────────────────────────────────────
-def rounding_errors(
-    lengths: Array,  # (m,) k(z, z) of the landmarks
-    coef: Array,  # (m, r)
-    *,
-    trace: float,
-    unit: float,
-) -> Array:  # (r,)
-    """How far rounding, `unit` for a kernel value, puts the scores k(x, Z) A_i off.
+@dataclass(frozen=True, repr=False)
+class EntryRounding:
+    """What rounding of kernel values does to a factor's components, with coefficients A = WV.
 
-    A root sum of squares over the rows. |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by that times the
-    unit: A_i weighs these errors.
+    |k(x, z)| ≤ √k(x, x)√k(z, z), and each is off by `unit` of that.
     """
-    return unit * np.sqrt(trace * _reach(lengths, coef))
 
+    lengths: Array  # (m,) k(z, z) of the landmarks
+    trace: float  # tr K
+    unit: float
 
-def rounding_moves(
-    lengths: Array,  # (m,) k(z, z) of the landmarks
-    values: Array,  # (r,)
-    coef: Array,  # (m, r)
-    errors: Array,  # (r,) those above
-) -> Array:  # (r,)
-    """How far rounding may have moved the eigenvalue of each component.
+    def errors(self, coef: Array) -> Array:  # (m, r) -> (r,)
+        """How far the scores k(x, Z) A_i are off: a root sum of squares over the rows, weighed by A_i."""
+        return self.unit * np.sqrt(self.trace * _reach(self.lengths, coef))
 
-    Where component i of a feature is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², or, if that is
-    more, by itself.
-    """
-    error = ENTRY * errors
-    positive = np.maximum(values, 0.0)
-    # W whitens the core to float64's rounding of it.
-    whitened = ENTRY * EPS * np.sqrt(len(lengths)) * positive * _reach(lengths, coef)
-    return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+    def moves(self, values: Array, coef: Array) -> Array:  # (r,), (m, r) -> (r,)
+        """How far the eigenvalue of each component may have moved.
+
+        Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², and by no more than itself.
+        """
+        reach, positive = _reach(self.lengths, coef), np.maximum(values, 0.0)
+        error = ENTRY * (self.unit * np.sqrt(self.trace * reach))
+        # W whitens the core to float64's rounding of it.
+        whitened = ENTRY * EPS * np.sqrt(len(self.lengths)) * positive * reach
+        return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
+
+    def aside(self, values: Array, coef: Array, whiten: Array, rest: float) -> float:
+        """A bound on the sum of the moves of all components but those given, the first k.
+
+        V is orthogonal, so sums over all columns of A are those over the columns of W: of e_i², and
+        Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last
+        of the first k.
+        """
+        reach = _aside(self.lengths, _reach(self.lengths, coef), whiten)
+        squares = (ENTRY * self.unit) ** 2 * self.trace * reach  # Σe²
+        last = max(float(values[-1]), 0.0)
+        whitened = ENTRY * EPS * math.sqrt(len(self.lengths)) * min(last, rest) * reach
+        return min(rest, 2.0 * math.sqrt(rest) * math.sqrt(squares) + squares + whitened)
 
 
 def square_moves(
-    squares: Array,  # (m,) Σw(c - mean)² of each section c = k(x, z)
-    coef: Array,  # (m, r)
-    dtype: np.dtype[Any],  # of the products
-) -> Array:  # (r,)
-    """What it adds when sections are squared before they are weighed: aᵀ(C̃ᵀC̃)a for each column a of A.
+    squares: Array, coef: Array, dtype: np.dtype[Any]
+) -> Array:  # (m,), (m, r) -> (r,)
+    """What products in `dtype` add when sections are squared before they are weighed: aᵀ(C̃ᵀC̃)a, a of A.
 
-    Entry ij of C̃ᵀC̃ is off by a few roundings of ‖c_i‖‖c_j‖, and aᵀ·a weighs these errors.
+    `squares` are Σw(c - mean)² of each section c = k(x, z). Entry ij of C̃ᵀC̃ is off by a few roundings of
+    ‖c_i‖‖c_j‖, and aᵀ·a weighs these errors.
     """
     return SUMMED * float(np.finfo(dtype).eps) * _reach(squares, coef)
 
 
-# ── of components that are left aside ───────────────────────────────────────
-def moves_aside(
-    lengths: Array,  # (m,) k(z, z) of the landmarks
-    values: Array,  # (k,) of those that are not
-    coef: Array,  # (m, k)
-    whiten: Array,  # (m, r)
-    *,
-    rest: float,
-    trace: float,
-    unit: float,
+def squares_aside(  # (m,), (k,), (m, r)
+    squares: Array, moves: Array, whiten: Array, dtype: np.dtype[Any]
 ) -> float:
-    """A bound on the sum of what `rounding_moves` says of all components but the first k.
-
-    A = WV with an orthogonal V, so sums over all columns of A are those over the columns of W: of e_i², and
-    Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last of
-    the first k.
-    """
-    reach = _aside(lengths, _reach(lengths, coef), whiten)
-    squares = (ENTRY * unit) ** 2 * trace * reach  # Σe²
-    last = max(float(values[-1]), 0.0)
-    whitened = ENTRY * EPS * math.sqrt(len(lengths)) * min(last, rest) * reach
-    return min(rest, 2.0 * math.sqrt(rest) * math.sqrt(squares) + squares + whitened)
-
-
-def squares_aside(
-    squares: Array,  # (m,) Σw(c - mean)² of each section c = k(x, z)
-    moves: Array,  # (k,) `square_moves` of the first k
-    whiten: Array,  # (m, r)
-    dtype: np.dtype[Any],
-) -> float:
-    """The sum of what `square_moves` says of all components but the first k."""
+    """The sum of what `square_moves` says of all components but the first k, of which it said `moves`."""
     unit = SUMMED * float(np.finfo(dtype).eps)
     return unit * _aside(squares, moves / unit, whiten)
 
@@ -229,20 +202,18 @@ def estimated_certificate(
     """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries among sampled rows.
 
     The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
-    maximum over fewer rows fits their noise. The largest of a few samples, and their spread on top, is told.
+    maximum over fewer rows fits their noise. The estimate is the largest of a few samples plus their spread.
     """
     n = int(x.shape[0])
     weight = float(n) if weights is None else float(weights.sum())
-    if n <= SAMPLE_ROWS:
-        w = np.ones(n) if weights is None else weights
-        norms = [_error_norm(kernel, x, low_rank, np.arange(n), w)]
-    else:
+    draws, each = [np.arange(n)], np.ones(n) if weights is None else weights
+    if n > SAMPLE_ROWS:
         share = None if weights is None else weights / weight
         # Without weights no row twice; with them a row may be worth several draws.
         law: dict[str, Any] = {"replace": share is not None, "p": share}
         draws = [rng.choice(n, SAMPLE_ROWS, **law) for _ in range(SAMPLES)]
         each = np.full(SAMPLE_ROWS, weight / SAMPLE_ROWS)
-        norms = [_error_norm(kernel, x, low_rank, some, each) for some in draws]
+    norms = [_error_norm(kernel, x, low_rank, some, each) for some in draws]
     return Certificate("estimate", trace, 2.0 * max(norms) - min(norms))
 
 

@@ -38,18 +38,6 @@ BLOCK_BYTES = 16 * 2**20
 
 
 # ── files ───────────────────────────────────────────────────────────────────
-def save(path: Path, header: dict[str, Any], state: State) -> None:
-    """Write a new file, which takes the place of the old one in a single step of the file system.
-
-    Arrays are written from where they lie, whatever their strides. A kill, or a full disk, leaves the
-    old file as it was.
-    """
-    arrays: dict[str, Array] = {}
-    header = {**header, "state": plain(state, arrays)}
-    with _explained(path, "written"):
-        container.write(path, header, arrays)
-
-
 def read(path: Path, *, arrays: bool = True) -> container.Contents:
     """The contents of a file that is whole."""
     with _explained(path, "read"), path.open("rb") as file:
@@ -62,40 +50,14 @@ def read(path: Path, *, arrays: bool = True) -> container.Contents:
             if {"checkpoint", "fingerprint", "mercer", "state"} <= contents.header.keys():
                 return contents
             why = "it is a model file"
+    what = f"damaged, or is not a checkpoint: {why}"
     if is_archive:
-        msg = (
-            f"The checkpoint {path} is a ZIP archive: a checkpoint of format 1 or 2, which mercer {VERSION} "
-            f"does not read, or no checkpoint at all. It is left as it is: {REMEDY}"
+        what = (
+            f"a ZIP archive: a checkpoint of format 1 or 2, which mercer {VERSION} does not read, or no "
+            "checkpoint at all"
         )
-        raise InputError(msg)
-    msg = f"The checkpoint {path} is damaged, or is not a checkpoint: {why}. It is left as it is: {REMEDY}"
+    msg = f"The checkpoint {path} is {what}. It is left as it is: {REMEDY}"
     raise InputError(msg)
-
-
-def probe(path: Path) -> None:
-    """Raise an `InputError` when no file can be written there, and remove what killed writers left."""
-    if not path.parent.is_dir():
-        msg = f"The checkpoint {path} needs the folder {path.parent}, which does not exist. Create it first."
-        raise InputError(msg)
-    if path.is_dir():
-        msg = (
-            f"The checkpoint {path} is a folder; a file is needed. Add a name: {path / 'fit.ckpt'}."
-        )
-        raise InputError(msg)
-    sweep(path)
-    with _explained(path, "written"):
-        part = part_of(path)
-        part.touch(exist_ok=False)
-        part.unlink()
-
-
-def identity(path: Path) -> tuple[int, ...] | None:
-    """A value that changes when another writer replaces the file; None when there is no file."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def plain(value: Any, arrays: dict[str, Array], where: str = "state") -> Any:
@@ -147,17 +109,16 @@ class Checkpoint(Observer):
 
     The first state is written at once. A kill at any moment leaves the last file or the next one, whole.
     A file that is damaged, or belongs to another fit, is refused and left as it is. The file stays when
-    the fit is done: until its result is safe elsewhere, the same fit can be had again at little cost.
+    the fit is done, so that it can be repeated at little cost.
 
     Parameters
     ----------
     path : str or path-like
         The file; its folder has to exist.
     fingerprint : dict
-        What the state depends on, by name: see `fingerprint`.
+        What the state depends on, as `fingerprint` makes it.
     pause, patience : float, optional
-        A state is written when the last one is `pause` seconds old, and `patience` times as old as it
-        took to write.
+        A state is written when the last is `pause` seconds old, and `patience` times what it took to write.
     clock : callable, optional
         Seconds, from anywhere.
 
@@ -199,7 +160,7 @@ class Checkpoint(Observer):
     def resume(self) -> State | None:
         """The state in the file; None when there is no file yet."""
         self._probe()
-        if identity(self.path) is None:
+        if self._identity() is None:
             return None
         contents = self._ours(arrays=True)
         self._due = self._clock() + self._pause
@@ -212,36 +173,60 @@ class Checkpoint(Observer):
         if begun < self._due:
             return
         self._probe()
-        if identity(self.path) not in (None, self._known):
+        if self._identity() not in (None, self._known):
             self._ours(arrays=False)
+        arrays: dict[str, Array] = {}
         header = {"checkpoint": FORMAT, "mercer": VERSION, "fingerprint": self.fingerprint}
-        save(self.path, header, state())
-        self._known = identity(self.path)
+        header["state"] = plain(state(), arrays)
+        # In a single step of the file system: a kill, or a full disk, leaves the old file as it was.
+        with _explained(self.path, "written"):
+            container.write(self.path, header, arrays)
+        self._known = self._identity()
         ended = self._clock()
         self._due = ended + max(self._pause, self._patience * (ended - begun))
 
     def _probe(self) -> None:
-        if not self._probed:
-            probe(self.path)
-            self._probed = True
+        """Raise an `InputError` when no file can be written there, and remove what killed writers left."""
+        if self._probed:
+            return
+        path, msg = self.path, ""
+        if not path.parent.is_dir():
+            msg = f"needs the folder {path.parent}, which does not exist. Create it first."
+        elif path.is_dir():
+            msg = f"is a folder; a file is needed. Add a name: {path / 'fit.ckpt'}."
+        if msg:
+            msg = f"The checkpoint {path} {msg}"
+            raise InputError(msg)
+        sweep(path)
+        with _explained(path, "written"):
+            part = part_of(path)
+            part.touch(exist_ok=False)
+            part.unlink()
+        self._probed = True
+
+    def _identity(self) -> tuple[int, ...] | None:
+        """A value that changes when another writer replaces the file; None when there is no file."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _ours(self, *, arrays: bool) -> container.Contents:
         """The file; one that is damaged or of another fit raises, and is neither used nor replaced."""
-        found = identity(self.path)
+        found = self._identity()
         contents = read(self.path, arrays=arrays)
-        header = contents.header
+        header, msg = contents.header, ""
         if header["checkpoint"] != FORMAT:
             msg = (
-                f"The checkpoint {self.path} has format {header['checkpoint']}, of mercer "
-                f"{header['mercer']}; this is mercer {VERSION}, which reads format {FORMAT}. Use that "
-                f"version, or {REMEDY}"
+                f"has format {header['checkpoint']}, of mercer {header['mercer']}; this is mercer {VERSION}, "
+                f"which reads format {FORMAT}. Use that version, or"
             )
-            raise InputError(msg)
-        if header["fingerprint"] != self.fingerprint:
-            msg = (
-                f"The checkpoint {self.path} belongs to another fit: "
-                f"{_differences(header['fingerprint'], self.fingerprint)}. It is left as it is: {REMEDY}"
-            )
+        elif header["fingerprint"] != self.fingerprint:
+            different = _differences(header["fingerprint"], self.fingerprint)
+            msg = f"belongs to another fit: {different}. It is left as it is:"
+        if msg:
+            msg = f"The checkpoint {self.path} {msg} {REMEDY}"
             raise InputError(msg)
         self._known = found
         return contents
@@ -254,11 +239,10 @@ def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str,
     Parameters
     ----------
     x : rows
-        Array, CSR matrix or `RowSource`: one pass over them.
+        Read in one pass.
     weights : (n,) array or None
     **ingredients
-        Numbers, texts and truth values as they are; a random generator by its state; anything else by
-        its ``repr``.
+        Plain values as they are, a random generator by its state, anything else by its ``repr``.
 
     Examples
     --------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import KernelError, MemoryBudgetError
+from mercer._core.errors import KernelError, MemoryBudgetError, refuse
 from mercer._core.observer import Stage
+from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
 from mercer._core.wording import Message
 from mercer.engine.base import Engine
@@ -31,9 +33,13 @@ from mercer.solvers.refine import NegativePart, negative_part
 def fit_dual(task: Task) -> Fit:
     """One product K̃U proves the pairs and, with Kw/Σw riding along, gives offset and trace."""
     asked, plan, weights = task.asked, task.plan, task.weights
-    unit = 1.0 if weights is None else _in_units(weights)
-    scaled = None if weights is None else weights / unit
-    operator = gram_operator(task.kernel, task.x, plan, scaled, engine=task.engine)
+    unit = 1.0
+    if weights is not None:
+        # A power of two near the mean weight, where that is far from one: products keep their digits.
+        mean = float(weights.mean())
+        unit = 1.0 if 1e-6 < mean < 1e6 else float(2.0 ** np.rint(np.log2(mean)))
+        weights = weights / unit
+    operator = gram_operator(task.kernel, task.x, plan, weights, engine=task.engine)
     require_finite(operator.gram.diag())
     if isinstance(asked, float) and isinstance(plan.solver, Lapack):
         pairs = plan.solver.reaching(operator, asked, observer=task.observer)
@@ -43,7 +49,7 @@ def fit_dual(task: Task) -> Fit:
         k = asked if isinstance(asked, int) else operator.n
         pairs = plan.solver(operator, k, rng=task.rng, observer=task.observer)
     fit = dual_fit(task, operator, pairs)
-    return fit if unit == 1.0 else _times(fit, unit)
+    return fit if unit == 1.0 else in_unit(fit, unit)
 
 
 def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
@@ -55,7 +61,12 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     total = operator.trace()
     # Where rows have shown what is missing in the products, entries are as good as those of rows.
     rounding = MatrixRounding.of(exact or operator, kernel, x)
-    seen = None if kernel.why_valid() else _negative_part(operator, pairs, rng=task.rng)
+    seen = None
+    if not kernel.why_valid():
+        if pairs.spectrum is None:
+            seen = negative_part(operator, rng=task.rng)
+        else:
+            seen = NegativePart.of_spectrum(pairs.spectrum)
     lowest = 0.0 if seen is None else seen.lowest
     top = float(pairs.values.max(initial=0.0))
     # The solver rounds relative to the largest of all eigenvalues, of either sign.
@@ -76,7 +87,9 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
         sections = KernelSections(kernel, x, engine=engine)
     if x.dtype != np.float64:
         spread = np.sqrt(pairs.values / operator.weight)  # of the scores
-        dtype = _coef_dtype(x.dtype, coef, offset, spread, rounding.largest)
+        terms = rounding.largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
+        sizes = rounding.largest, float(np.abs(coef).max()), float(spread.max())
+        dtype = projection_dtype(x.dtype, terms, spread, sizes)
         coef, offset = coef.astype(dtype), offset.astype(dtype)
     projection = Projection(sections, coef, offset)
     shares = operator.shares
@@ -95,47 +108,8 @@ def dual_fit(task: Task, operator: Centred, pairs: EigenPairs) -> Fit:
     )
 
 
-def _coef_dtype(
-    dtype: Any, coef: Array, offset: Array, spread: Array, largest: float
-) -> np.dtype[Any]:
-    """The precision of a projection from kernel values up to `largest` to scores of this spread."""
-    terms = largest * np.linalg.norm(coef, axis=0) + np.abs(offset)
-    sizes = largest, float(np.abs(coef).max()), float(spread.max())
-    return projection_dtype(dtype, terms, spread, sizes)
-
-
-def _in_units(weights: Array) -> float:
-    """A power of two near the mean weight, where that is far from one: products keep their digits."""
-    mean = float(weights.mean())
-    return 1.0 if 1e-6 < mean < 1e6 else float(2.0 ** np.rint(np.log2(mean)))
-
-
-def _times(fit: Fit, unit: float) -> Fit:
-    """The fit to weights that are `unit` times as large."""
-    assert fit.roots is not None  # there are weights
-    sized = ("values", "products", "spectrum", "unseen", "rounding")
-    own = {name: part * unit for name in sized if (part := getattr(fit.pairs, name)) is not None}
-    low = fit.low_end
-    if low is not None:
-        low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
-    return replace(
-        fit,
-        pairs=replace(fit.pairs, **own),
-        total=fit.total * unit,
-        cut=fit.cut * unit,
-        low_end=low,
-        weight=fit.weight * unit,
-        roots=fit.roots * unit**0.5,
-    )
-
-
 def gram_operator(
-    kernel: Kernel,
-    x: Rows,
-    plan: Plan,
-    weights: Array | None = None,
-    *,
-    engine: Engine[Any],
+    kernel: Kernel, x: Rows, plan: Plan, weights: Array | None = None, *, engine: Engine[Any]
 ) -> Centred:
     """HKH by the plan's recipe, with a rough copy where it has one."""
     assert plan.recipe is not None  # of a dual problem
@@ -191,18 +165,10 @@ def _expected(values: Array, goal: float, n: int) -> int | None:
     return None if reached == len(later) else k + 1 + reached
 
 
-def _negative_part(
-    operator: Centred, pairs: EigenPairs, *, rng: np.random.Generator
-) -> NegativePart:
-    if pairs.spectrum is not None:
-        return NegativePart.of_spectrum(pairs.spectrum)
-    return negative_part(operator, rng=rng)
-
-
 def _all_negative(operator: Centred, kernel: Kernel, largest: float, lowest: float) -> Message:
-    """What is said of a matrix without a positive eigenvalue, such as that of distances."""
+    """Why a matrix such as that of distances has no positive eigenvalue."""
     gram, what = operator.gram, "K" if kernel.is_precomputed else "the function"
-    # Centring may have taken a constant off the entries, which the diagonal is told without.
+    # Centring may have taken a constant off the entries, but not off the diagonal.
     few = gram.block(spread_over(operator.n, PROBE_ROWS))
     if not np.any(gram.diag()) and np.all(few + gram.minus >= 0.0):
         name = "D" if kernel.is_precomputed else "distance"
@@ -213,3 +179,58 @@ def _all_negative(operator: Centred, kernel: Kernel, largest: float, lowest: flo
         f"No eigenvalue is positive beyond rounding: the largest is {largest:.3g} and the smallest "
         f"{lowest:.3g}; {why} {{mercer.check_kernel}} shows a witness."
     )
+
+
+# ── the unit of weights ─────────────────────────────────────────────────────
+# Eigenvalues are proportional to it, and nothing else of a fit depends on it. Weighted squares are summed in
+# the precision of the rows, which has room for weights near one. Others are divided by a power of four, whose
+# root is exact: not a digit of what follows changes.
+
+# Weights are left as they are where the largest is at most this, and at least one part in as many.
+ORDINARY = 2.0**30
+
+
+def unit_of(weights: Array) -> float:
+    """A power of four near the largest weight; 1 where that is of ordinary size."""
+    largest = float(weights.max())
+    if 1.0 / ORDINARY <= largest <= ORDINARY:
+        return 1.0
+    unit = math.ldexp(1.0, 2 * ((math.frexp(largest)[1] - 1) // 2))
+    # Beside weights as far apart as numbers can be, the smallest would vanish.
+    least = float(weights.min(initial=largest, where=weights > 0.0))
+    return unit if least / unit >= np.finfo(np.float64).tiny else 1.0
+
+
+def in_unit(fit: Fit, unit: float) -> Fit:
+    """The fit to weights that are `unit` times as large."""
+    by, pairs, low, known = np.float64(unit), fit.pairs, fit.low_end, fit.certificate
+    names = ("values", "products", "spectrum", "unseen", "rounding")
+    own = {name: getattr(pairs, name) for name in names}
+    own = {name: None if value is None else value * by for name, value in own.items()}
+    if low is not None:
+        low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
+    if known is not None:
+        sums = {name: getattr(known, name) * unit for name in ("trace", "left_out", "rounding")}
+        known = replace(known, **sums)
+    return changed(
+        fit,
+        pairs=changed(pairs, **own),
+        total=fit.total * unit,
+        cut=fit.cut * unit,
+        weight=fit.weight * unit,
+        roots=None if fit.roots is None else fit.roots * math.sqrt(unit),
+        low_end=low,
+        certificate=known,
+        ceiling=None if fit.ceiling is None else fit.ceiling * by,
+    )
+
+
+def require_room(fit: Fit, unit: float) -> None:
+    """Raise where weighted sums, and what evidence multiplies them by, would be no numbers."""
+    trace = fit.total if fit.certificate is None else max(fit.total, fit.certificate.trace)
+    with np.errstate(over="ignore"):
+        most = np.float64(unit) * max(fit.weight, trace) * 2.0 * max(fit.rank_bound, 1)
+    if not np.isfinite(most):
+        wanted = "small enough for weighted sums of squares to be finite"
+        remedy = "Divide them by the largest."
+        refuse("sample_weight", unit, wanted, f"weights of about {unit:.1g}", remedy)

@@ -11,12 +11,11 @@ from mercer._core.types import Rows
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.kernels.base import Kernel
-from mercer.model.dual import dual_fit, fit_dual, gram_operator
+from mercer.model.dual import dual_fit, fit_dual, gram_operator, in_unit, require_room, unit_of
 from mercer.model.linear import fit_features, fit_linear_pca, fit_streamed
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.result import Fit, Task
 from mercer.model.rounding import require_different
-from mercer.model.unit import in_unit, unit_of
 from mercer.operators.sections import FeatureSections
 from mercer.planning.problem import probe_rows, spread_over
 from mercer.solvers.refine import ritz_pairs
@@ -24,11 +23,11 @@ from mercer.solvers.refine import ritz_pairs
 
 def fit_kernel_pca(task: Task) -> Fit:
     """Kernel PCA of the rows with a resolved kernel, as planned: on an engine, with the plan's threads."""
-    unit = 1.0 if task.weights is None else unit_of(task.weights)
-    if unit == 1.0:
+    if task.weights is None or (unit := unit_of(task.weights)) == 1.0:
         return _fitted(task)
-    assert task.weights is not None
-    return in_unit(_fitted(replace(task, weights=task.weights / unit)), unit)
+    fit = _fitted(replace(task, weights=task.weights / unit))
+    require_room(fit, unit)
+    return in_unit(fit, unit)
 
 
 def _fitted(task: Task) -> Fit:
@@ -76,7 +75,7 @@ def _require_range(kernel: Kernel, x: Rows) -> None:
     """An approximation is made of kernel values in the precision of the rows, which has to hold them."""
     if x.dtype == np.float64 or not kernel.parallel:
         return
-    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below, in words
         longest = float(kernel.tile_diag(probe_rows(x).astype(np.float64)).max())
     limits = np.finfo(x.dtype)
     in_range = float(limits.tiny) < longest < float(limits.max)

@@ -49,10 +49,9 @@ def fit_features(
     unit: float | None = None,
     shared: bool = False,
 ) -> Fit:
-    """PCA of features Φ (n, m), told as the eigenpairs of K̃ = Φ̃Φ̃ᵀ that it shares with Φ̃ᵀΦ̃.
+    """PCA of features Φ (n, m): the eigenpairs of K̃ = Φ̃Φ̃ᵀ, from those of Φ̃ᵀΦ̃ where that is smaller.
 
-    `unit` is how far the features are off, relative to themselves; by default, a few units of rounding.
-    `shared` says that all features of a row may be off alike.
+    Features are off by `unit` of themselves (by default a few units of rounding), alike in a row if `shared`.
     """
     (n, m), dtype = map(int, features.shape), features.dtype
     unit = UNITS * float(np.finfo(dtype).eps) if unit is None else unit
@@ -97,7 +96,7 @@ def _primal(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
     top, longer = values[0], np.sqrt(values[0] / values)
     spilt = UNITS * EPS * top * longer
     # K̃U = Φ̃(Φ̃ᵀU) = Φ̃(CV)Λ^(-1/2): evidence for the price of one thin product. It is UΛ and Φ̃RΛ^(-1/2) with
-    # R = CV - VΛ, whose size C tells: where that is rounding, there is no need to multiply.
+    # R = CV - VΛ, whose size C gives: where that is rounding, there is no need to multiply.
     left = (small.products - small.vectors * values) / top  # whose squares are in range
     squares = np.einsum("ij,ij->j", left, (covariance.matrix / top) @ left)
     sizes = top * np.sqrt(np.maximum(squares, 0.0)) * longer
@@ -123,11 +122,8 @@ def _dual(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
 
 
 def score_signs(u: Array, roots: Array | None) -> Array:  # (n, k), (n,) -> (k,)
-    """±1 for each column, so that the largest *score* is positive, as it would be for repeated rows.
-
-    Vectors of weighted rows carry a factor √w, which may put their largest entry elsewhere. Rows of
-    weight zero have entries zero.
-    """
+    """±1 for each column, so that the largest *score* is positive, as it would be for repeated rows."""
+    # Vectors of weighted rows carry a factor √w, and are zero where the weight is.
     return fixed_signs(u if roots is None else u / np.where(roots > 0, roots, 1.0)[:, None])
 
 
@@ -164,12 +160,21 @@ SLICE_ROWS = 4096
 def fit_streamed(task: Task, sections: Sections) -> Fit:
     """PCA of φ(x) = sections(x), exact, from W, μ and S = Σw(φ - μ)(φ - μ)ᵀ alone.
 
-    No vector has as many entries as there are rows: the pairs are those of S, and their vectors are the
-    axes, each with its largest entry positive. Nothing is left out, so the certificate bounds rounding.
+    The pairs are those of S, their vectors the axes. Nothing is left out, so the certificate bounds rounding.
     """
     x, weights, dtype = task.x, task.weights, np.dtype(task.x.dtype)
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
-    cut = _rounding(moments, dtype)
+    squares = float(moments.mean @ moments.mean)
+    trace = float(np.trace(moments.scatter) + moments.weight * squares)  # Σw‖φ‖² = tr K
+
+    def cut(values: Array) -> float:
+        """Eigenvalues below this are rounding: of the solver, and of the shift by the mean.
+
+        The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares.
+        """
+        eps = float(np.finfo(dtype).eps)
+        return 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
+
     pairs, total = solve_small(task, StoredGram(moments.scatter), cut=cut)
     rounding = cut(pairs.values)
     # A solver that iterates is right to its residual only.
@@ -185,24 +190,9 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
         low_end=None,
         asked=task.asked,
         weight=moments.weight,
-        mean=FeatureMean(moments.mean, float(moments.mean @ moments.mean)),
-        certificate=Certificate("below", _trace(moments), 0.0, rounding + slack),
+        mean=FeatureMean(moments.mean, squares),
+        certificate=Certificate("below", trace, 0.0, rounding + slack),
     )
-
-
-def _trace(moments: Moments) -> float:
-    """Σw‖φ‖² = tr K, not centred."""
-    return float(np.trace(moments.scatter) + moments.weight * (moments.mean @ moments.mean))
-
-
-def _rounding(moments: Moments, dtype: np.dtype[Any]) -> Callable[[Array], float]:
-    """Eigenvalues below this are rounding: of the solver, and of the shift by the mean.
-
-    The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares,
-    eps² tr K.
-    """
-    eps, trace = float(np.finfo(dtype).eps), _trace(moments)
-    return lambda values: 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
 
 
 def stream_moments(
@@ -211,7 +201,7 @@ def stream_moments(
     """Weight, mean and scatter of the sections of all rows, merged in the order of the rows."""
     height = max(1, min(SLICE_ROWS, SLICE_BYTES // max(1, sections.width * x.dtype.itemsize)))
     step = partial(_moments, sections, weights)
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below, in words
         seen = sections.engine.fold(
             x, step, height=height, parallel=sections.parallel, observer=observer
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,9 @@ from mercer.engine.threads import blas_between_passes
 from mercer.kernels.base import Kernel
 from mercer.model.certificate import (
     Certificate,
+    EntryRounding,
     estimated_certificate,
-    moves_aside,
     proved_certificate,
-    rounding_errors,
-    rounding_moves,
     square_moves,
     squares_aside,
 )
@@ -63,23 +62,29 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     kernel, asked, dtype = task.kernel, task.asked, np.dtype(task.x.dtype)
     found = _found(task, low_rank, dtype)
     if found.dtype_for(asked) != dtype:
-        dtype = found.dtype_for(asked)
-        low_rank = _rewhitened(kernel, low_rank, dtype)
+        dtype, points = found.dtype_for(asked), low_rank.points
+        # The same landmarks, and the directions among them that rounding hides in this precision only.
+        unit = entry_error(kernel, points.astype(dtype))
+        low_rank = replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
         found = _found(task, low_rank, dtype)
     seen, pairs, coef, cut = found.seen, found.pairs, found.coef, found.cut
     certificate = found.certificate
     total = float(np.trace(seen.moments.scatter)) + max(seen.trace - seen.held, 0.0)
     require_variance(found.values, cut)
-    _require_reachable(found.values, asked, total, low_rank, certificate)
+    # Nothing but rounding is left out.
+    whole = low_rank.projects and certificate.left_out <= certificate.rounding
+    if not (whole and isinstance(asked, int)):  # otherwise there are no more components
+        _require_reachable(found.values, asked, total, low_rank.rank, certificate.rounding)
     pairs = keep(pairs, asked, total=total, cut=cut)
     mean, whiten = seen.moments.mean, low_rank.whiten
     coef, offset = coef[:, : len(pairs.values)], mean @ pairs.vectors
     of_sections = mean if whiten is None else np.asarray(whiten @ mean)
+    rank_bound = int(task.x.shape[0]) - 1  # what is left out counts in the total, and has a rank
     return Fit(
         Projection(low_rank.sections, coef.astype(dtype), offset.astype(dtype)),
         pairs,
         total,
-        rank_bound=_rank_bound(int(task.x.shape[0]), low_rank, certificate),
+        rank_bound=min(rank_bound, low_rank.rank) if whole else rank_bound,
         plan=task.plan,
         cut=cut,
         low_end=_negative_part(kernel, low_rank),
@@ -112,13 +117,6 @@ class Found:
         terms = self.errors[:count] / float(np.finfo(self.dtype).eps)
         # Scores are √λ long, over all rows.
         return projection_dtype(self.dtype, terms, np.sqrt(np.maximum(values[:count], 0.0)))
-
-
-def _rewhitened(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> LowRank:
-    """The same landmarks, and the directions among them that rounding hides in this precision only."""
-    points = low_rank.points
-    unit = entry_error(kernel, points.astype(dtype))
-    return replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
 
 
 def _found(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
@@ -159,51 +157,42 @@ def _few(task: Task, low_rank: LowRank) -> int | None:
 def _proved(
     task: Task, low_rank: LowRank, dtype: np.dtype[Any], seen: Seen, squared_in: np.dtype[Any]
 ) -> Found | None:
-    """None where squares of sections turn out to lose more than features would.
-
-    Of the components that nobody asked for a bound on the sum of all their moves will do, where that is
-    next to nothing beside what is left out; else all of them are found.
-    """
-    few, whiten = _few(task, low_rank), low_rank.whiten
-    if few is not None and whiten is not None and task.kernel.why_valid() is not None:
-        unit, lengths = _rounding(task.kernel, low_rank, dtype)
-        scatter, none = float(np.trace(seen.moments.scatter)), np.empty((len(lengths), 0))
-        given: dict[str, float] = {"rest": scatter, "trace": seen.trace, "unit": unit}
-        most = moves_aside(lengths, np.array([scatter]), none, whiten, **given)
-        # That of all of them; those that were asked for have a part in it.
-        if most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0):
-            found = _found_with(task, low_rank, dtype, seen, squared_in, k=few)
-            if found is not None:
-                return found
-    return _found_with(task, low_rank, dtype, seen, squared_in, k=low_rank.rank)
-
-
-def _rounding(kernel: Kernel, low_rank: LowRank, dtype: np.dtype[Any]) -> tuple[float, Array]:
-    """Of a kernel value, relative to the lengths of its points; and k(z, z) of the landmarks."""
+    """None where squares of sections turn out to lose more than features would."""
+    # Of components beyond those asked for a bound on the sum of all moves will do, where that is next to
+    # nothing beside what is left out; else all of them are found.
+    few, whiten, kernel = _few(task, low_rank), low_rank.whiten, task.kernel
     lengths = kernel.tile_diag(low_rank.points.astype(dtype)).astype(np.float64)
-    return low_rank.unit_in(kernel, dtype), lengths
+    rounding = EntryRounding(lengths, seen.trace, low_rank.unit_in(kernel, dtype))
+    found = partial(_found_with, task, low_rank, seen, rounding, dtype, squared_in=squared_in)
+    if few is not None and whiten is not None and kernel.why_valid() is not None:
+        scatter, none = float(np.trace(seen.moments.scatter)), np.empty((len(lengths), 0))
+        most = rounding.aside(np.array([scatter]), none, whiten, scatter)
+        # That of all of them; those that were asked for have a part in it.
+        enough = most <= SLACK * WIDER * max(seen.trace - seen.held, 0.0)
+        if enough and (of_few := found(k=few)) is not None:
+            return of_few
+    return found(k=low_rank.rank)
 
 
 def _found_with(
     task: Task,
     low_rank: LowRank,
-    dtype: np.dtype[Any],
     seen: Seen,
-    squared_in: np.dtype[Any],
+    rounding: EntryRounding,
+    dtype: np.dtype[Any],
     *,
+    squared_in: np.dtype[Any],
     k: int,
 ) -> Found | None:
     """From the first k components; None where these, or squares of sections, don't tell enough."""
     kernel, trace, whiten = task.kernel, seen.trace, low_rank.whiten
     assert whiten is not None  # a projection has landmarks
     values, coef, pairs = _axes(task, seen.moments, low_rank, k)
-    unit, lengths = _rounding(kernel, low_rank, dtype)
-    errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
-    moves = rounding_moves(lengths, values, coef, errors)
+    moves = rounding.moves(values, coef)
     parts, left_out, aside = values, max(trace - seen.held, 0.0), k < low_rank.rank
     if aside:
         rest = max(float(np.trace(seen.moments.scatter)) - float(np.sum(values)), 0.0)
-        others = moves_aside(lengths, values, coef, whiten, rest=rest, trace=trace, unit=unit)
+        others = rounding.aside(values, coef, whiten, rest)
         if others > WIDER * left_out:
             return None
         parts, moves = np.append(values, rest), np.append(moves, 0.0)
@@ -221,27 +210,24 @@ def _found_with(
     )
     proof = replace(proof, goal=low_rank.goal, assumed=kernel.why_valid() is None)
     cut = _cut(values, moves[:k], dtype)
-    return Found(dtype, seen, values, coef, pairs, proof, cut, errors)
+    return Found(dtype, seen, values, coef, pairs, proof, cut, rounding.errors(coef))
 
 
 # ── the r x r problem ───────────────────────────────────────────────────────
 def _axes(
     task: Task, moments: Moments, low_rank: LowRank, k: int
 ) -> tuple[Array, Array, EigenPairs]:  # (k,), (m, k)
-    """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for.
-
-    Only those are multiplied for their residuals: all of them would take as long again as LAPACK.
-    """
+    """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for."""
     scatter, asked = moments.scatter, task.asked
     if k < len(scatter):
         small = StoredGram(scatter, task.plan.n_threads)
         pairs = Lapack(subset=True).by_driver(small, k)
-        # Of K there was no product.
-        pairs = replace(pairs, n_products=0, spectrum=None)
+        pairs = replace(pairs, n_products=0, spectrum=None)  # of K
         values, vectors = pairs.values, pairs.vectors
     else:
         values, vectors = np.linalg.eigh(scatter)
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+        # All of their products, for residuals, would take as long again as LAPACK.
         top = vectors[:, : asked if isinstance(asked, int) else k]
         pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
     coef = vectors
@@ -259,36 +245,20 @@ def _cut(values: Array, moves: Array, dtype: np.dtype[Any]) -> float:
     return max(products, float(np.max(lost, initial=0.0)))
 
 
-def _is_whole(low_rank: LowRank, certificate: Certificate) -> bool:
-    """Whether nothing but rounding is left out."""
-    return low_rank.projects and certificate.left_out <= certificate.rounding
-
-
-def _rank_bound(n: int, low_rank: LowRank, certificate: Certificate) -> int:
-    """What is left out has eigenvalues too, and they count in the total."""
-    return min(n - 1, low_rank.rank) if _is_whole(low_rank, certificate) else n - 1
-
-
 def _require_reachable(
-    values: Array,
-    asked: int | float | None,
-    total: float,
-    low_rank: LowRank,
-    certificate: Certificate,
+    values: Array, asked: int | float | None, total: float, rank: int, rounding: float
 ) -> None:
     """Raise when the rank, not the data, is what keeps the fit from what was asked for."""
-    if isinstance(asked, int) and asked > low_rank.rank:
-        if _is_whole(low_rank, certificate):
-            return  # there are no more components
+    if isinstance(asked, int) and asked > rank:
         msg = Message(
-            f"{asked} components were asked for, but the approximation has rank {low_rank.rank}. Raise "
+            f"{asked} components were asked for, but the approximation has rank {rank}. Raise "
             "its rank, ask for fewer components, or use {approximation:None}."
         )
         raise InputError(msg)
     held = float(np.sum(values))
-    if isinstance(asked, float) and held < asked * total * (1.0 - 1e-12) - certificate.rounding:
+    if isinstance(asked, float) and held < asked * total * (1.0 - 1e-12) - rounding:
         msg = Message(
-            f"{{n_components:{asked}}} was asked for, but an approximation of rank {low_rank.rank} shows "
+            f"{{n_components:{asked}}} was asked for, but an approximation of rank {rank} shows "
             f"only {held / total:.2%} of the variance for certain. Raise its rank, ask for a smaller share "
             "or for a number of components, or use {approximation:None}."
         )

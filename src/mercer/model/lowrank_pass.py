@@ -1,4 +1,4 @@
-"""The pass of a low-rank fit: one look at every row, and what it tells of the factor's features.
+"""The pass of a low-rank fit: one look at every row, and what it shows of the factor's features.
 
 With sections c = k(x, Z) and features f = cW the scatter of the features is Wᵀ(Σ c cᵀ)W. Squares of sections
 take half the work of a product with W, which is then applied to an m x m matrix only; but W amplifies their
@@ -27,7 +27,7 @@ from mercer.engine.moments import Moments
 from mercer.engine.steps import Squared, SquareFeatures, SquareSections
 from mercer.engine.thin import inner, times
 from mercer.kernels.base import Kernel
-from mercer.model.certificate import rounding_errors, rounding_moves, square_moves
+from mercer.model.certificate import EntryRounding, square_moves
 from mercer.model.result import Task
 from mercer.operators.centred import require_finite
 from mercer.planning.problem import spread_over
@@ -47,7 +47,7 @@ WIDER = 1e-3
 
 @dataclass(frozen=True)
 class Seen:
-    """What one pass over the rows tells of a factor."""
+    """What one pass over the rows shows of a factor."""
 
     moments: Moments  # of the features
     trace: float  # Σw k(x, x)
@@ -61,12 +61,8 @@ class Seen:
         return float(np.trace(self.moments.scatter) + self.moments.weight * (mean @ mean))
 
     def merged(self, other: Seen) -> Seen:
-        """Of both sets of rows."""
-        return Seen(
-            self.moments.merged(other.moments),
-            self.trace + other.trace,
-            min(self.lowest, other.lowest),
-        )
+        lowest = min(self.lowest, other.lowest)
+        return Seen(self.moments.merged(other.moments), self.trace + other.trace, lowest)
 
     @classmethod
     def whitened(cls, squared: Squared, whiten: Array) -> Seen:  # (m, r)
@@ -105,18 +101,16 @@ class Look:
 def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     """One pass over the rows: their features in a precision."""
     kernel = task.kernel
-    in_doubt = low_rank.projects and kernel.why_valid() is None
     slack = None
-    if in_doubt:
+    if low_rank.projects and kernel.why_valid() is None:
         slack = float(np.sqrt(low_rank.unit_in(kernel, low_rank.points.dtype)))
     known = low_rank.known(dtype) if slack is None else None
     if known is None:
-        look_at = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
-        seen = _folded(task, low_rank, look_at)
+        features = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
+        seen = _folded(task, low_rank, features)
     else:
         lengths = partial(checked_lengths, kernel)
-        squares = SquareFeatures(known, dtype, task.weights, lengths)
-        found = _folded(task, low_rank, squares)
+        found = _folded(task, low_rank, SquareFeatures(known, dtype, task.weights, lengths))
         seen = Seen(found.moments, found.trace, np.inf)
     require_finite(np.diagonal(seen.moments.scatter))
     if seen.lowest < 0:
@@ -145,7 +139,7 @@ def look_at_squares(
 
 def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
     sections = low_rank.sections
-    with np.errstate(over="ignore", invalid="ignore"):  # told in words
+    with np.errstate(over="ignore", invalid="ignore"):  # reported, in words, of the sums
         return sections.engine.fold(
             task.x, step, width=sections.width, parallel=sections.parallel, observer=task.observer
         )
@@ -168,6 +162,7 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     rows = take_rows(task.x, spread_over(n, some)).astype(np.float64)
     lengths = kernel.tile_diag(low_rank.points.astype(np.float64))
     trace = kernel.tile_diag(rows).sum()
+    rounding = EntryRounding(lengths, trace, low_rank.unit_in(kernel, dtype))
     sections = low_rank.sections(rows)  # (s, m)
     largest = float(np.abs(sections).max(initial=0.0))
     precisions = [p for p in dict.fromkeys((dtype, rows.dtype)) if can_be_squared(largest, p)]
@@ -177,12 +172,10 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
     left_out = max(float(trace - np.vdot(features, features)), 0.0)
     squares = np.var(sections, axis=0) * some
     features -= features.mean(axis=0)
-    unit = low_rank.unit_in(kernel, dtype)
     directions = list(_judged(features, whiten, task.asked))
     for precision in precisions:
         for values, coef in directions:
-            errors = rounding_errors(lengths, coef, trace=trace, unit=unit)
-            moves = rounding_moves(lengths, values, coef, errors)
+            moves = rounding.moves(values, coef)
             squared = square_moves(squares, coef, precision)
             if len(values) < whiten.shape[1]:
                 # Of the components that are left aside, what squares add counts, and not what they may.
@@ -196,10 +189,8 @@ def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtyp
 
 
 def can_be_squared(largest: float, dtype: np.dtype[Any]) -> bool:
-    """Whether sums of squares of numbers up to this one are in range: those of 1e200 times a kernel are not.
-
-    Its cube is: so many squares can be summed up, and those of numbers that count beside it don't vanish.
-    """
+    """Whether sums of squares of numbers up to this one are in range: not those of 1e200 times a kernel."""
+    # Where its cube is, many squares can be summed, and those of numbers that count beside it don't vanish.
     limits = np.finfo(dtype)
     return float(limits.tiny) < largest**3 < float(limits.max) if largest < 1e100 else False
 
@@ -209,8 +200,8 @@ def _judged(
 ) -> Iterator[tuple[Array, Array]]:  # (s, r), (m, r) -> (k,), (m, k)
     """The variance of the features along some directions, and these as coefficients of the sections.
 
-    Those of the components that are asked for, roughly; and where they can't tell, or all are, those that W
-    consists of: eigenvectors of the core, or what each landmark adds to the ones before it.
+    First roughly those of the components, if few are asked for; then those that W consists of: eigenvectors
+    of the core, or what each landmark adds to the ones before it.
     """
     if isinstance(asked, int) and FEW * asked <= whiten.shape[1]:
         # Subspace iteration from rows, which lie where the variance is.
@@ -225,18 +216,13 @@ def _judged(
     yield np.einsum("ij,ij->j", features, features), whiten
 
 
-def loses_little(
-    squared: Array,  # (r,) what squares of sections add
-    moves: Array,  # (r,) to the rounding of features
-    left_out: float,
-    asked: int | float | None,
-    *,
-    slack: float = 1.0,
+def loses_little(  # (r,), (r,)
+    squared: Array, moves: Array, left_out: float, asked: int | float | None, *, slack: float = 1.0
 ) -> bool:
-    """Whether squares cost the components that were asked for no digits, and the bounds next to nothing.
+    """Whether what squares add to the moves costs the components asked for no digits, and the bounds little.
 
-    Each component that was asked for may lose as much as it does with features: all of them, unless their
-    number was given. Beyond these, all losses together may widen the bounds by a thousandth of themselves.
+    Each of those components may lose as much as it does with features; all losses together may widen the
+    bounds by a thousandth of themselves.
     """
     count = asked if isinstance(asked, int) else len(moves)
     if np.any(squared[:count] > slack * moves[:count]):

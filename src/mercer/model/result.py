@@ -8,16 +8,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from mercer._core.errors import (
-    ApproximationWarning,
-    FlatSpectrumWarning,
-    IndefiniteKernelWarning,
-    MercerWarning,
-    RankWarning,
-    Remedy,
-    UnconvergedWarning,
-    many,
-)
+from mercer._core import errors
+from mercer._core.errors import MercerWarning, Remedy, many
 from mercer._core.observer import SILENT, Observer
 from mercer._core.quick import changed
 from mercer._core.table import Printed
@@ -51,8 +43,8 @@ class Task:
 
 # The largest eigenvalue within this factor of the average one: ranking says nothing.
 FLAT = 1.05
-# Residuals above this are worth a word on where they are from.
-TOLD = 1e-10
+# The source of residuals above this is worth a word.
+WORTH_A_WORD = 1e-10
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,7 +171,7 @@ class Fit(Printed):
         return self.rank_bound > 1 and self.eigenvalues[0] * self.rank_bound <= FLAT * self.total
 
     def warnings(self) -> list[MercerWarning]:
-        """What the user has to be told."""
+        """Warnings about this fit."""
         found: list[MercerWarning] = []
         if not self.pairs.status.ok:
             found.append(self._unconverged())
@@ -201,7 +193,7 @@ class Fit(Printed):
             worst=f"{worst:.1e}",
         )
         numbers = {"status": self.pairs.status.name, "largest_residual": worst}
-        return UnconvergedWarning(msg, numbers=numbers)
+        return errors.UnconvergedWarning(msg, numbers=numbers)
 
     def _short_of_goal(self, certificate: Certificate) -> MercerWarning:
         goal, rank = certificate.goal, self.projection.sections.width
@@ -210,7 +202,7 @@ class Fit(Printed):
             f"its rank stopped growing at {rank}. Raise `max_rank`, loosen `tol`, or use a wider kernel."
         )
         numbers = {"trace_left_out": self.trace_error, "goal": goal, "rank": rank}
-        return ApproximationWarning(msg, numbers=numbers)
+        return errors.ApproximationWarning(msg, numbers=numbers)
 
     def _rank(self) -> MercerWarning:
         k = len(self.eigenvalues)
@@ -223,24 +215,23 @@ class Fit(Printed):
             are="is" if k == 1 else "are",
         )
         numbers = {"asked": self.asked, "kept": k}
-        return RankWarning(msg, numbers=numbers, remedy=Remedy("n_components", k))
+        return errors.RankWarning(msg, numbers=numbers, remedy=Remedy("n_components", k))
 
     def _indefinite(self, seen: NegativePart) -> MercerWarning:
         bound = "" if seen.complete else "at least "
-        share = seen.share(self.total)
+        lowest, top, share = map(float, (seen.lowest, self.eigenvalues[0], seen.share(self.total)))
         msg = Message(
-            f"The kernel is not positive semi-definite on these data: the smallest eigenvalue of the "
-            f"centred matrix is {seen.lowest:.3g} beside a largest of "
-            f"{self.eigenvalues[0]:.3g}, and {bound}{share:.1%} of the eigenvalue mass is negative. "
-            "There is no feature space behind it, and variances mean little. "
+            f"The kernel is not positive semi-definite on these data: the smallest eigenvalue of the centred "
+            f"matrix is {lowest:.3g} beside a largest of {top:.3g}, and {bound}{share:.1%} of the eigenvalue "
+            "mass is negative. There is no feature space behind it, and variances mean little. "
             "{mercer.check_kernel} shows a witness; use a valid kernel or other parameters."
         )
         numbers = {
-            "smallest_eigenvalue": float(seen.lowest),
-            "largest_eigenvalue": float(self.eigenvalues[0]),
-            "negative_share": float(share),
+            "smallest_eigenvalue": lowest,
+            "largest_eigenvalue": top,
+            "negative_share": share,
         }
-        return IndefiniteKernelWarning(msg, numbers=numbers)
+        return errors.IndefiniteKernelWarning(msg, numbers=numbers)
 
     def _flat(self) -> MercerWarning:
         remedy = (
@@ -249,14 +240,13 @@ class Fit(Printed):
         )
         if self.plan.route == "primal":
             remedy = "No direction stands out, and the order of the components is arbitrary."
+        largest, average = float(self.eigenvalues[0]), float(self.total / self.rank_bound)
         msg = (
-            f"All eigenvalues are alike: the largest is {self.eigenvalues[0]:.3g}, the average "
-            f"{self.total / self.rank_bound:.3g}. Their order by variance is meaningless here. "
-            f"{remedy}"
+            f"All eigenvalues are alike: the largest is {largest:.3g}, the average {average:.3g}. Their "
+            f"order by variance is meaningless here. {remedy}"
         )
-        average = float(self.total / self.rank_bound)
-        numbers = {"largest_eigenvalue": float(self.eigenvalues[0]), "average": average}
-        return FlatSpectrumWarning(msg, numbers=numbers)
+        numbers = {"largest_eigenvalue": largest, "average": average}
+        return errors.FlatSpectrumWarning(msg, numbers=numbers)
 
     def __str__(self) -> str:
         k, share = len(self.eigenvalues), float(self.explained.sum())
@@ -266,12 +256,18 @@ class Fit(Printed):
             least, what = ("at least ", "trace at most") if below else ("about ", "trace about")
         verb = "keeps" if k == 1 else "keep"
         kept = "an undefined share" if np.isnan(share) else f"{least}{share:.2%}"
+        valid = "positive semi-definite by construction"
+        if self.low_end is not None:
+            part = "" if self.low_end.complete else " (of a part of the spectrum)"
+            valid = f"smallest eigenvalue seen {self.low_end.lowest:.2g}{part}"
+        size = len(self.pairs.vectors)
+        work = many(self.pairs.n_products, "block product")
         lines = [
             f"variance    {many(k, 'component')} {verb} {kept} of it ({what} {self.total:.6g})",
-            f"{self._error_line()}",
+            self._error_line(),
             f"scores      orthogonal to {self.orthogonality:.1e}",
-            f"valid       {self._validity()}",
-            f"work        {self._work()}; {self.projection!r}",
+            f"valid       {valid}",
+            f"work        {f'a {size} x {size} problem' if self.is_low_rank else work}; {self.projection!r}",
             f"plan        {self.plan}",
         ]
         return "\n".join(lines)
@@ -283,31 +279,14 @@ class Fit(Printed):
         ended = "converged" if status is Status.CONVERGED else status.value
         seen = "" if self.pairs.unseen is None else f" (rounding seen on {SPOT_ROWS} rows)"
         worst = float(np.max(self.residuals))
-        if worst > TOLD and self._from_rounding > 0.5 * worst:
-            seen += ", mostly rounding"
+        if worst > WORTH_A_WORD and self.pairs.rounding is not None:
+            # The part of the residuals that no iteration would take away.
+            rounding = float(np.max(self.pairs.rounding)) / largest_size(self.eigenvalues)
+            seen += ", mostly rounding" if rounding > 0.5 * worst else ""
         return f"residuals   ‖K̃u - λu‖/λ₁ at most {worst:.1e}{seen}; {ended}"
 
-    @property
-    def _from_rounding(self) -> float:
-        """The part of the residuals that no iteration would take away."""
-        if self.pairs.rounding is None:
-            return 0.0
-        return float(np.max(self.pairs.rounding)) / largest_size(self.eigenvalues)
-
-    def _work(self) -> str:
-        if self.is_low_rank:
-            return f"a {len(self.pairs.vectors)} x {len(self.pairs.vectors)} problem"
-        return many(self.pairs.n_products, "block product")
-
-    def _validity(self) -> str:
-        if self.low_end is None:
-            return "positive semi-definite by construction"
-        seen = "" if self.low_end.complete else " (of a part of the spectrum)"
-        return f"smallest eigenvalue seen {self.low_end.lowest:.2g}{seen}"
-
     def __repr__(self) -> str:
-        k = len(self.eigenvalues)
-        share = float(self.explained.sum())
+        k, share = len(self.eigenvalues), float(self.explained.sum())
         kept = f"variance kept {'undefined' if np.isnan(share) else f'{share:.2%}'}"
         error = f"residual {np.max(self.residuals):.1e}"
         if self.certificate is not None and self.certificate.kind == "estimate":

@@ -1,7 +1,7 @@
 """What rounding adds to the claims of a fit: it moves the matrix, and the pairs that are handed out.
 
-A residual is computed from the matrix that was computed. The claim is about the true one, of the rows as they
-are, and about the numbers that a user gets. What lies between them is bounded here, and told with it.
+A residual is that of the matrix that was computed. The claim is about the true one, of the rows as they are,
+and about the numbers that a user gets. The difference is bounded here, and added to the residual.
 """
 
 from __future__ import annotations
@@ -82,16 +82,14 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
 
     A given matrix is what it is, and a Python function is not called again.
     """
-    unit = UNITS * operator.eps
+    unit, eps = UNITS * operator.eps, float(np.finfo(np.float64).eps)
     if kernel.is_precomputed or not kernel.parallel:
         return unit
-    shift_invariant = kernel.shift_invariant
-    if not shift_invariant:
+    if not kernel.shift_invariant:
         # A power multiplies the relative error of a sum of d products by its exponent.
         few = take_rows(x, spread_over(operator.n, POWER_ROWS)).astype(np.float64)
-        grown = entry_error(kernel, few) / float(np.finfo(np.float64).eps)
-        unit = max(unit, grown * operator.eps)
-        if operator.eps <= float(np.finfo(np.float64).eps):
+        unit = max(unit, entry_error(kernel, few) / eps * operator.eps)
+        if operator.eps <= eps:
             return unit
     chosen = spread_over(operator.n, PROBE_ROWS)
     few = probe_rows(x).astype(np.float64, copy=False)
@@ -101,7 +99,7 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
     block.flat[:: len(block) + 1] = -np.inf  # which is known, and not taken from a tile
     j = block.argmax(axis=1)
     near = np.maximum.reduce(block, axis=1) + gram.minus
-    if shift_invariant:
+    if kernel.shift_invariant:
         # k(x, y) = k(x - y, 0), where no distance is a difference of large squares. Near pairs far from the
         # others lose most by it, and theirs are the largest values. Sparse rows are not centred first.
         zero = np.zeros((1, few.shape[1]))
@@ -130,13 +128,11 @@ def in_precision(values: Array, dtype: Any) -> Array:
 
 
 def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0.0) -> EigenPairs:
-    """The pairs in the precision they are handed out in, and what rounding adds to their residuals.
-
-    `moved` is how far the matrix may be off. With û = u + δ, K̃û differs from K̃u by ‖K̃‖‖δ‖ at most.
-    """
+    """The pairs in the precision of the rows, and what rounding adds to residuals: `moved`, of the matrix."""
     vectors, added = pairs.vectors, np.full(len(pairs.values), moved)
     if dtype != np.float64:
         vectors = vectors.astype(dtype)
+        # With û = u + δ, K̃û differs from K̃u by ‖K̃‖‖δ‖ at most.
         lengths = np.linalg.norm(vectors - pairs.vectors, axis=0)  # (k,)
         norm = max(float(pairs.values.max(initial=0.0)), -lowest)
         sizes = np.abs(pairs.values - in_precision(pairs.values, dtype))  # (k,)
@@ -150,25 +146,21 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
 def require_variance(
     values: Array, cut: float, *, nothing: float = 0.0, largest: float = 0.0
 ) -> None:
-    """Raise when no eigenvalue is above rounding, or none above what rows without variance show.
-
-    `largest` is the largest kernel value, where it is known: values of about one are those of a kernel that
-    has saturated, and large ones hide what they differ by.
-    """
+    """Raise when no eigenvalue is above rounding, or none above what rows without variance show."""
     if np.any(values > max(cut, nothing)):
         return
-    if largest > DROWNING:
-        msg = (
-            f"The data have zero variance in feature space: kernel values are about {largest:.1g} and differ "
-            "by less than their rounding. Centre the columns before computing the kernel."
-        )
-        raise ZeroVarianceError(msg)
-    msg = (
-        "The data have zero variance in feature space: all rows map to one point, so there is no "
-        "component to find. Check that the rows differ, by more than 1e-150 (scale the columns otherwise), "
-        "and that the kernel has not saturated (a sigmoid or polynomial with a large gamma, an RBF with a "
-        "tiny one)."
+    # Values of about one are those of a kernel that has saturated, and large ones hide what they differ by.
+    why = (
+        "all rows map to one point, so there is no component to find. Check that the rows differ, by more "
+        "than 1e-150 (scale the columns otherwise), and that the kernel has not saturated (a sigmoid or "
+        "polynomial with a large gamma, an RBF with a tiny one)."
     )
+    if largest > DROWNING:
+        why = (
+            f"kernel values are about {largest:.1g} and differ by less than their rounding. Centre the "
+            "columns before computing the kernel."
+        )
+    msg = f"The data have zero variance in feature space: {why}"
     raise ZeroVarianceError(msg)
 
 

@@ -41,23 +41,18 @@ class FeatureSpace:
 
     @classmethod
     def of(cls, fit: Fit) -> FeatureSpace:
-        """The space of a fit, on any route."""
         own = fit.projection
         coef, offset = (a.astype(np.float64, copy=False) for a in (own.coef, own.offset))
         return cls(replace(own, coef=coef, offset=offset), fit.mean)
 
     # ── rows ────────────────────────────────────────────────────────────────
     def scores(self, x: Rows) -> Array:  # (b, d) -> (b, k)
-        """Scores in float64."""
         return self.projection(x)
 
     def scores_and_errors(
         self, x: Rows, diag: Array | None = None
     ) -> tuple[Array, Array]:  # (b, d) -> (b, k), (b,)
-        """Scores, and the squared distance of φ(x) from its projection: the Q statistic.
-
-        ``diag`` is k(x, x), for a precomputed kernel. Rounding never makes a distance negative.
-        """
+        """Scores, and the squared distance of φ(x) from its projection (Q); `diag` is a given k(x, x)."""
         if self._explicit:
             sections = self.projection.sections
             known = getattr(sections, "known", sections)
@@ -79,7 +74,7 @@ class FeatureSpace:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def errors(self, x: Rows, diag: Array | None = None) -> Array:  # (b, d) -> (b,)
-        """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; with an indefinite kernel it is no distance."""
+        """‖φ(x) - μ‖² - ‖scores(x)‖², at least zero; not a distance with an indefinite kernel."""
         return self.scores_and_errors(x, diag)[1]
 
     def lengths(self, x: Rows) -> Array:  # (b, d) -> (b,)
@@ -134,10 +129,7 @@ class FeatureSpace:
         return squared_norms(t) + 2.0 * (t @ self.projection.offset) + self.mean.norm
 
     def distances(self, x: Rows, t: Array) -> Array:  # (b, d), (b, k) -> (b,)
-        """‖φ(x_i) - ψ(t_i)‖² of each pair, at least zero.
-
-        The part outside of the components and the part along them.
-        """
+        """‖φ(x_i) - ψ(t_i)‖² of each pair: the part outside of the components and the part along them."""
         scores, errors = self.scores_and_errors(x)
         return errors + squared_norms(scores - t)
 
@@ -170,10 +162,8 @@ class FeatureSpace:
         return kind(sections.kernel, points, coef, self.mean.coef, host, **own)
 
     def error_slopes(self, x: Rows) -> Array:  # (b, d) -> (b, d)
-        """The gradient of `errors`: that of the distance to the projection, which may be held still.
-
-        The projection is the nearest point of its plane, so moving it changes nothing to first order.
-        """
+        """The gradient of `errors`."""
+        # The projection is the nearest point of its plane: moving it changes no distance to first order.
         return self.distance_slopes(x, self.scores(x))
 
     def score_slope(self, x: Rows, pull: Array) -> Array:  # (b, d), (b, k) -> (b, d)

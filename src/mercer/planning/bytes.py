@@ -23,10 +23,9 @@ SMALL = 2 * 2**20  # what Python and small arrays take on the way
 
 
 def lapack_bytes(problem: Problem, solver: Lapack) -> int:
-    """K, the eigenvectors and LAPACK's work space of twice that; then k vectors and their products.
+    """K, eigenvectors and LAPACK's work space of twice that; k vectors with their products; rows and tiles.
 
-    The subset driver works on one copy, and a fallback to the full driver follows only when it fails. Rows
-    and tiles that K is made of are there too.
+    The subset driver works on one copy, and a fallback to the full driver follows only when it fails.
     """
     n, copies = problem.n, 2 if solver.subset else 4
     own = copies * n * n * problem.itemsize + 5 * FLOAT * n * (problem.k or n) + SMALL
@@ -48,10 +47,8 @@ def streamed_bytes(problem: Problem, m: int) -> int:
 
 
 def krylov_bytes(problem: Problem, solver: Solver, k: int) -> int:
-    """Basis, blocks on their way through a product, refinement, and what the fit keeps.
-
-    What a solver of the user's own holds is not known, and taken for ours.
-    """
+    """Basis, blocks on their way through a product, refinement, and what the fit keeps."""
+    # What a solver of the user's own holds is not known, and taken for ours.
     n, known = problem.n, solver if isinstance(solver, BlockKrylov | Lanczos) else BlockKrylov()
     block = known.width(k, n)
     basis = known.room(k, n) + block
@@ -98,11 +95,9 @@ def fastest_width(problem: Problem, itemsize: int = FLOAT) -> int:
 
 
 def _device_width(problem: Problem, itemsize: int) -> int:
-    """As wide as a device likes its tiles, which are in a part of its budget.
-
-    Of few rows there are four rows of tiles: those on the diagonal, made whole, cost a quarter more. Those of
-    H workers, of which each has its part of the budget, are 4√H: eight tiles or so for each.
-    """
+    """As wide as a device likes its tiles, which are in a part of its budget."""
+    # Of few rows there are four rows of tiles: those on the diagonal, made whole, cost a quarter more. Those
+    # of H workers, of which each has its part of the budget, are 4√H: eight tiles or so for each.
     workers = max(1, problem.workers)
     likes = math.isqrt(problem.cache_bytes // itemsize)
     fits = math.isqrt(tiles_budget(problem) // (workers * DEVICE_TILES * itemsize))
@@ -114,7 +109,7 @@ def live_tiles_bytes(problem: Problem) -> int:
     """Tiles that live during a product, those of all threads, and the rows they are made of.
 
     A thread is at two slices of rows. Those of a file are there as they were read, as they are ready and
-    weighted, and the slices read last stay for the next tile, whoever makes it.
+    weighted, and the slices read last stay for the next tile of any thread.
     """
     if problem.precomputed:
         return 0
@@ -127,13 +122,11 @@ def live_tiles_bytes(problem: Problem) -> int:
 
 
 def device_pass_bytes(problem: Problem, width: int) -> int:
-    """A block of a pass that makes `width` numbers of each row on a device, and the sums of their squares.
-
-    A block is as large as a tile, or has as many rows as a pass sends there at a time. Sums are float64: so
-    far, of the block, and the two on their way into one.
-    """
+    """A block of a pass that makes `width` numbers of each row on a device, and the sums of their squares."""
+    # As large as a tile, or with as many rows as a pass sends there at a time.
     rows = min(problem.n, DEVICE_PASS_ROWS)
     block = min(problem.cache_bytes, rows * (width + problem.d) * FLOAT)
+    # Sums are float64: so far, of the block, and the two on their way into one.
     return DEVICE_TILES * block + 4 * FLOAT * width**2 + SMALL
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.types import Array, Rows
+from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import take_rows
 from mercer.engine.base import Engine, TileStore
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import CACHE_BYTES, cached_width
 from mercer.kernels.base import Kernel
+from mercer.operators import Centred, StoredGram
 from mercer.planning.problem import spread_over
 from mercer.planning.recipe import HOST, Halved, Plan, Tiles
 from mercer.solvers import BlockKrylov, Lanczos
@@ -25,6 +26,9 @@ SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
 HALVED_ROWS = 2**15  # enough to keep a device busy
+# Rows on which products are counted where the basis is short: so many times its columns at least, so that it
+# is short for them too.
+SAMPLE_ROWS, SAMPLE_BASES = 1000, 3
 PROOFS = 1  # products with the operator itself after rough ones
 
 
@@ -54,8 +58,9 @@ def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) ->
     solver, n = plan.solver, int(x.shape[0])
     assert isinstance(solver, BlockKrylov | Lanczos)
     columns = solver.width(k, n)
-    n_products, proofs = solver.products(k, n), PROOFS
-    if plan.approximation is not None:  # exact passes over float64 tiles, and no more of them
+    if plan.approximation is None:
+        n_products, proofs = _products(solver, kernel, x, k), PROOFS
+    else:  # exact passes over float64 tiles, and no more of them
         n_products, proofs = plan.approximation.refine, 0
     if kernel.is_precomputed:
         return n_products, n_products * 2.0 * n * n * columns * _second_a_flop(x.dtype)
@@ -77,14 +82,39 @@ def _krylov(plan: Plan, kernel: Kernel, x: Rows, k: int, engine: Engine[Any]) ->
     return n_products + proofs, seconds + proofs * entries * proof + basis
 
 
+def _products(solver: BlockKrylov | Lanczos, kernel: Kernel, x: Rows, k: int) -> int:
+    """Products to expect before the proof: of a typical run, or counted where the basis is short."""
+    n = int(x.shape[0])
+    usual = solver.products(k, n)
+    if not isinstance(solver, BlockKrylov) or solver.lapack or not kernel.parallel:
+        return usual
+    # Each restart throws directions away, and by how much that delays convergence depends on the gaps of the
+    # spectrum: in the same basis of k + 10 columns five components took 9 products of clusters and 49 of
+    # Gaussian noise, so no formula in n and k is right within a factor of two. But the eigenvalues of K/n are
+    # nearly those of a sample, and the same solver runs on a sample in some 20 ms.
+    room, whole = solver.room(k, n), replace(solver, block=None, max_basis=None).room(k, n)
+    if room >= whole or SAMPLE_BASES * room > min(n, SAMPLE_ROWS):
+        return usual
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit would say so in words
+        matrix = _among(kernel, x, spread_over(n, SAMPLE_ROWS))
+    if not np.isfinite(matrix).all():
+        return usual
+    operator = Centred(StoredGram(matrix.astype(np.float64), 1))
+    return max(1, solver(operator, k, rng=np.random.default_rng(0)).n_products - PROOFS)
+
+
+def _among(kernel: Kernel, x: Rows, some: Indices) -> Array:
+    """K among some of the rows."""
+    if kernel.is_precomputed:
+        return np.asarray(x)[np.ix_(some, some)]
+    rows = take_rows(x, some)
+    return kernel.tile(rows, rows)
+
+
 def _tile_seconds(
     kernel: Kernel, x: Rows, dtype: str, columns: int, engine: Engine[Any]
 ) -> tuple[float, float]:
-    """Seconds an entry: to make a tile, and to use it on both sides.
-
-    Of two rows of tiles: three tiles are made, four products use them. A product that keeps its tiles only
-    uses them from the second time on.
-    """
+    """Seconds an entry: to make a tile, and to use it on both sides."""
     most = SLOW_ROWS
     if kernel.parallel:  # as wide as a device likes them: it takes microseconds to start on any
         cache = max(CACHE_BYTES, engine.facts().cache_bytes)
@@ -94,9 +124,10 @@ def _tile_seconds(
     v = np.ones((int(few.shape[0]), columns), dtype=dtype)
     own: dict[str, Any] = {"kernel": kernel, "dtype": np.dtype(dtype), "width": width}
     kept, rows = engine.load(few, store=TileStore(keep_bytes=2**62), **own), engine.load(few, **own)
-    engine.gram_times(kernel, kept, v)
+    engine.gram_times(kernel, kept, v)  # from the second time on kept tiles are only used
     used = least_seconds(lambda: engine.gram_times(kernel, kept, v))
     both = least_seconds(lambda: engine.gram_times(kernel, rows, v))
+    # Of two rows of tiles three tiles are made, and four products use them.
     return max(both - used, 0.0) / (3 * width**2), used / (2 * width**2)
 
 
@@ -122,12 +153,8 @@ def _second_a_flop(dtype: np.dtype[np.generic]) -> float:
 def _lapack(kernel: Kernel, x: Rows, engine: Engine[Any]) -> float:
     """LAPACK's time grows with n³, from what a small problem takes, and K has to be made."""
     n, small = int(x.shape[0]), min(int(x.shape[0]), 300 if kernel.parallel else SLOW_ROWS)
-    rows = take_rows(x, np.arange(small))
-    if kernel.is_precomputed:
-        matrix: Array = np.asarray(rows)[:, :small]
-        made = 0.0
-    else:
-        matrix = kernel.tile(rows, rows)
+    matrix, made = _among(kernel, x, np.arange(small)), 0.0
+    if not kernel.is_precomputed:
         made, _ = _tile_seconds(kernel, x, x.dtype.str, 1, engine)
     took = least_seconds(lambda: np.linalg.eigh(matrix))
     return took * (n / small) ** 3 + 0.5 * n * n * made
@@ -161,7 +188,7 @@ def least_seconds(work: Callable[[], object], spent: float = SPENT) -> float:
             return least
 
 
-# ── can a GPU pay that nobody asked for? Arithmetic alone: a short fit never waits for torch ──
+# ── can a GPU pay that was not asked for? Arithmetic alone: a short fit never waits for torch ──
 # A process pays it once: importing torch takes some 3 s, the context of a device 1 s, compiling a pass 10 s.
 START_SECONDS = 15.0
 # What a core does in a second, from one of a full machine in float64 to one alone in float32: 2 to 10 · 10¹⁰.
@@ -172,13 +199,11 @@ PAYING_SHARE = 0.5
 
 
 def work(plan: Plan, n: int, d: int, k: int) -> float:
-    """Floating-point operations of an exact fit that iterates over tiles; 0 for any other.
-
-    A product uses every entry, and makes those of one side of the diagonal of which no tile is held.
-    """
+    """Floating-point operations of an exact fit that iterates over tiles; 0 for any other."""
     if not isinstance(plan.solver, BlockKrylov | Lanczos) or not isinstance(plan.recipe, Tiles):
         return 0.0
     products, columns = plan.solver.products(k, n), plan.solver.width(k, n)
+    # A product uses every entry, and makes those of one side of the diagonal of which no tile is held.
     made = 1.0 + (products - 1.0) * (1.0 - plan.recipe.share)
     return float(n) ** 2 * (made * (d + 0.5 * FORMULA_FLOPS) + products * 2.0 * columns)
 

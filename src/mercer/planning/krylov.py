@@ -99,12 +99,13 @@ def _on_threads(problem: Problem, solver: Solver, reason: str, *, hold: bool) ->
         recipe, saved = _rounded_tiles(problem, free, sliced=sliced)
         fixed, reasons = fixed - saved, (*reasons, ONCE if recipe.share == 1.0 else TWICE)
     else:
-        recipe = _kept_tiles(problem, free, hold=hold)
+        width, room = tile_width(problem, problem.itemsize), min(free, _most_held(problem))
+        store = TileCache.within(room, n, width, problem.itemsize) if hold else None
+        recipe = Tiles(width, problem.dtype, store)
     if isinstance(recipe, Tiles) and recipe.store is not None:
         held, reasons = recipe.store.n_bytes, (*reasons, *recipe.store.reasons)
-    n_bytes, told = fixed + held + basis, (reason, *reasons)
-    found = Plan("dual", solver, recipe, n_bytes, told, problem.n_threads, problem.engine)
-    return _grown(found, problem, fixed, held) if problem.is_share else found
+    reasons = (reason, *reasons)
+    return _dual_plan(problem, solver, recipe, reasons, fixed=fixed, basis=basis, held=held)
 
 
 def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | None:
@@ -123,13 +124,11 @@ def _of_halves(problem: Problem, solver: Solver, reason: str, k: int) -> Plan | 
     short, basis, reasons = fit_basis(wide, replace(solver, block=block), k, fixed)
     if reasons or fixed + basis > problem.budget_bytes:  # narrower ones
         short, basis, reasons = fit_basis(wide, solver, k, fixed)
-    n_bytes = fixed + basis
-    if n_bytes > problem.budget_bytes:
+    if fixed + basis > problem.budget_bytes:
         return None
+    reasons = (reason, *reasons, OF_TWO if parts > 1 else OF_ONE)
     recipe = Halved(tile_width(wide, FLOAT), parts)
-    told = (reason, *reasons, OF_TWO if parts > 1 else OF_ONE)
-    found = Plan("dual", short, recipe, n_bytes, told, problem.n_threads, problem.engine)
-    return _grown(found, wide, fixed, 0) if problem.is_share else found
+    return _dual_plan(wide, short, recipe, reasons, fixed=fixed, basis=basis)
 
 
 def _most_held(problem: Problem) -> int:
@@ -138,20 +137,11 @@ def _most_held(problem: Problem) -> int:
     return problem.budget_bytes - (lapack if lapack <= problem.budget_bytes else 0)
 
 
-def _kept_tiles(problem: Problem, free: int, *, hold: bool) -> Tiles:
-    """Tiles in one precision, as many of them kept as fit in `free` bytes."""
-    width, room = tile_width(problem, problem.itemsize), min(free, _most_held(problem))
-    store = TileCache.within(room, problem.n, width, problem.itemsize) if hold else None
-    return Tiles(width, problem.dtype, store)
-
-
 def _rounded_tiles(problem: Problem, free: int, *, sliced: bool) -> tuple[Tiles, int]:
-    """Rounded tiles with their proof, and the bytes of ready rows that they save.
-
-    All of them are held if possible, made once in float64: no rows are made ready in float32 then. The proof
-    may make its rows ready slice by slice, and leave their room to tiles. Entries of a bounded kernel are of
-    one size, so sixteen bits hold them all.
-    """
+    """Rounded tiles with their proof, and the bytes of ready rows that they save."""
+    # All of them are held if possible, made once in float64: no rows are made ready in float32 then. The
+    # proof may make its rows ready slice by slice, and leave their room to tiles. Entries of a bounded kernel
+    # are of one size, so sixteen bits hold them all.
     n, most, width = problem.n, _most_held(problem), tile_width(problem, FLOAT)
     ready = 0 if sliced else ready_bytes(problem, FLOAT)
     unused = ready_bytes(problem, SINGLE)
@@ -167,12 +157,24 @@ def _rounded_tiles(problem: Problem, free: int, *, sliced: bool) -> tuple[Tiles,
     return Tiles(width, "float32", store, proof), ready
 
 
-def _grown(found: Plan, problem: Problem, fixed: int, held: int) -> Plan:
-    """The plan with how far k may grow where a share of the variance was asked for, and its bytes then."""
+def _dual_plan(
+    problem: Problem,
+    solver: Solver,
+    recipe: Recipe,
+    reasons: tuple[str, ...],
+    *,
+    fixed: int,
+    basis: int,
+    held: int = 0,
+) -> Plan:
+    """The plan in so many bytes; where a share was asked for, with how far k may grow, and its bytes then."""
+    n_bytes = fixed + held + basis
+    found = Plan("dual", solver, recipe, n_bytes, reasons, problem.n_threads, problem.engine)
+    if not problem.is_share:
+        return found
     lapack = lapack_bytes(problem, Lapack()) + held
-    fits = lapack <= problem.budget_bytes
-    most = most_components(problem, found.solver, fixed + held)
-    n_bytes = max(fixed + held + krylov_bytes(problem, found.solver, most), lapack if fits else 0)
+    fits, most = lapack <= problem.budget_bytes, most_components(problem, solver, fixed + held)
+    n_bytes = max(fixed + held + krylov_bytes(problem, solver, most), lapack if fits else 0)
     return replace(found, n_bytes=n_bytes, lapack_fits=fits, most_components=most)
 
 
@@ -188,8 +190,6 @@ def _uses_rough(problem: Problem, solver: Solver) -> bool:
 
 
 # ── the basis ───────────────────────────────────────────────────────────────
-
-
 def fit_basis(
     problem: Problem, solver: Solver, k: int, fixed: int
 ) -> tuple[Solver, int, tuple[str, ...]]:

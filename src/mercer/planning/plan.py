@@ -78,19 +78,16 @@ def plan(problem: Problem, solver: str | Solver = "auto") -> Plan:
 def plan_approximation(problem: Problem, approximation: Approximation) -> Plan:
     """An approximation was asked for: memory for its passes, and for exact ones if it is refined."""
     problem, chosen = _paying(problem), copy(approximation)
-    n_bytes = _factor_bytes(chosen, problem)
-    reasons: tuple[str, ...] = (f"approximation={chosen!r} was asked for",)
-    if not chosen.refine:
-        found = Plan("low-rank", Lapack(), None, n_bytes, reasons, problem.n_threads)
-        return require_fits(replace(found, approximation=chosen), problem)
-    reasons = (*reasons, f"refine={chosen.refine}: exact passes give Ritz pairs with residuals")
-    k = problem.k or chosen.width(problem.n)
-    room = chosen.refine * (k + 12)
-    solver = BlockKrylov(max_basis=room)
-    exact = krylov_plan(replace(problem, n_components=k), solver, reasons[0], hold=False)
-    n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
-    found = replace(exact, n_bytes=n_bytes, reasons=reasons, approximation=chosen)
-    return require_fits(found, problem)
+    n_bytes, why = _factor_bytes(chosen, problem), (f"approximation={chosen!r} was asked for",)
+    found = Plan("low-rank", Lapack(), None, n_bytes, why, problem.n_threads)
+    if chosen.refine:
+        k = problem.k or chosen.width(problem.n)
+        solver = BlockKrylov(max_basis=chosen.refine * (k + 12))
+        exact = krylov_plan(replace(problem, n_components=k), solver, why[0], hold=False)
+        n_bytes = max(n_bytes, exact.n_bytes) + FLOAT * problem.n * (k + 12)
+        passes = f"refine={chosen.refine}: exact passes give Ritz pairs with residuals"
+        found = replace(exact, n_bytes=n_bytes, reasons=(*why, passes))
+    return require_fits(replace(found, approximation=chosen), problem)
 
 
 def _factor_bytes(approximation: Approximation, problem: Problem) -> int:
@@ -172,7 +169,7 @@ def _solver(problem: Problem) -> tuple[Solver, str]:
     n, k = problem.n, problem.k
     share = LANCZOS_SHARE if n <= LANCZOS_ROWS else lapack_share(n)
     iterating = f"n={n} and k={k}: iterating for the top k costs far less than all of LAPACK's n³"
-    # The negative part of a spectrum is told, all of it, wherever there may be one.
+    # All of the negative part of a spectrum is reported, wherever there may be one.
     few = problem.valid and k is not None and k <= n // SUBSET_SHARE
     if n <= LAPACK_ROWS:
         iterated = few and (k or 0) <= n // share and n > ITERATED_ROWS
@@ -204,24 +201,16 @@ def _tol(problem: Problem) -> float:
 
 
 def _narrow(problem: Problem) -> Solver | None:
-    """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not.
-
-    A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
-    of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
-    eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
-    is quicker.
-    """
+    """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not."""
+    # A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
+    # of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
+    # eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
+    # is quicker.
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     solver: Solver = Lanczos()
     if n > ONE_BY_ONE_ROWS:  # K is read from memory, by eight columns as quickly as by one
-        solver = BlockKrylov(
-            tol=_tol(problem),
-            block=8,
-            max_products=n * n // LAPACK_PRODUCTS,
-            max_basis=k + 25 * 8,
-            landmarks=0,
-            lapack=True,
-        )
+        most = n * n // LAPACK_PRODUCTS
+        solver = BlockKrylov(_tol(problem), 8, most, max_basis=k + 25 * 8, landmarks=0, lapack=True)
     wide = problem.wide
     n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
     n_bytes += krylov_bytes(wide, solver, k)
@@ -229,11 +218,9 @@ def _narrow(problem: Problem) -> Solver | None:
 
 
 def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
-    wide = problem.wide
-    wide_bytes = _lapack_run_bytes(wide, solver)
-    fits = wide_bytes <= problem.budget_bytes
+    fits = _lapack_run_bytes(problem.wide, solver) <= problem.budget_bytes
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
-        problem = wide
+        problem = problem.wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
     recipe: Recipe = Tiles(width, dtype)
     reasons: tuple[str, ...] = (reason,)
@@ -241,7 +228,7 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
         recipe = Given(dtype)
     elif problem.costly:
         recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
-    n_bytes = wide_bytes if problem is wide else _lapack_run_bytes(problem, solver)
+    n_bytes = _lapack_run_bytes(problem, solver)
     whole = problem.n**2 * problem.itemsize
     fits = n_bytes + whole <= problem.budget_bytes
     if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:
@@ -347,8 +334,12 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
         more += " if workers and their devices have it"
     elif problem.workers:
         more = f"Give workers more memory (dask worker --memory-limit), r{more[1:]} if they have it"
-    if chosen.approximation is not None:
-        return f"{more}, {_smaller(chosen.approximation, problem)}, or fit on fewer rows."
+    if (factor := chosen.approximation) is not None:
+        whose = type(factor).__name__
+        way = f"lower {factor.size} of {whose}"
+        if factor.refine and _factor_bytes(factor, problem) <= problem.budget_bytes:
+            way = f"use refine=0 of {whose}, which never forms K"
+        return f"{more}, {way}, or fit on fewer rows."
     if problem.precomputed or problem.linear or chosen.route == "primal":
         return f"{more}, ask for fewer components, or fit on fewer rows."
     ways = [more]
@@ -371,14 +362,6 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     if len(ways) < 3:  # three are enough to choose from
         ways.append("fit on fewer rows")
     return f"{', '.join(ways[:-1])}, or {ways[-1]}."
-
-
-def _smaller(approximation: Approximation, problem: Problem) -> str:
-    """How to make an approximation fit: without its exact passes, if the factor alone fits."""
-    whose = type(approximation).__name__
-    if approximation.refine and _factor_bytes(approximation, problem) <= problem.budget_bytes:
-        return f"use refine=0 of {whose}, which never forms K"
-    return f"lower {approximation.size} of {whose}"
 
 
 def _iterates(problem: Problem, k: int) -> bool:

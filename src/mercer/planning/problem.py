@@ -35,10 +35,8 @@ PROBE_ROWS = 100
 
 
 def lapack_share(n: int) -> int:
-    """The s of the n/s components up to which iterating is quicker than LAPACK.
-
-    LAPACK's n³ is the dearer the larger n, and up to `SMALL_ROWS` iterating goes on to more digits.
-    """
+    """The s of the n/s components up to which iterating is quicker than LAPACK."""
+    # LAPACK's n³ is the dearer the larger n, and up to `SMALL_ROWS` iterating goes on to more digits.
     return SMALL_SHARE if n <= SMALL_ROWS else SHARE
 
 
@@ -61,24 +59,17 @@ class Ownership(Enum):
         """
         if not data.in_memory:
             stay = remote and data.rows.random_access
-            loads = exact and not stay and _loads(kernel, data, budget)
-            return cls.LOADED if loads else cls.STREAMED
+            # An exact model reads rows that take a small part of the budget: it then owns them, whatever
+            # becomes of the file. It has to where slices can't be had in any order (batches), or where the
+            # rows themselves are the dual problem (a linear kernel with more columns than rows).
+            wide = kernel.is_linear and data.d >= data.n
+            small = data.n_bytes <= OWN_SHARE * budget
+            read_once = kernel.map_dimension(data.d) is not None and not wide
+            loads = small or wide or not (data.rows.random_access or read_once)
+            return cls.LOADED if exact and not stay and loads else cls.STREAMED
         if data.copied:
             return cls.COPIED
         return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN
-
-
-def _loads(kernel: Kernel, data: TrainingData, budget: int) -> bool:
-    """Whether an exact fit reads the rows of a source into memory.
-
-    It does where they take a small part of the budget: the model then owns its rows, and does not care
-    what becomes of the file. And it has to where slices can't be had in any order (batches), or where
-    the rows themselves are the dual problem (a linear kernel with more columns than rows).
-    """
-    wide = kernel.is_linear and data.d >= data.n
-    small = data.n_bytes <= OWN_SHARE * budget
-    streams = kernel.map_dimension(data.d) is not None and not wide
-    return small or wide or not (data.rows.random_access or streams)
 
 
 NOBODY = Workers(0, 0)
@@ -101,7 +92,7 @@ class Budget:
         said = said_of(memory, HOST, beside=place)
         if facts.workers is None:
             return cls(there, parse_bytes(said))
-        # A client has little but vectors: unless it is told, they may take all that is free.
+        # A client has little but vectors: unless `memory` says otherwise they may take all that is free.
         free = facts.workers.here_bytes
         return cls(there, free if said == "auto" else min(free, parse_bytes(said)))
 
@@ -235,13 +226,11 @@ class Problem:
         return f"float{8 * self.itemsize}"
 
     def sum_columns(self, columns: int) -> int:
-        """Numbers a row that a product with so many columns sums up in float64.
-
-        One array a thread; or, without a lock, two for all threads and the right side, all three padded to
-        whole vectors. Each worker has its own. A device has the sums, the right side and its rounded copy.
-        """
-        if self.by_devices:
+        """Numbers a row that a product with so many columns sums up in float64, by all workers."""
+        if self.by_devices:  # the sums, the right side and its rounded copy
             return 3 * columns * max(1, self.workers)
+        # One array a thread; or, without a lock, two for all threads and the right side, all three padded to
+        # whole vectors.
         own = columns * self.n_threads if self.locked else 3 * 16 * -(-columns // 16)
         return own * max(1, self.workers)
 
@@ -264,11 +253,8 @@ def probe_rows(x: Rows) -> Rows:
 
 
 def fits_single(kernel: Kernel, x: Rows) -> bool:
-    """Whether float32 holds the kernel's values, from some rows: a kernel of distances is bounded.
-
-    K is made, held and multiplied otherwise where it does not. Of few rows K is made in float64 in any case,
-    and the values of a user's function and of a matrix are what they are.
-    """
+    """Whether float32 holds the kernel's values, judged from some rows."""
+    # Of few rows K is made in float64 anyway; values of a user's function and of a matrix are what they are.
     if int(x.shape[0]) <= SMALL_ROWS or kernel.is_precomputed or not kernel.parallel:
         return True
     few = probe_rows(x).astype(np.float32)

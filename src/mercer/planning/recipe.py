@@ -58,16 +58,13 @@ class TileCache:
             )
         if self.share == 1.0:
             return ()
-        wanted, held = format_bytes(self.n_tiles * self.tile_bytes), format_bytes(self.n_bytes)
-        if not self.n_held:
-            return (
-                f"half of K would take {wanted}, for which there is no room: all tiles are made anew for "
-                "each product",
-            )
-        return (
-            f"half of K would take {wanted}, and {held} are left for it: the other tiles are made anew for "
-            "each product",
+        wanted, left = (
+            format_bytes(self.n_tiles * self.tile_bytes),
+            "for which there is no room: all",
         )
+        if self.n_held:
+            left = f"and {format_bytes(self.n_bytes)} are left for it: the other"
+        return (f"half of K would take {wanted}, {left} tiles are made anew for each product",)
 
     @classmethod
     def within(cls, free: int, n: int, width: int, itemsize: int) -> TileCache:
@@ -90,7 +87,6 @@ class Given:
     share, packed, proof = 1.0, False, None
 
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> StoredGram:  # noqa: ARG002
-        """The operator K."""
         return StoredGram(x, n_threads)
 
 
@@ -133,7 +129,6 @@ class Tiles:
 
     @property
     def share(self) -> float:
-        """The share of the tiles that is kept between products."""
         return 0.0 if self.store is None else self.store.share
 
     @property
@@ -148,13 +143,9 @@ class Tiles:
             # A Python function is called once a pair, and not for this.
             store = TileStore(_constant(kernel, x) if kernel.parallel else 0.0, kept)
             return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
-        few = probe_rows(x)
-        minus = float(kernel.tile(few, few).mean())  # which centring removes, and rounding likes
-        exact: dict[str, Any] = {
-            "dtype": "float64",
-            "width": self.proof.width,
-            "sliced": self.proof.sliced,
-        }
+        minus = _mean(kernel, x)
+        width, sliced = self.proof.width, self.proof.sliced
+        exact: dict[str, Any] = {"dtype": "float64", "width": width, "sliced": sliced}
         if self.share >= 1.0:
             store = TileStore(rounding=Rounding(self.packed, minus))
             return Gram(engine, kernel, x, store, **exact)
@@ -162,7 +153,7 @@ class Tiles:
         rough = Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         return Gram(engine, kernel, x, rough=rough, **exact)
 
-    def told(self, n_threads: int, *, compiled: bool) -> str:
+    def text(self, n_threads: int, *, compiled: bool) -> str:
         """For the line of a plan."""
         kind = "tiles"
         if self.proof is not None:
@@ -181,9 +172,8 @@ class Tiles:
 class Halved:
     """K is never formed, nor is a tile of it: a device multiplies by it in half floats.
 
-    Rough products have one half float a number, and iterate. With two, `parts`, products are about as good as
-    those of float32: they prove what was found, and rows in float64 show what is missing in them. Where a
-    kernel has no such form, float64 tiles prove it.
+    Rough products have one half float a number, and iterate. With two `parts` they are about as good as those
+    of float32 and prove what was found, as rows in float64 check. Without such a form float64 tiles prove it.
     """
 
     width: int  # of float64 tiles
@@ -198,15 +188,13 @@ class Halved:
 
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> Gram:  # noqa: ARG002
         """The operator K, less what its entries have in common, with a rough one of half floats."""
-        few = probe_rows(x)
-        minus = float(kernel.tile(few, few).mean())  # which centring removes, and rounding likes
+        minus = _mean(kernel, x)
         own: dict[str, Any] = {"dtype": "float64", "width": self.width}
         exact = Gram(engine, kernel, x, TileStore(minus), **own) if self.parts > 1 else None
         store = TileStore(minus, rounding=Rounding(halves=self.parts))
         return Gram(engine, kernel, x, store, exact=exact, **own)
 
-    def told(self, _n_threads: int, *, compiled: bool) -> str:  # noqa: ARG002
-        """For the line of a plan."""
+    def text(self, _n_threads: int, *, compiled: bool) -> str:  # noqa: ARG002
         how = "checked by rows" if self.parts > 1 else f"proved by tiles ({self.width} wide)"
         return f"K in products of half floats, {how} in float64, none stored"
 
@@ -214,17 +202,23 @@ class Halved:
 Recipe: TypeAlias = Given | Whole | Tiles | Halved
 
 
+def _mean(kernel: Kernel, x: Rows) -> float:
+    """The mean of K among a few rows: centring removes it, and what is left is rounded less."""
+    few = probe_rows(x)
+    return float(kernel.tile(few, few).mean())
+
+
 def _constant(kernel: Kernel, x: Rows) -> float:
     """What the entries of K have in common, from those of a few rows."""
     few = probe_rows(x).astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # told later, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # reported later, in words
         return _in_common(kernel.tile(few, few))
 
 
 def _in_common(block: Array) -> float:
     """The mean of entries that hardly differ, as those of a wide kernel; else nothing."""
     # Entries within s of a mean of more than 16 s are more than 15 s in size, and s is at least half of
-    # their range: mostly the first row tells.
+    # their range: mostly the first row is enough.
     first = block[0].tolist()
     low, high = min(first), max(first)
     if min(abs(low), abs(high)) <= 0.5 * (WIDE_KERNEL - 1.0) * (high - low):
@@ -275,13 +269,12 @@ class Plan:
             size += f" there and {format_bytes(self.host_bytes)} on the host"
         lines = [f"{self.route} route, {how}, {matrix}, at most {size}"]
         if self.n_products is not None and self.seconds is not None:
-            many = self.n_products != 1
-            what = f"product{'s' if many else ''}"
+            one = self.n_products == 1
+            what = "product" if one else "products"
             if self.route != "dual":
-                what = f"pass{'es' if many else ''} over the rows"
-            lines.append(
-                f"  about {self.n_products} {what}, {format_seconds(self.seconds)} expected"
-            )
+                what = f"{'pass' if one else 'passes'} over the rows"
+            seconds = format_seconds(self.seconds)
+            lines.append(f"  about {self.n_products} {what}, {seconds} expected")
         if self.preimage is not None:
             text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
             if self.preimage_seconds is not None:
@@ -298,10 +291,9 @@ class Plan:
             return "K as given" if isinstance(self.recipe, Given) else "K stored"
         if isinstance(self.solver, Lapack):
             return "K formed once"
-        # Those of workers are told with them; a device has none.
+        # Those of workers are in their own reason; a device has none.
         there = self.host_bytes > 0 or self.engine.partition(":")[0] in ELSEWHERE
-        threads = 1 if there else self.n_threads
-        return self.recipe.told(threads, compiled=self.engine == COMPILED)
+        return self.recipe.text(1 if there else self.n_threads, compiled=self.engine == COMPILED)
 
 
 def plan_of_flags(

@@ -78,11 +78,10 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
 
 
 def complete(tile: Array, expr: f.Expr, diagonal: Array) -> None:
-    """Make [k(x_i, x_j)] what it is in exact arithmetic: its diagonal, where distances only nearly cancel,
-    and its symmetry.
+    """Set the diagonal of [k(x_i, x_j)], where distances only nearly cancel, and make it symmetric.
 
-    A narrow kernel magnifies the rounding of distances, which differs on the two sides of the diagonal. What
-    a user's function returns is left as it is: that it is not symmetric is for others to find out.
+    A narrow kernel magnifies the rounding of distances, which differs on the two sides of the diagonal.
+    What a user's function returns is not made symmetric: checks must see that it is not.
     """
     np.fill_diagonal(tile, diagonal)
     if any(isinstance(node, f.Opaque) for node in expr.walk()):
@@ -98,7 +97,6 @@ def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:
 
 
 def _own(kind: str, x: Rows, scale: float) -> Array:  # -> (n,)
-    """Scale times the quantity of each row with itself."""
     if kind != "dot":
         return np.zeros(x.shape[0], dtype=x.dtype)
     with np.errstate(over="ignore"):
@@ -133,7 +131,7 @@ def _arithmetic(expr: f.Affine | f.Joined, x: Rows, y: Rows | None) -> Array:
 
 
 def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
-    """factor · √u: of squared distances right for near points too, and for those whose square overflows."""
+    """factor · √u, accurate for near points, and in range for those whose squared distance is not."""
     if y is None:
         return np.asarray(factor * np.sqrt(values(expr, x)))
     match expr:
@@ -177,7 +175,6 @@ def raised(base: Array, p: float) -> Array:
         return np.power(base, p, out=base)
 
 
-# ── columns ─────────────────────────────────────────────────────────────────
 def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Both sides, or one, on the columns that a part of a formula looks at."""
     return picked(x, on.columns), None if y is None else picked(y, on.columns)
@@ -217,7 +214,7 @@ def inverse_lengths(expr: f.Expr, x: Rows) -> Array:  # (n,)
 
 
 def _sound(inverse: Array) -> bool:
-    """Whether no length was zero, infinite or so short that its square has lost digits."""
+    """Whether no length was zero, infinite, or so short that its square has lost digits."""
     low, high = SQUARABLE[inverse.dtype]
     return bool(np.all((inverse > math.sqrt(low)) & (inverse < math.sqrt(high))))
 

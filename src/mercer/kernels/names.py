@@ -43,7 +43,7 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def is_positive_only(kernel: Any) -> bool:
-    """Whether what a user gave as a kernel refuses negative entries; no for what is not a kernel."""
+    """Whether a kernel, as a user writes it, refuses negative entries; no for what is not a kernel."""
     try:
         return as_kernel(kernel).shape().counts_only
     except KernelError:

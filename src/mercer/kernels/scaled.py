@@ -20,9 +20,8 @@ NONE = -1e9
 class Scaled:
     """k(x_i, y_j) = c_ij 2^(a_i + b_j), where a and b are log₂ of the lengths of φ(x) and φ(y).
 
-    Of a kernel, c is the cosine of two points in feature space: between -1 and 1 whatever the size of its
-    values, of which 0 · ∞ and ∞ - ∞ would be no numbers. Sums, products and powers are made of such values
-    as of others. Slower and a few digits less exact than plain ones: for where these are out of range.
+    For a kernel c is the cosine of two points in feature space, between -1 and 1 whatever the size of its
+    values. Slower and a few digits less exact than plain values, for where these are out of range.
     """
 
     cosines: Array  # (n, m), or (n,) for k(x_i, x_i)
@@ -64,21 +63,18 @@ class Scaled:
         )
 
     def times(self, factor: float) -> Scaled:
-        """These values times a number."""
         half = 0.5 * math.log2(abs(factor)) if factor else NONE
         return Scaled(
             self.cosines * math.copysign(1.0, factor), self.left + half, self.right + half
         )
 
     def plus(self, value: float) -> Scaled:
-        """These values and a constant."""
         ones = Scaled(
             np.ones_like(self.cosines), np.zeros_like(self.left), np.zeros_like(self.right)
         )
         return self + ones.times(value)
 
     def power(self, exponent: float) -> Scaled:
-        """These values to a power."""
         return Scaled(np.power(self.cosines, exponent), self.left * exponent, self.right * exponent)
 
 
@@ -105,8 +101,7 @@ def divided_rows(x: Rows, lengths: Array) -> Rows:
     return x / lengths[:, None]
 
 
-def _times_two(values: Array, powers: Array) -> Array:
-    """Values times 2^powers, in their precision."""
+def _times_two(values: Array, powers: Array) -> Array:  # values · 2^powers, in their dtype
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         whole = np.clip(np.rint(powers), -10_000, 10_000)
         rest = np.exp2(np.clip(powers - whole, -0.5, 0.5))
@@ -115,6 +110,6 @@ def _times_two(values: Array, powers: Array) -> Array:
 
 
 def in_range(tile: Array, scaled: Callable[[], Scaled]) -> Array:
-    """The tile, unless something overflowed in it or on the way to it: then again, as `Scaled`."""
+    """The tile, or where something in it overflowed the values of `scaled`."""
     # One pass without a temporary. A sum may overflow where no value does: then the second is as good.
     return tile if np.isfinite(np.sum(tile)) else scaled().values()

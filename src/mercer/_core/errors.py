@@ -68,10 +68,10 @@ class MercerError(Exception):
         named = parameter.isidentifier() and not of
         name = f"{{{parameter}!s}}" if named else "{parameter_}"
         template = f"{{whose}}{name} must be {{must_be}}; got {{got}}.{{remedy}}"
-        told = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
-        told |= {} if named else {"parameter_": parameter}
+        parts = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
+        parts |= {} if named else {"parameter_": parameter}
         spaced = Message(" {remedy}", remedy=remedy) if remedy else ""
-        error = cls(Message(template, **told, remedy=spaced))
+        error = cls(Message(template, **parts, remedy=spaced))
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 
@@ -110,7 +110,7 @@ class UnknownParameterError(InputError, TypeError):
 
 
 class KernelError(InputError):
-    """A kernel is misused, or a kernel function returned something that is not a kernel value.
+    """A kernel is misused, or a kernel function returned what is not a kernel value.
 
     `mercer.check_kernel` shows what a function returns and whether that is a kernel.
     """

@@ -35,7 +35,7 @@ AnyArray = TypeVar("AnyArray", bound=NDArray[np.generic])
 
 @dataclass(frozen=True)
 class _OfFeatures(FeatureMap):
-    """A map that is told its number of features."""
+    """A map that is made for d features."""
 
     d: int
 
@@ -44,7 +44,6 @@ class _OfFeatures(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """The d it was made for."""
         return self.d
 
 
@@ -60,7 +59,6 @@ class IdentityMap(_OfFeatures):
 
     @property
     def dimension(self) -> int:
-        """As many columns as features."""
         return self.d
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -99,7 +97,6 @@ class ColumnsMap(_OfFeatures):
 
     @property
     def dimension(self) -> int:
-        """One column for each that is named."""
         return len(self.columns)
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -118,8 +115,8 @@ class ColumnsMap(_OfFeatures):
 class PolynomialMap(_OfFeatures):
     """φ(x)_a = √(p!/(a₁!⋯a_d!(p-q)!) γ^q θ^(p-q)) · x₁^a₁⋯x_d^a_d, with q = a₁+⋯+a_d ≤ p.
 
-    The map of (γ x·x' + θ)^p. Columns stand by total degree, the constant first, and
-    lexicographically within a degree: 1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
+    The map of (γ x·x' + θ)^p. Columns are ordered by degree, and lexicographically within a degree:
+    1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
 
     Parameters
     ----------
@@ -167,19 +164,18 @@ class PolynomialMap(_OfFeatures):
 
     @property
     def dimension(self) -> int:
-        """C(d+p, p), or C(d+p-1, p) when θ = 0."""
         return n_monomials(self.d, self.degree, homogeneous=self.coef0 == 0)
 
     @cached_property
     def exponents(self) -> Indices:
-        """a, one monomial a row: a read-only (D, d) array."""
+        """The exponents a, a read-only (D, d) array."""
         self._check_size()
         blocks = [exponents_of_degree(self.d, q) for q in self._degrees]
         return _read_only(np.concatenate(blocks))
 
     @cached_property
     def coefficients(self) -> Array:
-        """What each monomial is multiplied with: a read-only (D,) array."""
+        """The factor of each monomial, a read-only (D,) array."""
         self._check_size()
         sizes = [n_monomials(self.d, q, homogeneous=True) for q in self._degrees]
         powers = np.float64(self.gamma) ** (0.5 * np.repeat(self._degrees, sizes))

@@ -20,11 +20,7 @@ FEW_ROWS = 128
 
 @dataclass(repr=False, eq=False)
 class StoredGram(SymmetricOperator):
-    """K in memory. It may hold less precision than the vectors: then they are rounded to it.
-
-    A product with a stored matrix is bound by memory traffic, so float32 storage runs at twice the
-    speed of float64, and takes half of the space.
-    """
+    """K in memory. Vectors are rounded to its precision: float32 takes half of the space and the time."""
 
     matrix: Array  # (n, n)
     n_threads: int = 1
@@ -64,11 +60,9 @@ class StoredGram(SymmetricOperator):
         return self.matrix.take(indices, axis=0).take(indices, axis=1)
 
     def dense(self) -> Array:
-        """A copy of K."""
         return self.matrix.copy()
 
     def unprojected(self) -> tuple[Array, Array]:
-        """K itself, not a copy."""
         return self.matrix.astype(np.float64, copy=False), np.empty((0, self.n))
 
     def __repr__(self) -> str:
@@ -127,8 +121,8 @@ class Gram(SymmetricOperator):
         if exact is not None:
             self.eps = float(np.finfo(FLOAT32).eps)
         if store.rounding is not None:
-            # The same matrix, multiplied from the rounded tiles of the store: a view, which holds nothing
-            # itself. A tile that is not there yet is made in full precision, and nothing else is rounded.
+            # A view of the same matrix, multiplied from the rounded tiles of the store. A tile that is not
+            # there yet is made in full precision.
             view, of_halves = copy(self), bool(store.halves)
             view.is_rough, view.exact = True, None
             view.eps = float(np.finfo(np.float16 if of_halves else FLOAT32).eps)
@@ -140,7 +134,6 @@ class Gram(SymmetricOperator):
         return self.engine.gram_times(self.kernel, self.x, v, rough=self.is_rough)
 
     def placed(self, v: Array) -> Array:
-        """Where the engine has vectors."""
         return self.engine.placed(self.x, v)
 
     def rows(self, indices: Indices, v: Array) -> Array:

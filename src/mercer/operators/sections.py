@@ -69,20 +69,19 @@ class Sections(Protocol):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OnEngine:
-    """Sections know where they are computed. No file of a model does: what is loaded is on "auto"."""
+    """Sections with an engine. Files of models don't name it: a model that is loaded runs on "auto"."""
 
     engine: Engine[Any] = field(
         default_factory=partial(resolve_engine, "auto"), compare=False, repr=False
     )
 
     def on(self, engine: Engine[Any]) -> Self:
-        """The same on another engine."""
         return replace(self, engine=engine)
 
 
 @dataclass(frozen=True, repr=False)
 class Explicit(OnEngine):
-    """Sections that are made for all m at once, on the host, or where an engine knows their kind."""
+    """Sections that are computed all at once, on the host, or where an engine knows their kind."""
 
     def __call__(self, x: Rows) -> Array:
         raise NotImplementedError
@@ -93,20 +92,16 @@ class Explicit(OnEngine):
         return self
 
     def times(self, x: Rows, coef: Array) -> Array:
-        """sections(x) @ coef."""
         own, step = cast("Sections", self), FeatureProduct(self.known, coef)
         return self.engine.map(x, step, width=own.width, parallel=own.parallel, dtype=coef.dtype)
 
     def diag(self, x: Rows) -> Array:
-        """The squared length of the features."""
         return squared_norms(self(x))
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
         raise NotImplementedError
 
     def diag_slope(self, x: Rows) -> Array:
-        """2 Σ_j φ_j ∂φ_j/∂x."""
         return self.slope(x, 2.0 * self(x))
 
 
@@ -119,12 +114,10 @@ class KernelSections(OnEngine):
 
     @property
     def width(self) -> int:
-        """Number of points."""
         return int(self.points.shape[0])
 
     @property
     def parallel(self) -> bool:
-        """Whether the kernel may run on threads."""
         return self.kernel.parallel
 
     def __call__(self, x: Rows) -> Array:
@@ -132,7 +125,6 @@ class KernelSections(OnEngine):
         return self.engine.tile(self.kernel, x, points.astype(x.dtype, copy=False))
 
     def times(self, x: Rows, coef: Array) -> Array:
-        """k(x, Z) @ coef, by the engine: Z may be all training rows, in memory or not."""
         engine, kernel, dtype = self.engine, self.kernel, coef.dtype
         if not len(coef):  # no points: an empty sum
             return np.zeros((int(x.shape[0]), coef.shape[1]), dtype=dtype)
@@ -142,22 +134,19 @@ class KernelSections(OnEngine):
 
     @cached_property
     def _loaded(self) -> dict[np.dtype[Any], Resident]:
-        """The points where the engine computes: from product to product."""
+        """The points where the engine computes, kept between products."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_loaded"}
 
     def diag(self, x: Rows) -> Array:
-        """k(x, x)."""
         return self.kernel.tile_diag(x)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i."""
         return weighted_slopes(self.kernel, x, self.points, weights)
 
     def diag_slope(self, x: Rows) -> Array:
-        """∂k(x, x)/∂x."""
         return self.kernel.diag_slope(x)
 
     def __repr__(self) -> str:
@@ -183,14 +172,12 @@ class FeatureSections(Explicit):
 
     @property
     def width(self) -> int:
-        """Number of features."""
         return self.feature_map.dimension
 
     def __call__(self, x: Rows) -> Array:
         return self.feature_map(x)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """That of the map."""
         return self.feature_map.slope(dense(x), weights)
 
     def __repr__(self) -> str:
@@ -208,7 +195,6 @@ class GivenSections(Explicit):
         return np.asarray(x)
 
     def diag(self, x: Rows) -> Array:
-        """Not in the values that were given."""
         del x
         msg = (
             "k(x, x) of new points is not among their kernel values against the training points, which is "
@@ -217,7 +203,6 @@ class GivenSections(Explicit):
         raise InputError(msg)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """There are no points to move."""
         del x, weights
         msg = "A precomputed kernel has no derivative: the points behind its values are not known."
         raise KernelError(msg)

@@ -125,10 +125,7 @@ def parse_call(
 
 
 def kernel_classes() -> dict[str, type[Kernel]]:
-    """The classes that a text may call, by their plain names: the library's, and those that users define.
-
-    The library's own names come first; of two other classes of one name, the one defined last.
-    """
+    """The classes that a text may call, by plain name: the library's, and those that users defined last."""
     kinds: list[Any] = [Kernel]
     for kind in kinds:  # which grows meanwhile
         kinds += kind.__subclasses__()
@@ -147,7 +144,6 @@ def _by_plain_name(known: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _too_many(who: str, by_place: Sequence[str], names: Collection[str]) -> str:
-    """What is said of an argument that stands in no place."""
     if not names:
         return f"{who} takes no arguments."
     other = next((name for name in names if name not in by_place), "")
@@ -162,8 +158,6 @@ def _plain(name: str) -> str:
 
 
 class _Builder(ast.NodeVisitor):
-    """From a tree to what it describes. Errors point at their place in the text."""
-
     def __init__(
         self, text: str, classes: Mapping[str, type], names: Collection[str], *, what: str
     ) -> None:
@@ -179,13 +173,12 @@ class _Builder(ast.NodeVisitor):
         return self.text[node.col_offset : node.end_col_offset]
 
     def wrong(self, message: str, at: ast.expr | Place) -> NoReturn:
-        """Raise, with a caret under the place."""
         if isinstance(at, ast.expr):
             at = at.col_offset, at.end_col_offset or at.col_offset
         raise fault(message, self.text, *at)
 
     def made(self, make: Callable[[], Any], at: ast.expr | Place) -> Any:
-        """What `make` gives; its complaints, and those of a kernel about its parameters, with the place."""
+        """What `make` returns, as a checked kernel where it is one; errors show the place."""
         try:
             value = make()
             if isinstance(value, Kernel):
@@ -196,7 +189,6 @@ class _Builder(ast.NodeVisitor):
 
     # ── values ──────────────────────────────────────────────────────────────
     def value(self, node: ast.expr) -> Any:
-        """A number, a text, None, True, False, a list, or what a call makes."""
         plain = self.is_literal(node.operand if isinstance(node, ast.UnaryOp) else node)
         self._level += not plain  # -1 is a number, not a level
         if self._level > DEEPEST:
@@ -205,13 +197,11 @@ class _Builder(ast.NodeVisitor):
         self._level -= not plain
         return value
 
-    def is_literal(self, node: ast.expr) -> bool:
-        """Whether a number, a text or a word such as None stands there."""
+    def is_literal(self, node: ast.expr) -> bool:  # a number, a text or a word such as None
         word = self._word(node)
         return isinstance(node, ast.Name) and (word in _WORDS or word[0] in "0123456789.'\"")
 
-    def is_name(self, node: ast.expr) -> bool:
-        """Whether a bare name stands there, which may be a call without arguments."""
+    def is_name(self, node: ast.expr) -> bool:  # which may be a call without arguments
         return isinstance(node, ast.Name) and not self.is_literal(node)
 
     def _literal(self, node: ast.expr) -> Any:
@@ -273,7 +263,7 @@ class _Builder(ast.NodeVisitor):
     def _call(
         self, make: Callable[..., Any], who: str, node: ast.expr, arguments: Sequence[ast.expr]
     ) -> Any:
-        """What a class or a method makes of arguments, each of which it has a parameter for."""
+        """What a class or a method makes of the arguments."""
         parameters = inspect.signature(make).parameters.values()
         known = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
         names = [p.name for p in known]
@@ -361,13 +351,11 @@ class _Builder(ast.NodeVisitor):
 
 
 def _after_dot(node: ast.Attribute) -> Place:
-    """Where the name of a method stands."""
     end = node.end_col_offset or 0
     return end - len(node.attr), end
 
 
 def _in_words(value: Any) -> str:
-    """A value in words."""
     if value is None or isinstance(value, bool):
         return repr(value)
     if isinstance(value, Kernel):

@@ -78,9 +78,9 @@ _CLOSING = {"(": ")", "[": "]"}
 def parse(text: str) -> ast.expr:
     """The tree of an expression that neither begins nor ends with a space, with places in it.
 
-    Python's parser sees brackets and operators only. Numbers, texts and names are identifiers to it, of their
-    own length, so that no rule of its own about them applies, and the columns of a node are its place in the
-    text. A parameter, ``gamma=0.5``, is a comparison to it: those may stand anywhere, and are told well.
+    Python's parser sees brackets and operators only. Numbers, texts and names are identifiers of the same
+    length to it, so that the columns of a node are its place in the text, and a parameter, ``gamma=0.5``, is
+    a comparison, which may stand anywhere.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def parse(text: str) -> ast.expr:
 
 
 def _masked(text: str) -> str:
-    """The text as Python's parser shall see it; raises unless values, operators and brackets take turns."""
+    """The text for Python's parser; raises unless values, operators and brackets take turns."""
     seen: list[str] = []
     closings = [""]  # of the text, and of the brackets that are open
     before, operators = "begin", 0
@@ -132,7 +132,6 @@ def _masked(text: str) -> str:
 
 
 def _unexpected(text: str, match: re.Match[str], before: str, closing: str) -> KernelSyntaxError:
-    """A token that can't stand here, and what can; or a character that can't stand anywhere."""
     word = match.group()
     msg = f"Found {word!r}, but expected " if word else "Found the end of the text, but expected "
     if match.lastgroup == "other":

@@ -55,7 +55,6 @@ def kernel_text(kernel: Any) -> str:
 
 
 def _refuse_functions(kernel: Kernel) -> None:
-    """Raise where a part of the kernel is not an expression."""
     leaves = (node.kernel for node in kernel.shape().walk() if isinstance(node, Opaque))
     for part in leaves:
         if isinstance(part, (Custom, GaussianProcess)):

@@ -203,7 +203,7 @@ def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     version, tree, end = _header(file, size)
-    header, slots = _told(tree, end, size)
+    header, slots = _described(tree, end, size)
     return Contents(version, header, taken(file, slots, mmap=mmap, arrays=arrays))
 
 
@@ -257,7 +257,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _told(tree: dict[str, Any], end: int, size: int) -> tuple[dict[str, Any], dict[Any, Slot]]:
+def _described(tree: dict[str, Any], end: int, size: int) -> tuple[dict[str, Any], dict[Any, Slot]]:
     """The writer's own values, and the arrays' places."""
     texts = tree.pop(METADATA)
     if not all(isinstance(text, str) for text in texts.values()):

@@ -236,6 +236,7 @@ def test_algebra_is_dense_algebra(a, b, c):
     np.testing.assert_allclose((left - c * right)(x), kl - c * kr, **close)
     np.testing.assert_allclose((left**3)(x), kl**3, **close)
     np.testing.assert_allclose((left + c)(x), kl + c, **close)
+    np.testing.assert_allclose((c - left)(x), c - kl, **close)
     norms = np.sqrt(np.diagonal(kl))
     np.testing.assert_allclose(left.normalised()(x), kl / np.outer(norms, norms), rtol=1e-10)
 

@@ -334,6 +334,9 @@ class Kernel:
     def __sub__(self, other: Any) -> Kernel:
         return _made("Sum", self, _made("Scale", other, number=-1.0))
 
+    def __rsub__(self, other: Any) -> Kernel:
+        return _made("Sum", other, -self)
+
     def __neg__(self) -> Kernel:
         return _made("Scale", self, number=-1.0)
 

@@ -18,6 +18,7 @@ from mercer.kernels.evaluate import (
     on_columns,
     root,
     shape_of,
+    squarable,
     values,
 )
 from mercer.kernels.matern import matern_slope
@@ -40,7 +41,9 @@ def radial_slope(expr: f.Expr, x: Rows, y: Rows) -> Array:  # -> (n, m)
 
     def leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
         del x, y
-        return w / end.unit**2 if isinstance(end, f.Pair) else np.zeros_like(w)
+        if isinstance(end, f.Const):
+            return np.zeros_like(w)
+        return w / end.unit**2 if squarable(end.unit) else w / end.unit / end.unit
 
     return _pulled(expr, x, y, np.ones(shape_of(x, y)), leaf)
 
@@ -108,8 +111,10 @@ def _leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
         return np.zeros(x.shape, dtype=x.dtype)
     if y is None:
         return np.asarray(2.0 * w[:, None] * dense(x))
-    if end.kind == "sqdist":
+    if end.kind == "sqdist" and squarable(end.unit):
         return _weighted_differences(2.0 * w / end.unit**2, x, y)
+    if end.kind == "sqdist":
+        return _weighted_differences(2.0 * w / end.unit, x, y) / end.unit
     if end.kind == "dot":
         return np.asarray(w @ dense(y))
     slope = _chi2_slope if end.kind == "chi2" else lambda x, y: np.sign(x - y)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from mercer._core.errors import KernelError, KernelSyntaxError, nearest, quoted
 from mercer._core.params import is_number
-from mercer.kernels.algebra import Constant, operand
+from mercer.kernels.algebra import Constant
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess
 from mercer.kernels.names import KERNELS
@@ -328,8 +328,6 @@ class _Builder(ast.NodeVisitor):
         if sign == "**" and (isinstance(right, Kernel) or right - right != 0):
             what = "a kernel" if isinstance(right, Kernel) else repr(right)
             self.wrong(f"k ** p needs a whole p ≥ 1, but p is {what}.", node.right)
-        if sign == "-" and is_number(left):  # as 1 - k in Python, if numbers knew kernels
-            return self.made(lambda: operand(left) - right, node)
         at = place if sign != "**" else node.right
         return self.made(lambda: _OPERATIONS[sign](left, right), at)
 

@@ -1,4 +1,4 @@
-"""From the tree of a text to the kernel, or any other object, that it describes."""
+"""From the tree of a text to the kernel, or any other object, that it describes; and back to a text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from mercer._core.errors import KernelError, KernelSyntaxError, nearest, quoted
 from mercer._core.params import is_number
 from mercer.kernels.algebra import Constant
 from mercer.kernels.base import Kernel
-from mercer.kernels.custom import Custom, GaussianProcess
-from mercer.kernels.names import KERNELS
+from mercer.kernels.custom import Custom
+from mercer.kernels.names import (
+    KERNELS,
+    OF_OBJECTS,
+    as_kernel,
+    by_plain_name,
+    kernel_classes,
+    plain_name,
+)
 from mercer.kernels.text.parse import DEEPEST, ONLY_IN_CALLS, OPERATOR, TOO_DEEP, fault, parse
 
 Place: TypeAlias = tuple[int, int]  # text[start:end]
@@ -34,7 +41,6 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "/": operator.truediv,
     "**": operator.pow,
 }
-_OF_OBJECTS = (Custom, GaussianProcess)  # which a text has no word for
 _DASHED = re.compile(r"\s*[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+")
 
 
@@ -80,11 +86,63 @@ def parse_kernel(text: str) -> Kernel:
     if is_number(value):
         return builder.made(lambda: Constant(value), builder.tree)
     if not isinstance(value, Kernel):
-        msg = (
-            f"Expected a kernel, but this is {_in_words(value)}. Write one such as rbf(gamma=0.5)."
-        )
+        what = _in_words(value)
+        msg = f"Expected a kernel, but this is {what}. Write one such as rbf(gamma=0.5)."
         builder.wrong(msg, builder.tree)
     return value
+
+
+def kernel_text(kernel: Any) -> str:
+    """The kernel as an expression that `parse_kernel` reads back, parameter by parameter.
+
+    Parameters
+    ----------
+    kernel : Kernel or str
+
+    Returns
+    -------
+    str
+        As the kernel prints itself.
+
+    Raises
+    ------
+    KernelError
+        The kernel, or one inside it, is a Python function or a class that has no name here.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF, Linear
+    >>> kernel_text(RBF(gamma=0.5) + (Linear() + 1.0))
+    'RBF(gamma=0.5) + (Linear() + 1.0)'
+    >>> kernel_text(lambda x, y: x @ y)
+    Traceback (most recent call last):
+        ...
+    mercer._core.errors.KernelError: Custom(<lambda>) is a Python function, which has no text. ...
+    """
+    kernel = as_kernel(kernel)
+    try:
+        for node in kernel.shape().walk():
+            part = getattr(node, "kernel", None)  # of what has no formula
+            if isinstance(part, OF_OBJECTS):
+                raise _without_text(part)
+        text = repr(kernel)
+        again = parse_kernel(text)
+    except (KernelSyntaxError, RecursionError) as error:
+        why = str(error).partition("\n")[0]
+        msg = f"This kernel has no text that reads back: {why}"
+        raise KernelError(msg) from error
+    if kernel != again:  # better no text than one of another kernel
+        msg = f"{kernel!r} has no text that reads back: {text!r} is another kernel."
+        raise KernelError(msg)
+    return text
+
+
+def _without_text(part: Kernel) -> KernelError:
+    what = "a Python function" if isinstance(part, Custom) else "an object of scikit-learn"
+    return KernelError(
+        f"{part!r} is {what}, which has no text. Use kernels of `mercer.kernels` and their sums, products "
+        "and powers where a kernel has to be written down."
+    )
 
 
 def parse_call(
@@ -115,32 +173,12 @@ def parse_call(
     """
     # A name with dashes gets underscores: the same length, so that carets stay where they belong.
     text = _DASHED.sub(lambda name: name.group().replace("-", "_"), text.strip(), count=1)
-    builder = _Builder(text, _by_plain_name(known), {*known, *also}, what=what)
+    builder = _Builder(text, by_plain_name(known), {*known, *also}, what=what)
     called = builder.tree.func if isinstance(builder.tree, ast.Call) else builder.tree
     if not builder.is_name(called):
-        builder.wrong(
-            f"Expected one {what} with its arguments. {nearest('', {*known, *also})}", builder.tree
-        )
+        hint = nearest("", {*known, *also})
+        builder.wrong(f"Expected one {what} with its arguments. {hint}", builder.tree)
     return builder.value(builder.tree)
-
-
-def kernel_classes() -> dict[str, type[Kernel]]:
-    """The classes that a text may call, by plain name: the library's, and those that users defined last."""
-    kinds: list[Any] = [Kernel]
-    for kind in kinds:  # which grows meanwhile
-        kinds += kind.__subclasses__()
-    others = {
-        kind.__name__: kind
-        for kind in kinds
-        if not kind.__module__.startswith("mercer.") and not issubclass(kind, _OF_OBJECTS)
-    }
-    return _by_plain_name(others) | _by_plain_name({**KERNELS, "constant": Constant})
-
-
-def _by_plain_name(known: Mapping[str, type]) -> dict[str, Any]:
-    """Classes by their names here and their own, such as fixed-point and FixedPoint."""
-    classes = {kind.__name__: kind for kind in known.values()}
-    return {_plain(name): kind for name, kind in {**classes, **known}.items()}
 
 
 def _too_many(who: str, by_place: Sequence[str], names: Collection[str]) -> str:
@@ -151,10 +189,6 @@ def _too_many(who: str, by_place: Sequence[str], names: Collection[str]) -> str:
     count = "one unnamed argument" if len(by_place) == 1 else f"{len(by_place)} unnamed arguments"
     most = f"at most {count}" if by_place else "named arguments only"
     return f"{who} takes {most}{hint}."
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
 
 
 class _Builder(ast.NodeVisitor):
@@ -239,7 +273,7 @@ class _Builder(ast.NodeVisitor):
     # ── calls ───────────────────────────────────────────────────────────────
     def _called(self, node: ast.expr, name: ast.expr, arguments: Sequence[ast.expr]) -> Any:
         word = self._word(name)
-        kind = self._classes.get(_plain(word))
+        kind = self._classes.get(plain_name(word))
         if kind is None:
             hint = nearest(word, self._names)
             self.wrong(f"Unknown {self._what} {quoted(word)}. {hint}", name)
@@ -307,20 +341,21 @@ class _Builder(ast.NodeVisitor):
         assert found is not None
         return found.span()
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        value, minus = self.value(node.operand), isinstance(node.op, ast.USub)
+    def _operand(self, node: ast.expr, needed: str, at: ast.expr) -> Any:
+        value = self.value(node)
         if not is_number(value) and not isinstance(value, Kernel):
-            self.wrong(f"A sign stands before a kernel or a number, not {_in_words(value)}.", node)
-        return self.made(lambda: -value, node) if minus else value
+            self.wrong(f"{needed} {_in_words(value)}.", at)
+        return value
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        value = self._operand(node.operand, "A sign stands before a kernel or a number, not", node)
+        return self.made(lambda: -value, node) if isinstance(node.op, ast.USub) else value
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
         place = self._sign(node.left, node.right)
         sign = self.text[slice(*place)]
-        for value, part in ((left, node.left), (right, node.right)):
-            if not is_number(value) and not isinstance(value, Kernel):
-                msg = f"{sign!r} joins kernels and numbers, but this is {_in_words(value)}."
-                self.wrong(msg, part)
+        needed = f"{sign!r} joins kernels and numbers, but this is"
+        left, right = (self._operand(part, needed, part) for part in (node.left, node.right))
         if is_number(left) and is_number(right):
             return self._worked_out(node, sign, left, right)
         if sign == "/":

@@ -38,8 +38,6 @@ class FourierSections(Explicit):
     phases small, whose rounding is relative to their size. Frequencies are float64, and rounded to the dtype
     of the rows for the product; where float32 phases would be off by more than 1e-4 the product is float64.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> phi = FourierSections(np.array([[np.pi], [2.0]]), amplitude=4.0, centre=np.zeros(1))
     >>> phi

@@ -216,8 +216,6 @@ class OnColumns(Combined):
 def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """The kernel with positions for names of columns; the same object where it names none.
 
-    Examples
-    --------
     >>> from mercer.kernels import RBF
     >>> placed(RBF(1.0).on(["pressure"]), ["temperature", "pressure"])
     RBF(gamma=1.0).on([1])

@@ -168,9 +168,7 @@ class Kernel:
     # ── parameters ──────────────────────────────────────────────────────────
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of kernels inside as ``outer__inner``."""
-        params: dict[str, Any] = {
-            name: getattr(self, name) for name in constructor_names(type(self))
-        }
+        params = {name: getattr(self, name) for name in constructor_names(type(self))}
         if deep:
             for name, value in list(params.items()):
                 if hasattr(value, "get_params") and not isinstance(value, type):
@@ -265,9 +263,8 @@ class Kernel:
         for name in (*self.constraints, *self.rules):
             constraint = self.constraints.get(name, GAMMA if name == "gamma" else LENGTH)
             require(name, getattr(self, name), constraint, of=own, error=KernelError)
-        for value in self.get_params(deep=False).values():
-            if isinstance(value, Kernel):
-                value.check_parameters()
+        for child in self.children:
+            child.check_parameters()
 
     def check_rows(self, x: Rows) -> None:
         """Raise an `InputError` when the kernel is not defined on these rows."""

@@ -51,8 +51,6 @@ class _OfFeatures(FeatureMap):
 class IdentityMap(_OfFeatures):
     """φ(x) = x, the map of the linear kernel.
 
-    Examples
-    --------
     >>> print(IdentityMap(3))
     φ(f1, f2, f3) = (f1, f2, f3)
     """
@@ -76,8 +74,6 @@ class IdentityMap(_OfFeatures):
 class ColumnsMap(_OfFeatures):
     """φ(x) = (x_c for c in columns).
 
-    Examples
-    --------
     >>> print(ColumnsMap(3, [2, 0]))
     φ(f1, f2, f3) = (f3, f1)
     """
@@ -115,22 +111,9 @@ class ColumnsMap(_OfFeatures):
 class PolynomialMap(_OfFeatures):
     """φ(x)_a = √(p!/(a₁!⋯a_d!(p-q)!) γ^q θ^(p-q)) · x₁^a₁⋯x_d^a_d, with q = a₁+⋯+a_d ≤ p.
 
-    The map of (γ x·x' + θ)^p. Columns are ordered by degree, and lexicographically within a degree:
-    1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
+    The map of (γ x·x' + θ)^p, with γ > 0 and θ ≥ 0. Columns are ordered by degree, and lexicographically
+    within a degree: 1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
 
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    degree : int
-        p; with 0 the map is the constant 1.
-    gamma : float, default=1.0
-        γ > 0.
-    coef0 : float, default=1.0
-        θ ≥ 0.
-
-    Examples
-    --------
     >>> phi = PolynomialMap(2, 2)
     >>> print(phi)
     φ(f1, f2) = (1, √2 f1, √2 f2, f1², √2 f1 f2, f2²)
@@ -138,9 +121,9 @@ class PolynomialMap(_OfFeatures):
     array([[144.]])
     """
 
-    degree: int
-    gamma: float = 1.0
-    coef0: float = 1.0
+    degree: int  # p
+    gamma: float = 1.0  # γ
+    coef0: float = 1.0  # θ
 
     def __post_init__(self) -> None:
         super().__post_init__()

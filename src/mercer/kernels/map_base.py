@@ -192,8 +192,6 @@ class _Around(FeatureMap):
 class SumMap(_Pair):
     """φ(x) = (left(x), right(x)), columns side by side: the map of k₁ + k₂.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import IdentityMap, PolynomialMap
     >>> print(SumMap(IdentityMap(2), PolynomialMap(2, 2, coef0=0.0)))
     φ(f1, f2) = (f1, f2, f1², √2 f1 f2, f2²)
@@ -220,8 +218,6 @@ class SumMap(_Pair):
 class ProductMap(_Pair):
     """φ(x) = (l r for l in left(x) for r in right(x)): the map of k₁ · k₂.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import IdentityMap, PolynomialMap
     >>> print(ProductMap(IdentityMap(2), PolynomialMap(2, 1)))
     φ(f1, f2) = (f1, f1², f1 f2, f2, f1 f2, f2²)
@@ -251,8 +247,6 @@ class ProductMap(_Pair):
 class ScaledMap(_Around):
     """φ(x) = √factor · inner(x): the map of factor · k.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import PolynomialMap
     >>> print(PolynomialMap(1, 2).scaled(3.0))
     φ(f1) = (√3, √6 f1, √3 f1²)
@@ -280,8 +274,6 @@ class ScaledMap(_Around):
 class UnitMap(_Around):
     """φ(x) = inner(x)/‖inner(x)‖, and 0 where inner(x) = 0: the map of a normalised kernel.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import IdentityMap
     >>> print(UnitMap(IdentityMap(2)))
     φ(f1, f2) = (f1 ‖(f1, f2)‖⁻¹, f2 ‖(f1, f2)‖⁻¹)
@@ -319,8 +311,6 @@ def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
 class ComposedMap(FeatureMap):
     """φ(x) = outer(inner(x)).
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import ColumnsMap, PolynomialMap
     >>> print(PolynomialMap(2, 2, coef0=0.0).after(ColumnsMap(3, [0, 2])))
     φ(f1, f2, f3) = (f1², √2 f1 f3, f3²)

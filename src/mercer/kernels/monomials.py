@@ -17,8 +17,6 @@ from mercer._core.types import Array, Indices
 def n_monomials(d: int, degree: int, *, homogeneous: bool = False) -> int:
     """C(d+p, p) monomials of degree ≤ p in d features; C(d+p-1, p) of degree exactly p.
 
-    Examples
-    --------
     >>> n_monomials(2, 2), n_monomials(2, 2, homogeneous=True), n_monomials(1000, 6)
     (6, 3, 1418299634202451)
     """

@@ -65,8 +65,6 @@ def sample_frequencies(
     Unbiased for every m. To lower the variance, those of a radial kernel point in orthogonal directions,
     d at a time (Yu et al. 2016), and have stratified lengths.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from mercer.kernels import RBF
     >>> k, gap = 2.0 * RBF(0.5), np.array([0.5, -1.0, 0.0])

@@ -74,27 +74,6 @@ class Gram(SymmetricOperator):
 
     With a store that rounds, the first product is exact and fills the store on the way; products with `rough`
     then use the rounded tiles.
-
-    Parameters
-    ----------
-    engine : Engine
-        Makes and multiplies the tiles.
-    kernel : Kernel
-        Resolved.
-    x : rows
-        Checked: an array, a CSR matrix or a `RowSource`.
-    store : TileStore, optional
-        What is kept of the tiles between products; by default nothing.
-    dtype : dtype, optional
-        Precision of the tiles; by default that of the rows.
-    width : int, optional
-        Width of the tiles; by default that which the engine computes fastest.
-    sliced : bool, default=False
-        Make rows ready slice by slice, in each product again, instead of holding a ready copy.
-    rough : SymmetricOperator, optional
-        A cheaper operator of its own, where the store does not round.
-    exact : SymmetricOperator, optional
-        The same in full precision, where the store asks for products of two half floats a number.
     """
 
     is_rough = False  # whether products come from the rounded tiles of the store
@@ -102,15 +81,15 @@ class Gram(SymmetricOperator):
     def __init__(
         self,
         engine: Engine[Any],
-        kernel: Kernel,
-        x: Rows,
-        store: TileStore = NOTHING_KEPT,
+        kernel: Kernel,  # resolved
+        x: Rows,  # checked: an array, a CSR matrix or a `RowSource`
+        store: TileStore = NOTHING_KEPT,  # what is kept of the tiles between products
         *,
-        dtype: Any = None,
-        width: int | None = None,
-        sliced: bool = False,
-        rough: SymmetricOperator | None = None,
-        exact: SymmetricOperator | None = None,
+        dtype: Any = None,  # of the tiles; by default that of the rows
+        width: int | None = None,  # of the tiles; by default that which the engine computes fastest
+        sliced: bool = False,  # make rows ready in each product again, slice by slice
+        rough: SymmetricOperator | None = None,  # a cheaper one, where the store does not round
+        exact: SymmetricOperator | None = None,  # in full precision, where tiles are of half floats
     ) -> None:
         self.engine, self.kernel = engine, kernel
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)

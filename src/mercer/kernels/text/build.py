@@ -148,25 +148,11 @@ def _without_text(part: Kernel) -> KernelError:
 def parse_call(
     text: str, known: Mapping[str, type], *, what: str = "name", also: Collection[str] = ()
 ) -> Any:
-    """The object that one call describes: a name of `known`, or of its classes, with plain arguments.
+    """The object that a call such as ``rpcholesky(rank=500)``, or a name alone, describes.
 
-    Parameters
-    ----------
-    text : str
-        Such as ``rpcholesky(rank=500)``; ``rpcholesky`` alone is a call without arguments.
-    known : mapping of str to class
-        What may be called. Case does not matter, nor whether a name has dashes or underscores.
-    what : str, default="name"
-        What the names are, for messages: "approximation".
-    also : collection of str, optional
-        Names that stand for something elsewhere, for messages: "auto".
+    Names are those of `known` and of its classes; case does not matter, nor dashes and underscores. Messages
+    call them a `what`, and list `also` other names.
 
-    Returns
-    -------
-    object
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> parse_call("fraction(3, denominator=4)", {"fraction": Fraction})
     Fraction(3, 4)

@@ -82,8 +82,6 @@ def parse(text: str) -> ast.expr:
     length to it, so that the columns of a node are its place in the text, and a parameter, ``gamma=0.5``, is
     a comparison, which may stand anywhere.
 
-    Examples
-    --------
     >>> tree = parse("2*rbf(gamma='é')")
     >>> ast.unparse(tree)
     'x * xxx(xxxxx < xxx)'
@@ -152,8 +150,6 @@ def _unexpected(text: str, match: re.Match[str], before: str, closing: str) -> K
 def fault(message: str, text: str, start: int, end: int) -> KernelSyntaxError:
     """An error whose message shows the text, with a caret under ``text[start:end]``.
 
-    Examples
-    --------
     >>> print(fault("No such kernel.", "1 + rfb()", 4, 7))
     No such kernel.
       1 + rfb()

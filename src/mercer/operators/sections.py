@@ -192,7 +192,7 @@ class GivenSections(Explicit):
     parallel: bool = False
 
     def __call__(self, x: Rows) -> Array:
-        return np.asarray(x)
+        return np.asarray(dense(x))
 
     def diag(self, x: Rows) -> Array:
         del x

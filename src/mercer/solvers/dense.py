@@ -112,15 +112,14 @@ class Lapack(Solver):
         lone = n <= (LONE_ROWS if few else LONE_ROWS // 2)
         with single_threaded_blas() if lone else nullcontext():
             found = _largest(*_scaled(operator.dense()), k) if few else None
-            return _all_pairs(*_scaled(operator.dense())) if found is None else found
-
-
-def _all_pairs(matrix: Array, unit: float) -> tuple[Array, Array]:
-    if len(matrix) <= NUMPY_ROWS:
-        values, vectors = np.linalg.eigh(matrix)
-    else:
-        values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
-    return values * unit, vectors
+            if found is not None:
+                return found
+            matrix, unit = _scaled(operator.dense())
+            if n <= NUMPY_ROWS:
+                values, vectors = np.linalg.eigh(matrix)
+            else:
+                values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
+            return values * unit, vectors
 
 
 def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:

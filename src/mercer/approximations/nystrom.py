@@ -30,8 +30,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
 
-SAMPLINGS = ("uniform", "k-means++")
-
 
 @public
 @dataclass(eq=False, repr=False)
@@ -73,7 +71,10 @@ class Nystrom(Approximation):
     sampling: str = "uniform"
     refine: int = 0
 
-    constraints: ClassVar[Constraints] = {"sampling": OneOf(SAMPLINGS), "refine": Whole(0)}
+    constraints: ClassVar[Constraints] = {
+        "sampling": OneOf(("uniform", "k-means++")),
+        "refine": Whole(0),
+    }
 
     def __call__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -22,8 +22,6 @@ from mercer.kernels.rows import stacked
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
-
-Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
 
 # Half a million pairs pin the median down to a fraction of a percent, whatever n is.
 MEDIAN_ROWS = 1000
@@ -53,7 +51,7 @@ def number(value: Any, kernel: Kernel) -> float:
 
 
 def median_distance(
-    x: Rows, distances: Distances, *, rng: np.random.Generator, weights: Array | None = None
+    x: Rows, distances: Callable[..., Array], *, rng: np.random.Generator, weights: Array | None
 ) -> float:
     """Median of the distances between rows, over at most `MEDIAN_ROWS` seeded rows.
 

@@ -18,8 +18,6 @@ from mercer.data.rows import take_rows
 from mercer.engine.pairwise import dense
 from mercer.kernels.base import Kernel
 
-FORMS = ("auto", "points", "matrices")
-
 
 class Custom(Kernel):
     """Any Python function of two points, or of two matrices of points.
@@ -41,7 +39,7 @@ class Custom(Kernel):
     """
 
     parallel: ClassVar[bool] = False
-    constraints: ClassVar[Constraints] = {"form": OneOf(FORMS)}
+    constraints: ClassVar[Constraints] = {"form": OneOf(("auto", "points", "matrices"))}
     _spmatrix: bool = False  # whether sparse rows are a csr_matrix to the function
 
     def __init__(self, function: Callable[[Any, Any], Any], form: str = "auto") -> None:
@@ -66,7 +64,7 @@ class Custom(Kernel):
         # Heights that differ from each other and from d: no accident of broadcasting or of matrix
         # multiplication gives the right shape.
         height = 3 if x.shape[1] != 3 else 4
-        left, right = _repeat(x, 2), _repeat(x, height)
+        left, right = (take_rows(x, np.arange(m) % x.shape[0]) for m in (2, height))
         try:
             value = self._on_matrices(left, right)
             shape = np.shape(value) if not sparse.issparse(value) else value.shape
@@ -171,10 +169,6 @@ class Custom(Kernel):
 
     def __repr__(self) -> str:
         return f"Custom({_name(self.function)})"
-
-
-def _repeat(x: Rows, height: int) -> Rows:
-    return take_rows(x, np.arange(height) % x.shape[0])
 
 
 def _name(function: Any) -> str:

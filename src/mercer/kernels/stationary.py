@@ -40,7 +40,6 @@ class RBF(Kernel):
     """
 
     proof = "the Gaussian is the Fourier transform of a positive measure (Bochner)"
-
     rules = ("gamma",)
     constraints: ClassVar[Constraints] = {"sigma": Number(0, also=(None,))}
 
@@ -188,7 +187,6 @@ class Chi2(Kernel):
     """
 
     proof = "its exponent is conditionally negative definite on non-negative data (Schoenberg)"
-
     constraints: ClassVar[Constraints] = {"gamma": Number(0)}
 
     def __init__(self, gamma: float = 1.0) -> None:

@@ -34,7 +34,6 @@ class SymmetricOperator(Protocol):
 
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""
-        ...
 
     def placed(self, v: Array) -> Array:  # (n, k)
         """Vectors where products with them are made: on the host, or on the device of an engine."""
@@ -42,27 +41,21 @@ class SymmetricOperator(Protocol):
 
     def rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
         """(K v)[indices]: a few rows of a product."""
-        ...
 
     def diag(self) -> Array:  # (n,)
         """The diagonal."""
-        ...
 
     def cross(self, indices: Indices, v: Array) -> Array:  # (m,), (m, k) -> (n, k)
         """K[:, indices] @ v: a product with a few columns only."""
-        ...
 
     def block(self, indices: Indices) -> Array:  # (m, m)
         """K[indices][:, indices]."""
-        ...
 
     def among(self, indices: Indices) -> SymmetricOperator:  # m x m
         """The same operator of a few rows, centred among themselves where it is centred."""
-        ...
 
     def dense(self) -> Array:  # (n, n)
         """The whole matrix as a new array that the caller may overwrite."""
-        ...
 
     def unprojected(self) -> tuple[Array, Array]:  # (n, n), (f, n)
         """B and orthonormal rows F, in float64: the matrix is P B P, P = I - FᵀF. Not to be written to."""

@@ -30,41 +30,32 @@ class Sections(Protocol):
     @property
     def engine(self) -> Engine[Any]:
         """What multiplies by the sections, and passes over rows."""
-        ...
 
     def on(self, engine: Engine[Any]) -> Self:
         """The same sections on another engine."""
-        ...
 
     @property
     def width(self) -> int:
         """The number of sections, m."""
-        ...
 
     @property
     def parallel(self) -> bool:
         """Whether slices of rows may run on threads."""
-        ...
 
     def __call__(self, x: Rows) -> Array:
         """The sections of the rows x."""
-        ...
 
     def times(self, x: Rows, coef: Array) -> Array:  # (n, d), (m, k) -> (n, k)
         """sections(x) @ coef as a new array, of rows wherever they are, in the precision of coef."""
-        ...
 
     def diag(self, x: Rows) -> Array:  # -> (b,)
         """k(x, x), or the squared length of the features."""
-        ...
 
     def slope(self, x: Rows, weights: Array) -> Array:  # (b, d), (b, m) -> (b, d)
         """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
-        ...
 
     def diag_slope(self, x: Rows) -> Array:  # -> (b, d)
         """The derivative of `diag`."""
-        ...
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -181,7 +181,7 @@ class LanczosRun:
         self._compiled = None
         if (native := compiled()) is not None:
             where = self.matrix, self.basis, (self.alpha, self.beta)
-            self._compiled = CompiledSteps(native, *where, fixed=f, within=SQUARES, spent=SPENT)
+            self._compiled = CompiledSteps(native, *where, fixed=f, within=SQUARES, spent=SPENT).run
 
     @property
     def coupling(self) -> float:
@@ -202,19 +202,17 @@ class LanczosRun:
         """Steps until T is so large, the basis spans everything, or the first product's squares overflow."""
         while self.size < size and self.row < len(self.matrix):
             before = self.size
-            spent = self._step() if self._compiled is None else self._steps(self._compiled, size)
+            if (run := self._compiled) is None:
+                spent = self._step()
+            else:
+                self.size, self.row, self.scale, spent = run(self.size, self.row, self.scale, size)
             if self.size == before:
                 return  # LAPACK knows how to scale it
             if spent:  # the space is invariant: what is left is looked for outside
                 self._open()
 
-    def _steps(self, library: CompiledSteps, size: int) -> bool:
-        """All steps, by the library; whether the space is spent before."""
-        self.size, self.row, self.scale, spent = library.run(self.size, self.row, self.scale, size)
-        return spent
-
     def _step(self) -> bool:
-        """One, by BLAS; whether the space is spent."""
+        """One step by BLAS; whether the space is spent."""
         rows = self.basis[: self.row + 1]
         w = SYMV(1.0, self.matrix.T, rows[-1])  # as BLAS has it, and no copy
         if not (self.size or SQUARES[0] < np.abs(w).max() < SQUARES[1]):

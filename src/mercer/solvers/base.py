@@ -21,6 +21,9 @@ from mercer.operators.base import SymmetricOperator
 TIE = 1e-6
 
 
+BOUNDS = ("unseen", "rounding")  # numbers of `EigenPairs` that are added to residuals
+
+
 class Status(Enum):
     """How a solver ended."""
 
@@ -73,7 +76,7 @@ class EigenPairs:
     ) -> EigenPairs:
         """The k largest pairs with fixed signs; the only place that sorts."""
         order = np.argsort(-values, kind="stable")[:k]
-        for name in ("unseen", "rounding"):
+        for name in BOUNDS:
             if facts.get(name) is not None:
                 facts[name] = facts[name][order]
         vectors, products = vectors[:, order], products[:, order]  # copies
@@ -101,14 +104,8 @@ class EigenPairs:
         """The first k of them."""
         if k == len(self.values):
             return self
-        return changed(
-            self,
-            values=self.values[:k],
-            vectors=self.vectors[:, :k],
-            products=self.products[:, :k],
-            unseen=None if self.unseen is None else self.unseen[:k],
-            rounding=None if self.rounding is None else self.rounding[:k],
-        )
+        parts = {name: getattr(self, name) for name in ("values", "vectors", "products", *BOUNDS)}
+        return changed(self, **{n: part[..., :k] for n, part in parts.items() if part is not None})
 
     def turned(self, signs: Array) -> EigenPairs:
         """Each vector times its sign."""

@@ -67,9 +67,6 @@ class FourierSections(Explicit):
         """The same as engines know them."""
         return Waves(self.frequencies, self.amplitude, self.centre)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "known"}
-
     def diag(self, x: Rows) -> Array:
         """k(0), whatever x is: cos² + sin² = 1."""
         return np.full(x.shape[0], self.amplitude, dtype=x.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Protocol, Self, cast
 
@@ -69,31 +69,22 @@ class OnEngine:
     def on(self, engine: Engine[Any]) -> Self:
         return replace(self, engine=engine)
 
+    def __getstate__(self) -> dict[str, Any]:  # without what is cached
+        return {own.name: getattr(self, own.name) for own in fields(self)}
+
 
 @dataclass(frozen=True, repr=False)
 class Explicit(OnEngine):
     """Sections that are computed all at once, on the host, or where an engine knows their kind."""
 
-    def __call__(self, x: Rows) -> Array:
-        raise NotImplementedError
-
     @property
     def known(self) -> Callable[[Rows], Array]:
         """The same features, of a kind that engines know where there is one: `mercer.engine.steps`."""
-        return self
+        return cast("Sections", self)
 
     def times(self, x: Rows, coef: Array) -> Array:
         own, step = cast("Sections", self), FeatureProduct(self.known, coef)
         return self.engine.map(x, step, width=own.width, parallel=own.parallel, dtype=coef.dtype)
-
-    def diag(self, x: Rows) -> Array:
-        return squared_norms(self(x))
-
-    def slope(self, x: Rows, weights: Array) -> Array:
-        raise NotImplementedError
-
-    def diag_slope(self, x: Rows) -> Array:
-        return self.slope(x, 2.0 * self(x))
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,9 +118,6 @@ class KernelSections(OnEngine):
     def _loaded(self) -> dict[np.dtype[Any], Resident]:
         """The points where the engine computes, kept between products."""
         return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_loaded"}
 
     def diag(self, x: Rows) -> Array:
         return self.kernel.tile_diag(x)
@@ -168,8 +156,14 @@ class FeatureSections(Explicit):
     def __call__(self, x: Rows) -> Array:
         return self.feature_map(x)
 
+    def diag(self, x: Rows) -> Array:
+        return squared_norms(self(x))
+
     def slope(self, x: Rows, weights: Array) -> Array:
         return self.feature_map.slope(dense(x), weights)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.slope(x, 2.0 * self(x))
 
     def __repr__(self) -> str:
         return f"explicit map with {self.width} features"
@@ -197,6 +191,9 @@ class GivenSections(Explicit):
         del x, weights
         msg = "A precomputed kernel has no derivative: the points behind its values are not known."
         raise KernelError(msg)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.slope(x, x)
 
     def __repr__(self) -> str:
         return f"given kernel values against {self.width} points"

@@ -359,5 +359,5 @@ def damaged(why: str) -> NoReturn:
 
 
 def forged(why: str) -> NoReturn:
-    """Raise: the bytes are sealed, and no writer of ours writes such."""
+    """Raise: the seal is right, but mercer does not write such bytes."""
     raise ContainerError(why, "forged")

@@ -318,9 +318,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
-    """The first half of that, empty where no name is near."""
-    if (ours := ELSEWHERE.get(name.lower())) in (known := list(known)):
-        return f"Did you mean {ours!r}?"
+    """The first half of `nearest`, empty where no name is near."""
+    if (here := ELSEWHERE.get(name.lower())) in (known := list(known)):
+        return f"Did you mean {here!r}?"
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]!r}?" if close else ""
 

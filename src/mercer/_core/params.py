@@ -29,7 +29,7 @@ def is_finite(value: object) -> bool:
     """Whether a value is a finite number; a whole number of Python's may be too large for one."""
     try:
         return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
-    except OverflowError:  # 10**400 is no float
+    except OverflowError:  # 10**400 is not a float
         return False
 
 

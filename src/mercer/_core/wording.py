@@ -1,4 +1,4 @@
-"""Sentences that name parameters: Python's words as text, and as data for those who call them otherwise."""
+"""Sentences that name parameters, as text in Python's words and as data for other front ends."""
 
 from __future__ import annotations
 

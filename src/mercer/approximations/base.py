@@ -88,7 +88,7 @@ TOO_MANY = Message(
     "Use at least 1 and at most {n_samples!s}, or {approximation:None} for the exact solution."
 )
 
-# Names of the size of an approximation: scikit-learn's and ours.
+# Names of the size of an approximation, in scikit-learn and here.
 SIZES = ("n_components", "rank", "landmarks", "n_landmarks", "n_features")
 
 

@@ -63,7 +63,7 @@ class Nystrom(Approximation):
     >>> from mercer.kernels import RBF
     >>> X, Z = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]])
     >>> model = KernelPCA(1, kernel=RBF(0.5), approximation=Nystrom(Z)).fit(X)
-    >>> print(f"{model.fit_.trace_error:.3f}")  # of the middle row, which is no landmark
+    >>> print(f"{model.fit_.trace_error:.3f}")  # of the middle row, which is not a landmark
     0.117
     """
 

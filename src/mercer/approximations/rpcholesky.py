@@ -165,7 +165,7 @@ class PivotSearch:
             observer=observer,
         )
         self.left -= np.concatenate(seen.rows)
-        np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
+        np.maximum(self.left, 0.0, out=self.left)  # the fit shows whether that was rounding
         self._energies = np.concatenate([self._energies, seen.energies])
 
     def cut_back(self, goal: float) -> bool:
@@ -219,7 +219,7 @@ def accept_pivots(
         column[i] = np.sqrt(left[i])
         columns[:, a] = column
         left -= column * column
-        left[i] = 0.0  # a row is a landmark once: what rounding leaves of it is no second one
+        left[i] = 0.0  # a row is a landmark once, whatever rounding leaves of it
         accepted.append(i)
     chosen = np.array(accepted, dtype=np.intp)
     # Above the diagonal stands what later pivots found left of earlier ones: rounding.
@@ -300,9 +300,7 @@ class RPCholesky(Approximation):
                 wanted = min(wanted, max(FIRST_RANK, search.rank))
             if search.draw(wanted, rng=rng) == 0:
                 break  # all that is left is rounding
-            if (
-                goal is not None or search.rank < most
-            ):  # after the last round the fit makes a pass anyway
+            if goal is not None or search.rank < most:  # else the fit makes this pass
                 search.update(observer=observer)
             if goal is not None and search.cut_back(goal):
                 break

@@ -310,7 +310,7 @@ class Kernel:
         raise NoFiniteMapError(msg)
 
     def map_dimension(self, d: int) -> int | None:
-        """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
+        """The number of columns of `feature_map(d)`, which is not made; None when there is no map."""
         tree = self.shape()
         if isinstance(tree, Opaque) or tree.has("sqdist", "l1", "chi2"):
             return None  # that of a function of distances has no end

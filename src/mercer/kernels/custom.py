@@ -199,9 +199,7 @@ class GaussianProcess(Kernel):
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
         del x, rng, weights
         self.check_parameters()
-        return type(self)(
-            deepcopy(self.kernel)
-        )  # later changes to the caller's kernel don't reach it
+        return type(self)(deepcopy(self.kernel))  # the caller may change the other
 
     def tile(self, x: Rows, y: Rows) -> Array:
         # With Y given, WhiteKernel means "other points": the noise sits on the diagonal alone, which

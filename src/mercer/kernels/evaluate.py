@@ -175,7 +175,7 @@ def raised(base: Array, p: float) -> Array:
     """base^p for p ≥ 0, in place."""
     if p == 1:
         return base
-    with np.errstate(over="ignore"):  # told later, in words
+    with np.errstate(over="ignore"):  # reported later
         if p == 2:
             return np.multiply(base, base, out=base)
         if p == 3:
@@ -314,7 +314,7 @@ class Scaled:
 
 
 def half_log(values: Array) -> Array:
-    """log₂ √v, and 0 for what is no length."""
+    """log₂ √v, and 0 where √v is not a length."""
     sound = (values > 0) & (values < np.inf)
     return np.asarray(0.5 * np.log2(np.where(sound, values, 1.0), dtype=np.float64))
 

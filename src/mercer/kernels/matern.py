@@ -14,7 +14,7 @@ from mercer._core.types import Array
 
 def matern(s: Array, nu: float) -> Array:
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of each entry, one at s = 0 and zero at s = ∞."""
-    # Where the value is zero anyway: powers of s overflow, and SciPy's K_ν of 1e9 is no number.
+    # Beyond, the value is zero, while powers of s overflow and SciPy's K_ν of 1e9 is NaN.
     s = np.minimum(s, vanishing(nu))
     if nu in _POLYNOMIALS:
         out = np.exp(-s)

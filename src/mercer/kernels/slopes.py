@@ -141,7 +141,7 @@ def _weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d
     # The median of some: one row far away must not take the digits of the others.
     some = y[:: max(1, len(y) // SOME_ROWS)]
     centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
-    # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
+    # Halves: the difference of two numbers may overflow, and 0 times infinity is NaN.
     x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
     return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
 

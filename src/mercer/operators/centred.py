@@ -104,9 +104,8 @@ class Centred(SymmetricOperator):
         return np.empty(0) if self._row_means is None else self._row_means
 
     def recall(self, memory: Array) -> None:
-        self._row_means = (
-            memory if len(memory) else None
-        )  # the next product has as many columns as before
+        # The next product has as many columns as it would have had.
+        self._row_means = memory if len(memory) else None
 
     @property
     def shares(self) -> Array:

@@ -13,17 +13,7 @@ from mercer._core.errors import KernelError
 from mercer._core.types import Array, Rows
 from mercer.data.rows import row_slices
 from mercer.engine import formula as f
-from mercer.engine.pairwise import (
-    SQUARABLE,
-    balanced,
-    chi2_distances,
-    dot,
-    lengths,
-    manhattan_distances,
-    scaled_distances,
-    scaled_squared_distances,
-    squared_norms,
-)
+from mercer.engine import pairwise
 from mercer.kernels.matern import matern
 from mercer.kernels.rows import picked
 
@@ -31,10 +21,10 @@ DOT = f.Pair("dot")
 MIRRORED = 256  # rows that are copied to the other side of the diagonal at a time
 # Scale times a quantity of each pair of rows: (n, d), (m, d), scale -> (n, m).
 QUANTITIES = {
-    "sqdist": scaled_squared_distances,
-    "dot": dot,
-    "l1": manhattan_distances,
-    "chi2": chi2_distances,
+    "sqdist": pairwise.scaled_squared_distances,
+    "dot": pairwise.dot,
+    "l1": pairwise.manhattan_distances,
+    "chi2": pairwise.chi2_distances,
 }
 
 
@@ -103,7 +93,7 @@ def _own(kind: str, x: Rows, scale: float) -> Array:  # -> (n,)
     if kind != "dot":
         return np.zeros(x.shape[0], dtype=x.dtype)
     with np.errstate(over="ignore"):
-        own = squared_norms(x)
+        own = pairwise.squared_norms(x)
     if scale == 1.0:
         return own
     own *= scale
@@ -118,7 +108,7 @@ def squarable(unit: float) -> bool:
 def _far_squares(x: Rows, y: Rows, scale: float, unit: float) -> Array:  # -> (n, m)
     """Scale · ‖x - y‖²/unit² where unit² is out of range."""
     with np.errstate(over="ignore"):
-        tile = scale * np.square(scaled_distances(x, y, 1.0 / unit))
+        tile = scale * np.square(pairwise.scaled_distances(x, y, 1.0 / unit))
         return tile.astype(x.dtype, copy=False)
 
 
@@ -144,7 +134,7 @@ def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
         return np.asarray(factor * np.sqrt(values(expr, x)))
     match expr:
         case f.Pair(kind="sqdist", unit=unit):
-            return scaled_distances(x, y, factor / unit)
+            return pairwise.scaled_distances(x, y, factor / unit)
         case f.Affine(f.Pair(kind="sqdist") as of, scale, shift) if scale > 0 and shift >= 0:
             far = root(of, x, y, factor * math.sqrt(scale))
             return np.hypot(factor * math.sqrt(shift), far) if shift else far
@@ -192,8 +182,8 @@ def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | N
 def _unit(expr: f.Unit, x: Rows, y: Rows | None) -> Array:
     if expr.of == DOT:  # rows scaled to length one: no product of theirs is out of range
         if y is None:
-            return (lengths(x) > 0).astype(x.dtype)
-        return dot(length_one(x), length_one(y))
+            return (pairwise.lengths(x) > 0).astype(x.dtype)
+        return pairwise.dot(length_one(x), length_one(y))
     with np.errstate(over="ignore", invalid="ignore"):
         along_x = inverse_lengths(expr.of, x)
         if y is None:
@@ -223,7 +213,7 @@ def inverse_lengths(expr: f.Expr, x: Rows) -> Array:  # (n,)
 
 def _sound(inverse: Array) -> bool:
     """Whether no length was zero, infinite, or so short that its square has lost digits."""
-    low, high = SQUARABLE[inverse.dtype]
+    low, high = pairwise.SQUARABLE[inverse.dtype]
     return bool(np.all((inverse > math.sqrt(low)) & (inverse < math.sqrt(high))))
 
 
@@ -239,8 +229,8 @@ def _quotient(expr: f.Expr, x: Rows, y: Rows) -> Array:
 def length_one(x: Rows) -> Rows:
     """Rows over their lengths, whatever these are."""
     with np.errstate(over="ignore"):
-        squares = squared_norms(x)
-    low, high = SQUARABLE[x.dtype]
+        squares = pairwise.squared_norms(x)
+    low, high = pairwise.SQUARABLE[x.dtype]
     if not np.all((squares > low) & (squares < high)):  # rows of zeros, too long or too short ones
         return unit_rows(x)[0]
     return divided_rows(x, np.sqrt(squares))
@@ -276,9 +266,9 @@ class Scaled:
         """Dot products of rows of any size; of each with itself where y is None."""
         u, left = unit_rows(x)
         if y is None:
-            return cls(squared_norms(u), left, left)
+            return cls(pairwise.squared_norms(u), left, left)
         v, right = unit_rows(y)
-        return cls(dot(u, v), left[:, None], right[None, :])
+        return cls(pairwise.dot(u, v), left[:, None], right[None, :])
 
     def values(self) -> Array:
         """The values themselves, infinite where they are beyond the largest number."""
@@ -321,8 +311,8 @@ def half_log(values: Array) -> Array:
 
 def unit_rows(x: Rows) -> tuple[Rows, Array]:  # (n, d) -> (n, d), (n,)
     """Rows of length one, but for those of zeros, and log₂ of their lengths; no square is out of range."""
-    rows, powers = balanced(x)
-    norms = np.sqrt(squared_norms(rows))
+    rows, powers = pairwise.balanced(x)
+    norms = np.sqrt(pairwise.squared_norms(rows))
     zero = norms == 0
     norms[zero] = 1.0
     logs = np.where(zero, NONE, powers + np.log2(norms, dtype=np.float64))

@@ -186,6 +186,15 @@ def test_lengths_whose_squares_are_out_of_range(kind, length_scale, cloud):
     np.testing.assert_allclose(kind(length_scale)(cloud * length_scale), wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+@pytest.mark.parametrize("kind", [lambda l: Matern(2.5, l), lambda l: RationalQuadratic(2.0, l)])
+def test_slopes_at_lengths_whose_squares_are_out_of_range(kind, unit, cloud, rng):
+    x, y, weights = cloud[:9], cloud[9:], rng.standard_normal((9, len(cloud) - 9))
+    wanted = kind(1.0).tile_slope(x, y, weights)
+    found = kind(unit).tile_slope(x * unit, y * unit, weights)
+    np.testing.assert_allclose(found * unit, wanted, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("length_scale", [1e-200, 1e200])
 @pytest.mark.parametrize("kind", [lambda l: Matern(1.5, l), lambda l: RationalQuadratic(2.0, l)])
 def test_a_fit_does_not_depend_on_the_unit_of_the_rows(kind, length_scale, cloud):

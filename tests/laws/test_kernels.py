@@ -236,6 +236,7 @@ def test_algebra_is_dense_algebra(a, b, c):
     np.testing.assert_allclose((left - c * right)(x), kl - c * kr, **close)
     np.testing.assert_allclose((left**3)(x), kl**3, **close)
     np.testing.assert_allclose((left + c)(x), kl + c, **close)
+    np.testing.assert_allclose((c - left)(x), c - kl, **close)
     norms = np.sqrt(np.diagonal(kl))
     np.testing.assert_allclose(left.normalised()(x), kl / np.outer(norms, norms), rtol=1e-10)
 
@@ -445,6 +446,7 @@ def test_negative_histograms_are_refused(cloud):
         lambda k: k + 1.0,
         lambda k: 1.0 + k,
         lambda k: k - RBF(1.0),
+        lambda k: 1.0 - k,
         lambda k: -k,
         lambda k: 2.0 * k,
         lambda k: k * 2.0,
@@ -458,6 +460,14 @@ def test_negative_histograms_are_refused(cloud):
 def test_a_precomputed_kernel_is_not_combined(build):
     with pytest.raises(KernelError, match="precomputed kernel can't be combined"):
         build(Precomputed())
+
+
+def test_sparse_rows_of_a_precomputed_kernel_are_kernel_values(cloud):
+    K = Linear()(cloud)
+    model, sparse_rows = KernelPCA(2, kernel="precomputed").fit(K), sparse.csr_array(K)
+    np.testing.assert_array_equal(Precomputed()(sparse_rows), K)
+    np.testing.assert_array_equal(Precomputed().diag(sparse_rows), np.diagonal(K))
+    np.testing.assert_allclose(model.transform(sparse_rows), model.transform(K), rtol=1e-12)
 
 
 # ── Gaussian-process kernels ────────────────────────────────────────────────

@@ -148,7 +148,7 @@ def test_a_file_is_opened_and_read_once(path, whole, monkeypatch):
 @pytest.mark.parametrize("how", ["replaced", "cut", "changed"])
 def test_a_file_that_changes_while_it_is_read(path, whole, monkeypatch, how):
     path.write_bytes(whole)
-    expected, real = load(path).transform(X), container._told
+    expected, real = load(path).transform(X), container._described
 
     def meanwhile(*args):
         if how == "replaced":
@@ -162,7 +162,7 @@ def test_a_file_that_changes_while_it_is_read(path, whole, monkeypatch, how):
                 file.write(b"another!")
         return real(*args)
 
-    monkeypatch.setattr(container, "_told", meanwhile)
+    monkeypatch.setattr(container, "_described", meanwhile)
     if how == "replaced":
         assert np.array_equal(load(path).transform(X), expected)
     else:

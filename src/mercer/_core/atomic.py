@@ -52,7 +52,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """`written_whole` of the file that `path` leads to; what the system has against it is one sentence."""
+    """`written_whole` of the file that `path` leads to; errors of the system are one sentence."""
     behind = Path(os.path.realpath(path))  # a link stays one
     try:
         with written_whole(behind) as file:
@@ -61,7 +61,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         if error.errno is None:
-            raise  # one of ours, with its own sentence
+            raise  # an error of mercer's, which is a sentence already
         if error.filename is not None and not str(error.filename).startswith(str(behind)):
             raise  # about a file that the caller was reading
         why = error.strerror or error
@@ -83,10 +83,10 @@ def sweep(path: Path) -> None:
 
 
 def lock(file: BinaryIO) -> bool:
-    """Whether the file is now ours alone; the system drops such a lock when its holder dies."""
+    """Whether this process now holds the lock of the file, which the system drops when the process ends."""
     try:
         import fcntl
-    except ImportError:  # Windows, which does not let anybody delete a file that is being written
+    except ImportError:  # Windows, where a file that is being written can't be deleted
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

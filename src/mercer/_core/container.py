@@ -39,20 +39,9 @@ MOST_HEADER_BYTES = 64 * 2**20
 MOST_DIMENSIONS = 4
 CHUNK_BYTES = 16 * 2**20
 NO_SEAL = "0" * 64
-ENTRY = ("dtype", "shape", "order", "offset", "bytes", "sha256")  # what is said of an array
-DTYPES = {
-    "F32": "<f4",
-    "F64": "<f8",
-    "BOOL": "|b1",
-    "I8": "|i1",
-    "I16": "<i2",
-    "I32": "<i4",
-    "I64": "<i8",
-    "U8": "|u1",
-    "U16": "<u2",
-    "U32": "<u4",
-    "U64": "<u8",
-}
+ENTRY = ("dtype", "shape", "order", "offset", "bytes", "sha256")  # of an array in the header
+DTYPES = {"F32": "<f4", "F64": "<f8", "BOOL": "|b1", "I8": "|i1", "U8": "|u1"}
+DTYPES |= {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -100,10 +89,10 @@ class Slot:
 
 # ── writing ─────────────────────────────────────────────────────────────────
 def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write a file, which takes the place of the old one in a single step, or nothing happens.
+    """Write a file, which replaces the old one in a single step, or raise and leave that as it was.
 
-    The header has values that JSON can hold. Arrays are written from where they lie, a slice at a time: a
-    memory map, or a source of rows (a dtype, a shape and ``blocks(height)``), is never loaded.
+    The header has values that JSON can hold. Arrays are written a slice at a time: a memory map, or a source
+    of rows (a dtype, a shape and ``blocks(height)``), is never loaded.
     """
     sweep(path)
     slots = _placed(arrays)
@@ -120,7 +109,7 @@ def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> N
 
 
 def _placed(arrays: Mapping[str, Any]) -> dict[str, Slot]:
-    """Where each goes: behind those of wider numbers, so that all are aligned without a gap."""
+    """Where each array goes: behind those of wider numbers, so that all are aligned without a gap."""
     slots, end = {}, 0
     for name in sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize):
         array = arrays[name]
@@ -131,7 +120,7 @@ def _placed(arrays: Mapping[str, Any]) -> dict[str, Slot]:
 
 
 def _order(array: Any) -> str:
-    """Products of matrices are summed in another order for another layout, so it is kept."""
+    # The layout is kept: products of matrices are summed in another order for another one.
     if not isinstance(array, np.ndarray) or array.ndim < 2 or array.flags.c_contiguous:
         return "C"
     strides = [abs(s) for s in array.strides]
@@ -139,22 +128,21 @@ def _order(array: Any) -> str:
 
 
 def _text(header: Mapping[str, Any], slots: Mapping[str, Slot]) -> bytes:
-    told = {
-        name: {"sha256": slot.sha256} | ({"order": "F"} if slot.order == "F" else {})
-        for name, slot in slots.items()
-    }
-    texts = {name: _json(value) for name, value in {**header, "arrays": told}.items()}
-    entries = {
-        name: {
+    seals, entries = {}, {}
+    for name, slot in slots.items():
+        of_columns = slot.order == "F"
+        seals[name] = {"sha256": slot.sha256} | ({"order": "F"} if of_columns else {})
+        entries[name] = {
             "dtype": NAMES[slot.dtype],
-            "shape": slot.shape if slot.order == "C" else slot.shape[::-1],
+            "shape": slot.shape[::-1] if of_columns else slot.shape,
             "data_offsets": [slot.offset, slot.end],
         }
-        for name, slot in slots.items()
-    }
-    rest = "".join(f",{_json(name)}:{_json(value)}" for name, value in texts.items())
-    after = "".join(f",{_json(name)}:{_json(value)}" for name, value in entries.items())
-    return (START % (FORMAT, NO_SEAL) + rest + "}" + after + "}").encode()
+    texts = {name: _json(value) for name, value in {**header, "arrays": seals}.items()}
+    return f"{START % (FORMAT, NO_SEAL)}{_members(texts)}}}{_members(entries)}}}".encode()
+
+
+def _members(values: Mapping[str, Any]) -> str:
+    return "".join(f",{_json(name)}:{_json(value)}" for name, value in values.items())
 
 
 def _json(value: Any) -> str:
@@ -210,13 +198,12 @@ class Contents:
 def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents:
     """The header and the arrays of a file in which every byte is as it was written, or a `ContainerError`.
 
-    All is read from this one handle: a file that is replaced meanwhile is another file. With `mmap` arrays
-    are read-only views of the file; without `arrays` they are only checked, not kept.
+    With `mmap` arrays are read-only views of the file; without `arrays` they are only checked, not kept.
     """
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     version, tree, end = _header(file, size)
-    header, slots = _told(tree, end, size)
+    header, slots = _described(tree, end, size)
     return Contents(version, header, taken(file, slots, mmap=mmap, arrays=arrays))
 
 
@@ -270,7 +257,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _told(tree: dict[str, Any], end: int, size: int) -> tuple[dict[str, Any], dict[Any, Slot]]:
+def _described(tree: dict[str, Any], end: int, size: int) -> tuple[dict[str, Any], dict[Any, Slot]]:
     """The writer's own values, and the arrays' places."""
     texts = tree.pop(METADATA)
     if not all(isinstance(text, str) for text in texts.values()):
@@ -284,12 +271,12 @@ def _told(tree: dict[str, Any], end: int, size: int) -> tuple[dict[str, Any], di
 
 
 def _entry(entry: Any, sealed: Any, end: int) -> dict[str, Any] | None:
-    """What is said of an array in two places, in one; None where it is said in other words."""
+    """The two descriptions of an array in one; None where they are not as mercer writes them."""
     both = isinstance(entry, dict) and isinstance(sealed, dict)
     words = {*entry, *sealed, "order"} if both else set()
-    offsets = (
-        entry["data_offsets"] if words == {*ENTRY, "data_offsets"} - {"offset", "bytes"} else 0
-    )
+    if words != {"dtype", "shape", "order", "data_offsets", "sha256"}:
+        return None
+    offsets = entry["data_offsets"]
     if not isinstance(offsets, list) or [type(i) for i in offsets] != [int, int]:
         return None
     order, shape = sealed.get("order", "C"), entry["shape"]
@@ -304,7 +291,7 @@ def _entry(entry: Any, sealed: Any, end: int) -> dict[str, Any] | None:
 
 
 def placed(entries: Mapping[Any, Any], end: int, size: int, alignment: int = 1) -> dict[Any, Slot]:
-    """Where arrays lie that anybody may have described: one after the other, up to the end of the file."""
+    """The places of arrays, checked: one after the other, up to the end of the file."""
     slots = {}
     for name, entry in entries.items():
         slot, begin = _slot(entry), -(-end // alignment) * alignment
@@ -372,5 +359,5 @@ def damaged(why: str) -> NoReturn:
 
 
 def forged(why: str) -> NoReturn:
-    """Raise: the bytes are sealed, and no writer of ours writes such."""
+    """Raise: the seal is right, but mercer does not write such bytes."""
     raise ContainerError(why, "forged")

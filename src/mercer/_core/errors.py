@@ -68,10 +68,10 @@ class MercerError(Exception):
         named = parameter.isidentifier() and not of
         name = f"{{{parameter}!s}}" if named else "{parameter_}"
         template = f"{{whose}}{name} must be {{must_be}}; got {{got}}.{{remedy}}"
-        told = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
-        told |= {} if named else {"parameter_": parameter}
+        parts = {"whose": whose, "must_be": must_be, "got": got or quoted_value(value)}
+        parts |= {} if named else {"parameter_": parameter}
         spaced = Message(" {remedy}", remedy=remedy) if remedy else ""
-        error = cls(Message(template, **told, remedy=spaced))
+        error = cls(Message(template, **parts, remedy=spaced))
         error.parameter, error.value, error.remedy = parameter, value, remedy
         return error
 
@@ -110,7 +110,7 @@ class UnknownParameterError(InputError, TypeError):
 
 
 class KernelError(InputError):
-    """A kernel is misused, or a kernel function returned something that is not a kernel value.
+    """A kernel is misused, or a kernel function returned what is not a kernel value.
 
     `mercer.check_kernel` shows what a function returns and whether that is a kernel.
     """
@@ -318,9 +318,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
-    """The first half of that, empty where no name is near."""
-    if (ours := ELSEWHERE.get(name.lower())) in (known := list(known)):
-        return f"Did you mean {ours!r}?"
+    """The first half of `nearest`, empty where no name is near."""
+    if (here := ELSEWHERE.get(name.lower())) in (known := list(known)):
+        return f"Did you mean {here!r}?"
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]!r}?" if close else ""
 

@@ -1,8 +1,7 @@
-"""What a call has to say beside its result, as data; and the one place that a warning goes through.
+"""What a call reports beside its result, as data, and the one place that warnings go through.
 
-A program that follows a call collects its findings (`collected`); for all others a finding is a Python
-warning. The collector belongs to the context of the call, so two threads never mix theirs, and no filter of
-the process is touched.
+A program may collect the findings of a call (`collected`); without a collector a finding is a Python
+warning. The collector belongs to the context of the call, so that threads never mix theirs.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Finding:
 
     @classmethod
     def of(cls, warning: MercerWarning) -> Finding:
-        """The finding that a warning of the library is."""
+        """The finding behind a warning of the library."""
         return cls(warning.code, warning.args[0], warning.numbers, warning.remedy)
 
 
@@ -79,10 +78,10 @@ def warn(
 def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
     """Hand the warnings of the block to `collector`, in this thread only.
 
-    >>> told = []
-    >>> with collected(told.append):
+    >>> warned = []
+    >>> with collected(warned.append):
     ...     warn("Two components were asked for, and there is one.")
-    >>> [warning.code for warning in told]
+    >>> [warning.code for warning in warned]
     ['mercer']
     """
     token = _collector.set(collector)
@@ -93,7 +92,7 @@ def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
 
 
 def silenced() -> Any:
-    """A block without warnings of mercer: of trials, or of fits whose numbers are shown another way."""
+    """A block without warnings of mercer."""
     return collected(lambda _warning: None)
 
 
@@ -103,7 +102,7 @@ _matched: ContextVar[bool] = ContextVar("matched", default=False)
 
 @contextmanager
 def columns_matched() -> Iterator[None]:
-    """Arrays of the block have the columns of the fit, matched by name: no word that they have no names."""
+    """Don't warn in the block that arrays have no column names: they were matched by name before."""
     token = _matched.set(True)
     try:
         yield

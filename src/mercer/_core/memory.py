@@ -45,8 +45,8 @@ _wrong = partial(ParameterError.about, "memory")
 def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -> int:
     """Read a byte size such as ``"4GB"``, ``"512 MiB"`` or a plain number, or that of a place among several.
 
-    ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine. Of several
-    devices, ``"cuda:0,cuda:1"``, it is what the one that may use least may use.
+    ``"auto"`` is a share of the bytes that are `free`, by default of those of this machine. For several
+    devices, ``"cuda:0,cuda:1"``, it is the least of theirs.
 
     >>> parse_bytes("1.5GB"), parse_bytes("2 MiB"), parse_bytes("cuda=20GB,host=4GB", place="cuda:0")
     (1500000000, 2097152, 20000000000)
@@ -55,9 +55,9 @@ def parse_bytes(memory: Memory, *, free: int | None = None, place: str = HOST) -
 
 
 def said_of(memory: Memory, place: str, *, beside: str = HOST) -> str | float:
-    """What `memory` says of a place; a size alone is said of each, and ``"auto"`` of those not named.
+    """The size for a place: a size alone is that of each, and ``"auto"`` that of places not named.
 
-    It may name the place itself, one ``beside`` it, and those of mercer's own engines.
+    `memory` may name the place itself, one ``beside`` it, and those of mercer's own engines.
     """
     parts: Any = _listed(memory) if isinstance(memory, str) and "=" in memory else memory
     if not isinstance(parts, Mapping):
@@ -75,7 +75,6 @@ def said_of(memory: Memory, place: str, *, beside: str = HOST) -> str | float:
 
 
 def _listed(text: str) -> dict[str, str]:
-    """cuda=20GB,host=4GB by place."""
     pairs = [part.partition("=") for part in text.split(",")]
     found = {name.strip().lower(): size.strip() for name, _, size in pairs}
     if len(found) < len(pairs):
@@ -126,10 +125,9 @@ def format_seconds(seconds: float) -> str:
 
 
 def lately_available_bytes() -> int:
-    """Free bytes, read at most twenty times a second: consecutive fits share one reading.
+    """Free bytes, read at most twenty times a second: to look takes a twentieth of a small fit.
 
-    To look takes as long as a twentieth of a small fit, and in that time no more than a small part of memory
-    can be taken: pages are handed out at a few gigabytes a second.
+    In that time only a small part of memory can be taken, at a few gigabytes a second.
     """
     return _looked(int(time.monotonic() / LOOK_SECONDS))
 
@@ -141,7 +139,7 @@ def _looked(moment: int) -> int:
 
 
 def hand_back() -> None:
-    """Freed memory to the system: the C library keeps what threads that stay have freed, for them."""
+    """Return freed memory to the system: the C library keeps what living threads have freed."""
     with suppress(OSError, AttributeError):  # where there is no glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
@@ -149,25 +147,24 @@ def hand_back() -> None:
 def available_bytes() -> int:
     """Memory that can be taken now: the system's, or the container's where that is less."""
     try:
-        found = re.search(rb"MemAvailable:\s*(\d+)", _told("/proc/meminfo"))
+        found = re.search(rb"MemAvailable:\s*(\d+)", _start_of("/proc/meminfo"))
         free = int(found[1]) * 1024 if found else _physical_bytes() // 2
-    except OSError:  # a system that does not tell what is free
+    except OSError:  # a system that does not say what is free
         free = _physical_bytes() // 2
     for limit, used in _there(CGROUPS):
         with suppress(OSError, ValueError):  # no such file, or "max": no limit is set here
-            allowed = int(_told(limit)) - int(_told(used))
+            allowed = int(_start_of(limit)) - int(_start_of(used))
             return min(free, max(allowed, 0))
     return free
 
 
-@cache
+@cache  # a container is of one kind for the life of its processes
 def _there(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Those whose files there are: a container is of one kind for the life of its processes."""
     return tuple(pair for pair in pairs if os.path.exists(pair[0]))
 
 
-def _told(path: str) -> bytes:
-    """The start of a file of the system's. Every fit asks; buffers and paths take longer than the file."""
+def _start_of(path: str) -> bytes:
+    """The start of a file of the system's: for every fit, and without buffers, which take longer."""
     file = os.open(path, os.O_RDONLY)
     try:
         return os.read(file, 4096)

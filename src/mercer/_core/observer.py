@@ -1,4 +1,4 @@
-"""Long work reports how far it is: the seam between what computes and what shows or keeps it."""
+"""How long work reports its progress: the seam between what computes and what shows or keeps it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ State: TypeAlias = dict[str, Any]
 
 
 class Observer:
-    """Follows a fit: a line on the terminal, a callback, a checkpoint.
-
-    This one follows nothing, requests no stop and keeps nothing.
-    """
+    """Follows a fit: a line on the terminal, a callback, a checkpoint. This one does nothing."""
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         """`done` of about `expected` steps ("products", "rows") are made; the worst residual so far.
 
-        Return True to request a stop. A solver that has a result returns it with `Status.STOPPED`; one
-        that has none continues.
+        Return True to request a stop: a solver that has a result returns it with `Status.STOPPED`.
         """
         del done, expected, what, residual
         return False
@@ -32,11 +28,7 @@ class Observer:
         return None
 
     def keep(self, state: Callable[[], State]) -> None:
-        """Offer the state after a step.
-
-        `state` is called where it is to be written down, and only before `keep` returns: its
-        arrays may be views of those the work goes on to change.
-        """
+        """Offer the state after a step: call `state` before `keep` returns, as arrays in it may be views."""
         del state
 
 
@@ -55,21 +47,17 @@ def observed_by(observer: Observer) -> Iterator[None]:
 
 
 def current_observer() -> Observer:
-    """The observer of the block around, `SILENT` where there is none."""
+    """The observer of the enclosing block, or `SILENT`."""
     return _current.get()
 
 
 class Stage(Observer):
-    """Passes the steps of one stage on to another observer; resumes and keeps nothing.
-
-    Records a requested `stop`, which the last step of a stage cannot act on but the next stage must.
-    """
+    """Passes the steps of one stage on to another observer, and records a requested `stop` for the next."""
 
     def __init__(self, observer: Observer, before: int) -> None:
         self._observer, self._before, self.stop = observer, before, False
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """The steps of this stage, on top of those made before."""
         total = None if expected is None else self._before + expected
         asked = self._observer.step(self._before + done, total, what, residual)
         self.stop = self.stop or asked

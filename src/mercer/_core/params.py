@@ -29,7 +29,7 @@ def is_finite(value: object) -> bool:
     """Whether a value is a finite number; a whole number of Python's may be too large for one."""
     try:
         return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
-    except OverflowError:  # 10**400 is no float
+    except OverflowError:  # 10**400 is not a float
         return False
 
 
@@ -104,12 +104,12 @@ class Number(Constraint):
         if self.above == -math.inf:
             return ("a finite number",)
         left, right = self.ends[0], self.ends[1]
-        told = f"in {left}{self.above:g}, {self.below:g}{right}"
+        where = f"in {left}{self.above:g}, {self.below:g}{right}"
         if self.below == math.inf:
-            told = f"{'>' if left == '(' else '>='} {self.above:g}"
+            where = f"{'>' if left == '(' else '>='} {self.above:g}"
         elif self.ends == "()":
-            told = f"between {self.above:g} and {self.below:g} (exclusive)"
-        return (f"a number {told}",)
+            where = f"between {self.above:g} and {self.below:g} (exclusive)"
+        return (f"a number {where}",)
 
     def _is_kind(self, value: Any) -> bool:
         if not is_finite(value):
@@ -183,14 +183,14 @@ class Params:
 
 
 def meant(name: str, params: dict[str, Any]) -> str:
-    """What was meant by a parameter that a kernel has not: one of a kernel inside, or a near name.
+    """A hint for a parameter that a kernel does not have: one of a kernel inside, or a near name.
 
     >>> meant("gamma", {"left": 1, "left__gamma": 2})
     'A kernel inside has it: write left__gamma (of an estimator: kernel__left__gamma).'
     """
     inside = [key for key in params if key.endswith(f"__{name}")]
     if inside:
-        told = " or ".join(inside)
-        return f"A kernel inside has it: write {told} (of an estimator: kernel__{inside[0]})."
+        own = " or ".join(inside)
+        return f"A kernel inside has it: write {own} (of an estimator: kernel__{inside[0]})."
     known = [key for key in params if "__" not in key]
     return nearest(name, known) if known else "It has none."

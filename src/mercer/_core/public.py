@@ -1,9 +1,8 @@
-"""How a public call is met: wrong arguments are told in words, and the caller's np.errstate ends no fit.
+"""Public calls: unknown arguments are refused in words, and the caller's np.errstate ends no fit.
 
-exp(-γd²) of a far point is 0, which NumPy calls an underflow; a division or an overflow on the way to a
-refusal is looked at by the code that made it. With ``np.errstate(all="raise")`` around a fit each of them
-would end it. So everything public runs as under NumPy's defaults, except that what the caller ignores
-stays ignored.
+exp(-γd²) of a far point is 0, which NumPy calls an underflow, and would raise with
+``np.errstate(all="raise")`` around a fit. So everything public runs under NumPy's defaults, except that what
+the caller ignores stays ignored.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ USUAL = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 def public(thing: Thing) -> Thing:
     """A function or a method as users call it; of a class, its constructor.
 
-    The signature stays as it is for people and programs, since `functools.wraps` leaves the way to it. A
-    class may know more than the nearest name: its classmethod ``_elsewhere(unknown, given)`` is handed the
-    arguments that it lacks and all that were given by name, and answers with sentences.
+    The signature stays as it is, through `functools.wraps`. A class may know more than the nearest name: its
+    classmethod ``_elsewhere(unknown, given)`` gets the arguments that it lacks and all that were given by
+    name, and returns sentences.
 
     >>> import numpy as np
     >>> @public
@@ -99,7 +98,7 @@ def _entered(function: Any, owner: str, *, makes: bool = False) -> Any:
 def unknown_words(
     owner: str, names: Sequence[str], given: dict[str, Any], cls: type | None = None
 ) -> str:
-    """Which of the given names `owner` does not have, and what to write instead."""
+    """Which of the given names `owner` lacks, and what to write instead."""
     unknown = {name: value for name, value in given.items() if name not in names}
     listed = ", ".join(map(repr, unknown))
     begin = f"{owner} has no parameter{'s' * (len(unknown) > 1)} {listed}."

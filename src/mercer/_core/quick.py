@@ -1,4 +1,4 @@
-"""What libraries make, made in a hurry: fits of fifty rows take half a millisecond."""
+"""Faster copies of dataclasses: fits of fifty rows take half a millisecond."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 def changed(value: T, **fields: Any) -> T:
-    """What `dataclasses.replace` makes of a dataclass that has nothing to do after its fields are set.
+    """`dataclasses.replace` for a dataclass without ``__post_init__``.
 
-    Fields are copied together, not set one by one: a frozen dataclass of twelve takes 8 µs for that.
+    It copies the fields together; to set twelve of a frozen dataclass one by one takes 8 µs.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Table(Printed):
 
     @property
     def columns(self) -> list[str]:
-        """Their names."""
+        """The names of the columns."""
         return list(self._columns)
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
@@ -84,21 +84,13 @@ class Table(Printed):
 
     def __str__(self) -> str:
         n = len(self)
-        rows = list(range(n))
-        if n > SHOWN:
-            rows = [*range(SHOWN // 2), *range(n - SHOWN // 2, n)]
-        texts = [
-            [name, *(_text(column[i]) for i in rows)] for name, column in self._columns.items()
-        ]
-        numeric = [column.dtype.kind in "fiu" for column in self._columns.values()]
-        widths = [max(map(len, column)) for column in texts]
-        lines = []
-        for cells in zip(*texts, strict=True):
-            padded = (
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(cells, widths, numeric, strict=True)
-            )
-            lines.append("  ".join(padded).rstrip())
+        rows = [i for i in range(n) if n <= SHOWN or not SHOWN // 2 <= i < n - SHOWN // 2]
+        padded = []
+        for name, column in self._columns.items():
+            texts = [name, *(_text(column[i]) for i in rows)]
+            side, width = ">" if column.dtype.kind in "fiu" else "<", max(map(len, texts))
+            padded.append([f"{text:{side}{width}}" for text in texts])
+        lines = ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
         if n > SHOWN:
             lines.insert(1 + SHOWN // 2, f"… {n - SHOWN} more rows")
         return "\n".join(lines)
@@ -124,7 +116,7 @@ def _column(values: Any) -> np.ndarray[Any, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy's as one of Python's."""
+    """A NumPy scalar as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -1,4 +1,4 @@
-"""Sentences that name parameters: Python's words as text, and as data for those who call them otherwise."""
+"""Sentences that name parameters, as text in Python's words and as data for other front ends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ QUOTED = re.compile(
 class Message(str):
     """A sentence whose parameters are data.
 
-    A field of the template that is not among the parts names a parameter, or whatever else has another name
-    elsewhere: ``{memory}`` reads `` `memory` ``, ``{tol!s}`` reads ``tol``, and ``{preimage:'ridge'}`` reads
-    ``preimage='ridge'``. A command line, whose users know the same parameters as flags, writes the same
-    sentence in its own way.
+    A field of the template that is not among the parts names a parameter: ``{memory}`` reads `` `memory` ``,
+    ``{tol!s}`` reads ``tol``, and ``{preimage:'ridge'}`` reads ``preimage='ridge'``. A command line writes
+    the same sentence with its flags.
 
     >>> text = Message("Raise {memory} to {size}, or use {preimage:'ridge'}.", size="2 GB")
     >>> print(text)
@@ -36,11 +35,11 @@ class Message(str):
     parts: dict[str, str]
 
     def __new__(cls, template: str, /, **parts: Any) -> Message:
-        told = {
+        texts = {
             name: part if isinstance(part, Message) else str(part) for name, part in parts.items()
         }
-        message = super().__new__(cls, _filled(template, told, lambda _name, _value: None))
-        message.template, message.parts = template, told
+        message = super().__new__(cls, _filled(template, texts, lambda _name, _value: None))
+        message.template, message.parts = template, texts
         return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, str]]:
@@ -49,13 +48,13 @@ class Message(str):
     def written(self, mention: Mention) -> str:
         """The sentence with ``mention(name, value)`` where it names a parameter; no value is None.
 
-        What `mention` does not know, and answers None for, stays in Python's words.
+        Where `mention` returns None, the parameter is written as in Python.
         """
         return _filled(self.template, self.parts, mention)
 
 
 def written(text: str, mention: Mention) -> str:
-    """What `Message.written` gives; of a plain text, what stands in backquotes is taken for a name.
+    """`Message.written`; in a plain text, what stands in backquotes is taken for a name.
 
     >>> written("Raise `memory`, or use `impute='mean'`.", lambda name, value: f"--{name}")
     'Raise --memory, or use --impute.'
@@ -66,7 +65,7 @@ def written(text: str, mention: Mention) -> str:
 
 
 def _filled(template: str, parts: dict[str, str], mention: Mention) -> str:
-    """The text of a template; what `mention` does not know is written as in Python."""
+    """The text of a template; where `mention` returns None, a parameter is written as in Python."""
     found = []
     for literal, field, spec, conversion in Formatter().parse(template):
         found.append(literal)
@@ -77,9 +76,9 @@ def _filled(template: str, parts: dict[str, str], mention: Mention) -> str:
             found.append(part.written(mention) if isinstance(part, Message) else part)
             continue
         value = spec.format(**parts) if spec else None
-        told = mention(field, value)
-        if told is None:
+        text = mention(field, value)
+        if text is None:
             bare = field if conversion == "s" else f"`{field}`"
-            told = bare if value is None else f"{field}={value}"
-        found.append(told)
+            text = bare if value is None else f"{field}={value}"
+        found.append(text)
     return "".join(found)

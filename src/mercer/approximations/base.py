@@ -25,33 +25,33 @@ from mercer.operators.sections import KernelSections, Sections
 class LowRank:
     """K ≈ F Fᵀ with F = sections(X) @ whiten, computed a slice of rows at a time and never stored.
 
-    With landmarks Z, sections(x) = k(x, Z), and whiten W with W Wᵀ = k(Z, Z)⁻¹: F Fᵀ is then the
-    projection of K onto the span of φ(Z), so K - F Fᵀ is positive semi-definite. With random features
-    sections(x) = φ(x), and nothing has to be whitened.
+    With landmarks Z, sections(x) = k(x, Z) and W Wᵀ = k(Z, Z)⁻¹ for whiten W: F Fᵀ is the projection of K
+    onto the span of φ(Z), so K - F Fᵀ is positive semi-definite. With random features sections(x) = φ(x),
+    and nothing has to be whitened.
     """
 
     sections: Sections
     whiten: Array | None  # (m, r); None stands for the identity
     landmarks: Indices | None  # positions of the landmarks among the rows, where they are rows
     projects: bool  # whether K - FFᵀ is positive semi-definite
-    # The share of tr K that was to be left out at most, where somebody asked for one.
-    goal: float | None = None
-    # Rounding of a kernel value against the landmarks, in their dtype; None where it is not known.
-    unit: float | None = None
+    goal: float | None = None  # the share of tr K that may be left out, where that was asked for
+    unit: float | None = (
+        None  # rounding of k(x, z) in the dtype of the landmarks, where it is known
+    )
 
     @property
     def rank(self) -> int:
-        """r, the columns of F."""
+        """The number of columns of F, r."""
         return self.sections.width if self.whiten is None else int(self.whiten.shape[1])
 
     @property
     def points(self) -> Rows:  # (m, d)
-        """Z."""
+        """The landmarks Z."""
         assert isinstance(self.sections, KernelSections)  # what is a projection has landmarks
         return self.sections.points
 
     def unit_in(self, kernel: Kernel, dtype: np.dtype[Any]) -> float:
-        """Rounding of a kernel value in a precision: what was found when it was chosen, or anew."""
+        """Rounding of a kernel value in a precision."""
         if self.unit is not None and self.points.dtype == dtype:
             return self.unit
         return entry_error(kernel, self.points.astype(dtype))
@@ -64,7 +64,7 @@ class LowRank:
         return sections @ self.whiten.astype(x.dtype, copy=False)
 
     def known(self, dtype: np.dtype[Any]) -> Callable[[Rows], Array] | None:
-        """The features of rows in a precision, of a kind that engines know; None where they know none."""
+        """`features` in a precision, of a kind that engines know; None where they know none."""
         sections = self.sections
         if self.whiten is None:
             return getattr(sections, "known", None)
@@ -74,7 +74,7 @@ class LowRank:
         return Whitened(sections.kernel, points, whiten, sections.engine)
 
     def rounded(self, dtype: np.dtype[Any]) -> LowRank:
-        """The same factor with W in the dtype of the rows: for a pass, rounded once and not once a slice."""
+        """The same factor with W in the dtype of the rows, so that a pass rounds it once."""
         if self.whiten is None:
             return self
         return replace(self, whiten=self.whiten.astype(dtype))
@@ -83,12 +83,12 @@ class LowRank:
         return f"LowRank({self.sections!r}, rank={self.rank})"
 
 
-# What to do where landmarks were asked for that the rows don't have.
+# The remedy where more landmarks are asked for than there are rows.
 TOO_MANY = Message(
     "Use at least 1 and at most {n_samples!s}, or {approximation:None} for the exact solution."
 )
 
-# Names of the size of an approximation: scikit-learn's and ours.
+# Names of the size of an approximation, in scikit-learn and here.
 SIZES = ("n_components", "rank", "landmarks", "n_landmarks", "n_features")
 
 
@@ -105,16 +105,13 @@ class Approximation(Params, ABC):
 
     @classmethod
     def _elsewhere(cls, unknown: dict[str, Any], given: dict[str, Any]) -> str:
-        """Its first field is its size, by whatever name other libraries have it; kernels are not its own."""
+        """Its first field is its size, which other libraries call by other names."""
         del given
-        size = next((name for name in unknown if name in SIZES), None)
+        size, name = next((name for name in unknown if name in SIZES), None), cls.__name__
         if size is not None:
-            return f"Write {cls.__name__}({fields(cls)[0].name}={unknown[size]!r})."  # type: ignore[arg-type]
-        if unknown.keys() & {"kernel", "gamma", "degree", "coef0"}:
-            return (
-                f"The kernel stands beside it: KernelPCA(kernel=…, approximation={cls.__name__}())."
-            )
-        return ""
+            return f"Write {name}({fields(cls)[0].name}={unknown[size]!r})."  # type: ignore[arg-type]
+        beside = f"The kernel stands beside it: KernelPCA(kernel=…, approximation={name}())."
+        return beside if unknown.keys() & {"kernel", "gamma", "degree", "coef0"} else ""
 
     @abstractmethod
     def __call__(

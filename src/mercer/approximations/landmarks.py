@@ -15,8 +15,7 @@ from mercer.engine.base import Engine
 from mercer.kernels.base import Kernel
 from mercer.operators.centred import require_finite
 
-# k-means++ looks at this many rows a landmark, and at no fewer than the second number: with more rows
-# than that the landmarks are spread over a seeded sample of them.
+# k-means++ looks at a seeded sample of this many rows a landmark, and at no fewer than the second number.
 ROWS_A_LANDMARK = 20
 SAMPLE_ROWS = 10_000
 SLICE_ROWS = 2048  # of the sample at a time
@@ -24,7 +23,7 @@ SLICE_ROWS = 2048  # of the sample at a time
 
 def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # (n,)
     """k(x, x) of all rows in float64; raise where it overflows or is negative."""
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         if kernel.shift_invariant:  # all are as long as the first: no pass over a file for that
             one = kernel.tile_diag(take_rows(x, np.zeros(1, dtype=np.intp)))
             diagonal = np.full(int(x.shape[0]), one[0], dtype=np.float64)
@@ -35,7 +34,7 @@ def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # 
 
 
 def checked_lengths(kernel: Kernel, rows: Rows) -> Array:  # (b,)
-    """The same of a block of rows."""
+    """`checked_diagonal` of a block of rows."""
     lengths = kernel.tile_diag(rows).astype(np.float64)
     require_lengths(lengths)
     return np.asarray(lengths)
@@ -54,7 +53,7 @@ def require_lengths(diagonal: Array) -> None:
 
 
 def uniform(n: int, m: int, *, weights: Array | None, rng: np.random.Generator) -> Indices:
-    """M of n rows without replacement, in proportion to their weights where they have some."""
+    """Draw m of n rows without replacement, in proportion to their weights."""
     share = None if weights is None else weights / weights.sum()
     return np.sort(rng.choice(n, m, replace=False, p=share))
 
@@ -75,9 +74,8 @@ def k_means_plus_plus(
 ) -> Indices:
     """D² sampling (Arthur & Vassilvitskii 2007) in feature space, over a seeded sample of the rows.
 
-    Each landmark is drawn in proportion to the squared distance from those there are,
-    ‖φ(x) - φ(z)‖² = k(x, x) + k(z, z) - 2k(x, z). When no row is left at a distance there are fewer
-    landmarks than were asked for, and more would add nothing.
+    Each landmark is drawn in proportion to the least squared distance from the others,
+    ‖φ(x) - φ(z)‖² = k(x, x) + k(z, z) - 2k(x, z). It stops early when no row is left at a distance.
     """
     n = int(x.shape[0])
     sample = uniform(n, sample_size(n, m), weights=weights, rng=rng)
@@ -85,7 +83,7 @@ def k_means_plus_plus(
     # In a sample drawn in proportion to the weights each row counts alike.
     mass = weights[sample] if weights is not None and len(sample) == n else np.ones(len(sample))
     lengths = checked_diagonal(kernel, rows, engine)
-    # As rows that are cut into tiles: they are made ready for distances once, not for each landmark.
+    # Rows that are cut into tiles are made ready for distances once, not for each landmark.
     resident = engine.load(rows, kernel, x.dtype, width=SLICE_ROWS)
     one = np.ones((1, 1), dtype=x.dtype)
     rounding = 10.0 * float(np.finfo(x.dtype).eps) * lengths
@@ -104,10 +102,10 @@ def k_means_plus_plus(
 
 
 def drawn(mass: Array, count: int, *, rng: np.random.Generator) -> Indices:
-    """Positions drawn independently, each in proportion to its mass; never one without any."""
+    """Positions drawn independently, each in proportion to its mass; never one of mass 0."""
     ends = np.cumsum(mass)
     places = ends[-1] * rng.random(count)
-    # Rounding may put a place at the very end: the last position with a mass is meant.
+    # Rounding may put a place at the very end, which is that of the last position with a mass.
     last = int(np.searchsorted(ends, ends[-1], side="left"))
     return np.minimum(np.searchsorted(ends, places, side="right"), last)
 
@@ -134,19 +132,18 @@ def core_matrix(kernel: Kernel, points: Rows) -> Array:  # (m, d) -> (m, m)
 def entry_error(kernel: Kernel, points: Rows) -> float:
     """Rounding of k(x, z) in the dtype of the points, relative to √k(x, x)√k(z, z).
 
-    At least eps, and what the diagonal of a tile shows, where distances cancel most and the true values
-    are known; and there, what a relative change of eps in the points does, which products inside of the
-    kernel are rounded by too: an exponential of 300 loses hundreds of eps.
+    At least eps. The diagonal of a tile shows it, where distances cancel most and the true values are known,
+    and there also what a relative change of eps in the points does: an exponential of 300 loses hundreds.
     """
     points = points[:PROBE_POINTS]
     eps = float(np.finfo(points.dtype).eps)
     worst = eps
     for near in (points, points * points.dtype.type(1.0 + eps)):
-        with np.errstate(over="ignore", invalid="ignore"):  # told by the pass over all rows
+        with np.errstate(over="ignore", invalid="ignore"):  # the pass over all rows reports it
             lengths = kernel.tile_diag(points).astype(np.float64)
             entries = np.diagonal(kernel.tile(near, points)).astype(np.float64)
             gaps = np.abs(entries - lengths)[lengths > 0] / lengths[lengths > 0]
-        # More is no rounding but noise that a point shares with no other, not even with itself in a tile.
+        # A larger gap is not rounding but noise that a point shares with no other, not even itself.
         worst = max(worst, float(np.max(gaps[gaps < MOST_ROUNDING], initial=0.0)))
     return worst
 
@@ -154,11 +151,11 @@ def entry_error(kernel: Kernel, points: Rows) -> float:
 def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
     """W over the directions of the core that lie above rounding: W Wᵀ is k(Z, Z)⁻¹ where that exists.
 
-    The core is scaled to a diagonal of ones first: k(z, z) may span many orders of magnitude, and the
-    small ones are not rounding of the large. Along an eigenvector of value λ features are then about √λ
-    long, and their rounding, `unit` for an entry, about unit √(m/λ): the cut leaves the directions in
-    which the first is the larger. Where it leaves all of them, the inverse of the Cholesky factor spans them
-    too, in a sixth of the time: Σ1/λ, the sum of its squares, shows that the least λ lies above the cut.
+    The core is scaled to a diagonal of ones first: k(z, z) may span many orders of magnitude. Along an
+    eigenvector of value λ features are then about √λ long, and their rounding, `unit` for an entry, about
+    unit √(m/λ): the cut keeps the directions in which the first is larger. Where it keeps all of them, the
+    inverse of the Cholesky factor spans them in a sixth of the time: Σ1/λ, the sum of its squares, shows
+    that the least λ lies above the cut.
     """
     lengths = np.diagonal(core)
     scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=lengths > 0)
@@ -176,7 +173,7 @@ def _inverse_factor(core: Array, most: float) -> Array | None:  # (m, m)
         return None
     if np.sum(np.diagonal(lower) ** -2.0) >= most:  # the squares of its diagonal, already
         return None
-    # The transpose of what lies row by row is a triangle as LAPACK has them.
+    # LAPACK's order is by columns: that of the transpose.
     upper, failed = dtrtri(lower.T, lower=0, overwrite_c=1)
     whiten = np.ascontiguousarray(upper)
     return None if failed or np.vdot(whiten, whiten) >= most else whiten
@@ -190,12 +187,12 @@ def _eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
     values, vectors = np.linalg.eigh(core)
     cut = _cut(unit, len(core), float(values[-1]))
     if values[0] < -max(cut, len(core) * unit * float(values[-1])):
-        told = Message(
+        msg: str = Message(
             f"The kernel is not positive semi-definite: among the landmarks, scaled to k(z, z) = 1, it has "
             f"the eigenvalue {values[0]:.3g} beside a largest of {values[-1]:.3g}, so there is no low-rank "
             "bound. {mercer.check_kernel} shows a witness; use a valid kernel, or {approximation:None}."
         )
-        raise KernelError(told)
+        raise KernelError(msg)
     keep = values > cut
     if not np.any(keep):
         msg = (
@@ -208,13 +205,9 @@ def _eigen_whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
 
 
 def extended(whiten: Array, inside: Array, lower: Array) -> Array:
-    """W of the Cholesky factor [[L, 0], [B, C]], from W = L⁻ᵀ, B and C.
-
-    The inverse transpose is [[W, -W Bᵀ C⁻ᵀ], [0, C⁻ᵀ]]: what was there stays as it was.
-    """
+    """[[W, -W Bᵀ C⁻ᵀ], [0, C⁻ᵀ]], the W of the Cholesky factor [[L, 0], [B, C]], from W = L⁻ᵀ, B and C."""
     m, a = len(whiten), len(lower)
-    # The transpose of what lies row by row is a triangle as LAPACK has them; pivots are above rounding.
-    fresh, _ = dtrtri(lower.T, lower=0)  # (a, a)
+    fresh, _ = dtrtri(lower.T, lower=0)  # (a, a); pivots are above rounding
     whole = np.zeros((m + a, m + a))
     whole[:m, :m] = whiten
     whole[:m, m:] = -whiten @ (inside.T @ fresh)

@@ -30,8 +30,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.rows import as_rows
 from mercer.operators.sections import KernelSections
 
-SAMPLINGS = ("uniform", "k-means++")
-
 
 @public
 @dataclass(eq=False, repr=False)
@@ -65,7 +63,7 @@ class Nystrom(Approximation):
     >>> from mercer.kernels import RBF
     >>> X, Z = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]])
     >>> model = KernelPCA(1, kernel=RBF(0.5), approximation=Nystrom(Z)).fit(X)
-    >>> print(f"{model.fit_.trace_error:.3f}")  # of the middle row, which is no landmark
+    >>> print(f"{model.fit_.trace_error:.3f}")  # of the middle row, which is not a landmark
     0.117
     """
 
@@ -73,7 +71,10 @@ class Nystrom(Approximation):
     sampling: str = "uniform"
     refine: int = 0
 
-    constraints: ClassVar[Constraints] = {"sampling": OneOf(SAMPLINGS), "refine": Whole(0)}
+    constraints: ClassVar[Constraints] = {
+        "sampling": OneOf(("uniform", "k-means++")),
+        "refine": Whole(0),
+    }
 
     def __call__(
         self,
@@ -85,8 +86,7 @@ class Nystrom(Approximation):
         observer: Observer,
         engine: Any = AUTO,
     ) -> LowRank:
-        """Choose landmarks and take their core apart; no pass over the rows is needed."""
-        del observer
+        del observer  # no pass over the rows is needed
         engine = resolve_engine(engine)
         self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
         chosen: Indices | None = None
@@ -105,7 +105,6 @@ class Nystrom(Approximation):
         return LowRank(sections, whiten, chosen, projects=True, unit=unit)
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
-        """Landmarks are a number up to n or points as wide as the rows; the sampling has a known name."""
         check_points(kernel, self)
         super().check(kernel, shape)
         (n, d), refused = shape, partial(ParameterError.about, "landmarks", of="Nystrom")
@@ -128,20 +127,18 @@ class Nystrom(Approximation):
         kernel.check_rows(points)
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
-        """Shares to draw from, the sample of k-means++, a block of rows, and m x m problems."""
         n, d = shape
         m = self.width(n)
-        drawing = 5 * FLOAT * n
+        drawing = 5 * FLOAT * n  # shares of the rows
         if self.sampling == "k-means++":
             drawing += FLOAT * sample_size(n, m) * (2 * (d + 2) + 12)
-        small = FLOAT * m * (14 * m + 3 * (d + 2))
+        small = FLOAT * m * (14 * m + 3 * (d + 2))  # m x m problems
         return drawing + small + pass_bytes(n, d, m, itemsize)
 
     def at_most(self, n: int) -> Nystrom:
         return replace(self, landmarks=min(self.landmarks, n)) if is_whole(self.landmarks) else self
 
     def width(self, n: int) -> int:
-        """The number of landmarks."""
         if is_whole(self.landmarks):
             return min(n, int(self.landmarks))
         return int(np.shape(self.landmarks)[0])

@@ -34,13 +34,10 @@ COPIES = 8
 class FourierSections(Explicit):
     """x -> √(a/M) [cos ω₁ᵀ(x - c), …, cos ω_Mᵀ(x - c), sin ω₁ᵀ(x - c), …, sin ω_Mᵀ(x - c)].
 
-    The products of these features are a · mean_j cos(ω_jᵀ(x - y)): the centre c drops out. It is there
-    because a phase is right to its own size times the rounding unit, and rows near the centre have small
-    ones. Frequencies are kept in float64, whatever the rows are, and rounded to the dtype of the rows for
-    the product; those too long for float32 phases to be right to 1e-4 are multiplied in float64.
+    The products of these features are a · mean_j cos(ω_jᵀ(x - y)). The centre c drops out, but keeps the
+    phases small, whose rounding is relative to their size. Frequencies are float64, and rounded to the dtype
+    of the rows for the product; where float32 phases would be off by more than 1e-4 the product is float64.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> phi = FourierSections(np.array([[np.pi], [2.0]]), amplitude=4.0, centre=np.zeros(1))
     >>> phi
@@ -56,13 +53,11 @@ class FourierSections(Explicit):
 
     @property
     def width(self) -> int:
-        """A cosine and a sine for each frequency: 2M."""
         return 2 * len(self.frequencies)
 
     @property
     def parallel(self) -> bool:
-        """Yes: what is done to a phase, on one core, takes longer than the product it came from."""
-        return True
+        return True  # cosines and sines take longer than the product, and run on one core
 
     def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, 2M)
         return self.known(x)
@@ -72,22 +67,17 @@ class FourierSections(Explicit):
         """The same as engines know them."""
         return Waves(self.frequencies, self.amplitude, self.centre)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "known"}
-
     def diag(self, x: Rows) -> Array:
         """k(0), whatever x is: cos² + sin² = 1."""
         return np.full(x.shape[0], self.amplitude, dtype=x.dtype)
 
     def slope(self, x: Rows, weights: Array) -> Array:  # (b, d), (b, 2M) -> (b, d)
-        """Σ_j w_ij ∂φ_j(x_i)/∂x_i: a cosine turns into minus its sine, times the frequency."""
         m = len(self.frequencies)
         phi = self(x)
         turned = weights[:, m:] * phi[:, :m] - weights[:, :m] * phi[:, m:]
         return np.asarray(turned @ self.frequencies.astype(phi.dtype, copy=False))
 
     def diag_slope(self, x: Rows) -> Array:
-        """Zero."""
         return np.zeros(x.shape, dtype=x.dtype)
 
     def __repr__(self) -> str:
@@ -139,7 +129,6 @@ class RandomFourier(Approximation):
         observer: Observer,
         engine: Any = AUTO,
     ) -> LowRank:
-        """Draw the frequencies; of the rows, only a point among them is looked for."""
         del weights, observer  # the law of the frequencies is the kernel's alone, and drawn at once
         m, d = self.n_features // 2, int(x.shape[1])
         omega, amplitude = sample_frequencies(kernel, d, m, rng=rng)
@@ -149,7 +138,6 @@ class RandomFourier(Approximation):
         return LowRank(sections, whiten=None, landmarks=None, projects=False)
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
-        """Both knobs are whole numbers, n_features is even, and the kernel has a spectral measure."""
         super().check(kernel, shape)
         spectrum(kernel)  # raises where there is none
 
@@ -160,7 +148,6 @@ class RandomFourier(Approximation):
         return COPIES * frequencies + pass_bytes(n, d, self.n_features, itemsize)
 
     def width(self, n: int) -> int:
-        """All features, however few rows there are."""
         del n
         return int(self.n_features)
 

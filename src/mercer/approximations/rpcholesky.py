@@ -36,15 +36,12 @@ CANDIDATES, CANDIDATES_A_PIVOT = 2000, 4
 # Rows that a pass may have for each candidate that it saves: at rank 500 a row takes a fifth of the time of a
 # candidate, and all cores share the rows.
 ROWS_A_CANDIDATE = 32
-# Most are accepted while much is left, so they are looked at a part at a time: so many times what the pivots
-# that are still wanted are expected to take, and at least so many. Once there are pivots most are rejected at
-# a glance, and a part may have twice as many. What is not looked at costs nothing but its draw.
+# Candidates are looked at a part at a time: so many times what the pivots still wanted are expected to take,
+# and at least so many. Once there are pivots most are rejected at a glance, and a part may be twice as large.
 LOOKED_AT, LEAST, GLANCES = 1.25, 256, 2
-
 # What is left of a row below so many roundings of k(x, x) is rounding: a pass leaves about √m of them.
 FLOOR = 100.0
-
-# To rounding a certificate adds a little; a goal that is met is met by this much.
+# A goal is met by this margin, since a certificate adds a little to rounding.
 MARGIN = 1e-3
 
 
@@ -86,7 +83,7 @@ class PivotSearch:
 
     # ── a round of candidates ───────────────────────────────────────────────
     def draw(self, most: int, *, rng: np.random.Generator) -> int:
-        """Propose candidates where something is left, and accept at most so many; how many they were."""
+        """Propose candidates where something is left, and accept at most so many; the number accepted."""
         floor = FLOOR * self.unit * self.diagonal
         mass = self._weighted(np.where(self.left > floor, self.left, 0.0))
         mass[self.landmarks] = 0.0
@@ -106,10 +103,7 @@ class PivotSearch:
     def _look(
         self, mass: Array, count: int, goal: int, size: int, *, rng: np.random.Generator
     ) -> int:
-        """Draw candidates, and look at them until there are so many pivots; how many were looked at.
-
-        ``size`` of them are looked at first.
-        """
+        """Draw candidates, and look at them, at ``size`` first, up to `goal` pivots; the number looked at."""
         candidates = drawn(mass, count, rng=rng)
         dice, start = rng.random(len(candidates)), 0
         while start < len(candidates) and (wanted := goal - self.rank) > 0:
@@ -122,10 +116,7 @@ class PivotSearch:
         return start
 
     def _accept(self, candidates: Indices, dice: Array, *, most: int) -> int:
-        """Pivots among some candidates, which were drawn in proportion to what was left of all rows.
-
-        How many of them were looked at.
-        """
+        """Add pivots among candidates that were drawn by what was left; the number looked at."""
         looked = len(candidates)
         rows, places = np.unique(candidates, return_inverse=True)
         points = take_rows(self.x, rows)
@@ -174,7 +165,7 @@ class PivotSearch:
             observer=observer,
         )
         self.left -= np.concatenate(seen.rows)
-        np.maximum(self.left, 0.0, out=self.left)  # the fit tells rounding from what is no kernel
+        np.maximum(self.left, 0.0, out=self.left)  # the fit shows whether that was rounding
         self._energies = np.concatenate([self._energies, seen.energies])
 
     def cut_back(self, goal: float) -> bool:
@@ -209,11 +200,10 @@ def accept_pivots(
 ) -> tuple[Indices, Array]:
     """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
 
-    Candidates are rows of the matrix that were drawn, with replacement, in proportion to the residual
-    diagonal when they were `proposed`. Each pivot that is accepted takes its share off what is left of
-    the others; a candidate is accepted with probability left/proposed. The next pivot is then
-    distributed as what is left, which is the law of RPCholesky (Epperly, Tropp & Webber 2024, "Embrace
-    rejection"). What is left below the floor is rounding, and never accepted.
+    Candidates were drawn, with replacement, in proportion to the residual diagonal when they were `proposed`.
+    Each pivot takes its share off what is left of the others; a candidate is accepted with probability
+    left/proposed. The next pivot is then distributed as what is left, which is the law of RPCholesky
+    (Epperly, Tropp & Webber 2024, "Embrace rejection"). What is left below the floor is never accepted.
     """
     left = np.diagonal(residual).copy()
     columns = np.empty((len(residual), min(len(residual), most)))  # of the Cholesky factor
@@ -229,7 +219,7 @@ def accept_pivots(
         column[i] = np.sqrt(left[i])
         columns[:, a] = column
         left -= column * column
-        left[i] = 0.0  # a row is a landmark once: what rounding leaves of it is no second one
+        left[i] = 0.0  # a row is a landmark once, whatever rounding leaves of it
         accepted.append(i)
     chosen = np.array(accepted, dtype=np.intp)
     # Above the diagonal stands what later pivots found left of earlier ones: rounding.
@@ -300,10 +290,6 @@ class RPCholesky(Approximation):
         observer: Observer,
         engine: Any = AUTO,
     ) -> LowRank:
-        """Rounds of candidates, each followed by a pass that says what is left of every row.
-
-        The pass after the last round is left to the fit, which makes one anyway.
-        """
         self.check(kernel, (int(x.shape[0]), int(x.shape[1])))
         goal = self._goal(np.dtype(x.dtype))
         most = self.width(int(x.shape[0]))
@@ -314,7 +300,7 @@ class RPCholesky(Approximation):
                 wanted = min(wanted, max(FIRST_RANK, search.rank))
             if search.draw(wanted, rng=rng) == 0:
                 break  # all that is left is rounding
-            if goal is not None or search.rank < most:
+            if goal is not None or search.rank < most:  # else the fit makes this pass
                 search.update(observer=observer)
             if goal is not None and search.cut_back(goal):
                 break
@@ -340,19 +326,14 @@ class RPCholesky(Approximation):
         return float(self.tol)
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
-        """The rank is "auto" or a whole number up to n, tol a share, and the rows are points."""
         check_points(kernel, self)
         super().check(kernel, shape)
-        require(
-            "rank", self.rank, Whole(1, shape[0], also=("auto",)), of="RPCholesky", remedy=TOO_MANY
-        )
+        known = Whole(1, shape[0], also=("auto",))
+        require("rank", self.rank, known, of="RPCholesky", remedy=TOO_MANY)
 
     def n_bytes(self, shape: tuple[int, int], itemsize: int) -> int:
-        """The bytes of a fit, at most.
-
-        Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two: the
-        candidates of a round, or a pass over blocks of rows and the m x m problems after it.
-        """
+        # Numbers a row (what is left of it, its diagonal, masses to draw from), and the larger of two: the
+        # candidates of a round, or a pass over blocks of rows and the m x m problems after it.
         n, d = shape
         m = self.width(n)
         looked = min(n, CANDIDATES, GLANCES * looked_at(m) + LEAST)
@@ -365,10 +346,8 @@ class RPCholesky(Approximation):
         return replace(self, rank=min(self.rank, n)) if isinstance(self.rank, int) else self
 
     def width(self, n: int) -> int:
-        """The rank, or where an automatic one stops."""
         return min(n, int(self.max_rank if self.rank == "auto" else self.rank))
 
     @property
     def size(self) -> str:
-        """``rank``, or ``max_rank`` for an automatic one."""
         return "max_rank" if self.rank == "auto" else "rank"

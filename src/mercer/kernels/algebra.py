@@ -49,7 +49,6 @@ class Constant(Kernel):
         return Const(float(self.value))
 
     def why_valid(self) -> str | None:
-        """A constant c ≥ 0 is the product of two numbers √c."""
         return f"it is the product of two numbers √{self.value:g}" if self.value >= 0 else None
 
     def __repr__(self) -> str:
@@ -61,11 +60,9 @@ class Combined(Kernel):
 
     @property
     def parallel(self) -> bool:  # type: ignore[override]
-        """Whether all parts may run on threads."""
         return all(child.parallel for child in self.children)
 
     def why_valid(self) -> str | None:
-        """What was done to them, and why each of them is a kernel."""
         parts = [(child, child.why_valid()) for child in self.children]
         if self.proof is None or any(why is None for _, why in parts):
             return None
@@ -150,7 +147,6 @@ class Scale(Combined):
         return Affine(self.kernel.tree(), float(self.factor))
 
     def why_valid(self) -> str | None:
-        """Not for a negative factor."""
         return super().why_valid() if self.factor >= 0 else None
 
     def __repr__(self) -> str:
@@ -201,13 +197,11 @@ class OnColumns(Combined):
         self.columns = columns
 
     def check_parameters(self) -> None:
-        """The columns are positions, names or a mask."""
         if not are_names(self.columns):
             positions(self.columns)
         super().check_parameters()
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy whose kernel is resolved on its own columns."""
         self.check_parameters()
         inner = self.kernel.resolve(picked(x, self.columns), rng=rng, weights=weights)
         return type(self)(inner, self.columns)
@@ -220,10 +214,8 @@ class OnColumns(Combined):
 
 
 def placed(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
-    """The kernel with positions where it has names of columns; the kernel itself where it has none.
+    """The kernel with positions for names of columns; the same object where it names none.
 
-    Examples
-    --------
     >>> from mercer.kernels import RBF
     >>> placed(RBF(1.0).on(["pressure"]), ["temperature", "pressure"])
     RBF(gamma=1.0).on([1])
@@ -264,7 +256,7 @@ class Normalised(Combined):
 
 
 def closed(kernel: Kernel) -> str:
-    """As an operand that nothing around it can tear apart; a constant by its name, so that it stays one."""
+    """As an operand, in brackets where it needs them; a constant by its name, so that it stays a kernel."""
     if isinstance(kernel, Constant):
         return f"Constant({kernel!r})"
     return f"({kernel!r})" if isinstance(kernel, (Sum, Product, Scale, Power)) else repr(kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -23,18 +23,13 @@ from mercer.kernels.rows import stacked
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
 
-Distances: TypeAlias = "Callable[[Rows, Rows], Array]"
-
 # Half a million pairs pin the median down to a fraction of a percent, whatever n is.
 MEDIAN_ROWS = 1000
-
 # Entries that a pass over the rows holds in float64 at a time.
 BLOCK_ENTRIES = 2**20
-
-# Above, float64 does not tell a whole number from the next.
+# Above this float64 can't distinguish consecutive whole numbers.
 WHOLE = 2.0**53
-
-# A width where none can be told: all rows are one point, and any width gives the same matrix, of ones.
+# The width where all rows are one point: any width gives the same matrix, of ones.
 ALIKE = 1.0
 
 RULES = ("median", "scale", "1/d")
@@ -48,7 +43,7 @@ def is_rule(value: Any) -> bool:
 
 
 def number(value: Any, kernel: Kernel) -> float:
-    """The parameter as a number; a rule that was not resolved is an error, not a guess."""
+    """The parameter as a number; raises where it is still a rule."""
     if is_rule(value):
         msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
         raise KernelError(msg)
@@ -56,13 +51,12 @@ def number(value: Any, kernel: Kernel) -> float:
 
 
 def median_distance(
-    x: Rows, distances: Distances, *, rng: np.random.Generator, weights: Array | None = None
+    x: Rows, distances: Callable[..., Array], *, rng: np.random.Generator, weights: Array | None
 ) -> float:
     """Median of the distances between rows, over at most `MEDIAN_ROWS` seeded rows.
 
-    A row of whole weight w counts as w rows, whose distances from each other are zero: the number is
-    that of repeated rows, to the last bit. Other weights say how often a row occurs among
-    `MEDIAN_ROWS` seeded draws with replacement.
+    Whole weights give the median of repeated rows, to the last bit. Other weights are the chances of
+    `MEDIAN_ROWS` draws with replacement.
     """
     rows = take_rows(x, _some(int(x.shape[0]), weights, rng=rng))
     rare = not np.any(unlike(rows, rows[:1]))
@@ -80,7 +74,7 @@ def median_distance(
 
 
 def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.Generator) -> Rows:
-    """A point, and at most `MEDIAN_ROWS` seeded rows that are not it; a row of weight w counts w times."""
+    """A point, and at most `MEDIAN_ROWS` seeded rows that differ from it."""
     places = np.flatnonzero(map_rows(x, partial(unlike, point=point), height=_height(x)))
     if weights is not None:
         places = places[weights[places] > 0]
@@ -91,10 +85,8 @@ def _with_unlike(x: Rows, point: Rows, weights: Array | None, *, rng: np.random.
 
 
 def _some(n: int, weights: Array | None, *, rng: np.random.Generator) -> Indices:
-    """At most `MEDIAN_ROWS` seeded positions among n; those of repeated rows, with none of them made.
-
-    Rows lie side by side on a line, each as long as its weight, and places on it are drawn.
-    """
+    """At most `MEDIAN_ROWS` seeded positions among n rows, each repeated by its weight."""
+    # Rows lie side by side on a line, each as long as its weight, and places on the line are drawn.
     ends = None if weights is None else np.cumsum(weights)  # (n,)
     total = n if ends is None else float(ends[-1])
     if weights is not None and (total > WHOLE or np.any(weights != np.rint(weights))):
@@ -107,11 +99,8 @@ def _some(n: int, weights: Array | None, *, rng: np.random.Generator) -> Indices
 
 
 def variance(x: Rows, weights: Array | None = None) -> float:
-    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times.
-
-    It is taken about one of the entries, which changes nothing but rounding: entries that are all one number,
-    such as 0.1, have a variance of 0 then, and not that of a rounded mean.
-    """
+    """Variance of all entries, as in scikit-learn's gamma='scale'; a row of weight w counts w times."""
+    # About one of the entries: where all are 0.1 the variance is then 0, not that of a rounded mean.
     some = 0 if weights is None else int(np.argmax(weights > 0))
     origin = float(dense(x[some : some + 1])[0, 0])
     seen = fold(x, partial(_entry_moments, weights, origin), height=_height(x))
@@ -123,7 +112,7 @@ def _height(x: Rows) -> int:
 
 
 def _entry_moments(weights: Array | None, origin: float, block: Rows, place: slice) -> Moments:
-    """Of all entries of a block, less `origin`; those that a sparse block leaves out are zeros."""
+    """Moments of all entries of a block, less `origin`; entries that a sparse block omits are zeros."""
 
     def moments(values: Array, weights: Array) -> Moments:
         return Moments.of(values.astype(np.float64, copy=False).reshape(-1, 1) - origin, weights)
@@ -138,20 +127,13 @@ def _entry_moments(weights: Array | None, origin: float, block: Rows, place: sli
 
 
 def width_from(
-    rule: Any,
-    name: str,
-    formula: Expr,
-    x: Rows,
-    *,
-    rng: np.random.Generator,
-    weights: Array | None,
+    rule: Any, name: str, formula: Expr, x: Rows, *, rng: np.random.Generator, weights: Array | None
 ) -> float:
-    """The number behind a rule for γ or for a length; ``None`` means 1/d, as scikit-learn's kernels have it.
+    """The number behind a rule for γ or a length; ``None`` means 1/d, as in scikit-learn's kernels.
 
-    The median is that of the distances in the formula. A γ makes an exponent of 1/2 at a squared distance of
-    that size, and of 1 at another.
+    At the median distance a γ gives an exponent of 1/2 where distances are squared, and of 1 elsewhere.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # the check below reports it
         if rule == "median":
             squared = not formula.has("l1")
             distances = scaled_distances if squared else manhattan_distances

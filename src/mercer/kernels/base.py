@@ -37,39 +37,34 @@ FORMULAS: dict[str, type[Kernel]] = {}
 class Kernel:
     """A symmetric function k(x, x') of two points.
 
-    ``k(X, Y)`` is the door: it takes lists and arrays, checks them, and lets parameters such as
-    ``gamma="median"`` be read off the data it is given. Inside the library a kernel is first made
-    concrete with `resolve`, and then only `tile` and `tile_diag` are called: pure mathematics on
-    rows that have been checked.
+    ``k(X, Y)`` takes lists and arrays, checks them, and reads parameters such as ``gamma="median"``
+    off the data. Inside the library a kernel is made concrete with `resolve`, and only `tile` and
+    `tile_diag` are called, on rows that have been checked.
 
-    A subclass has a constructor and a `formula`; all else follows from it. One that no formula can
-    say has a `tile` and a `tile_diag` instead.
+    A subclass needs a constructor and a `formula`, from which all else follows, or a `tile` and a
+    `tile_diag` where it has no formula.
     """
 
     # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
     parallel: ClassVar[bool] = True
-    # Whether the rows are kernel values already.
-    is_precomputed: ClassVar[bool] = False
-    # Why it is a kernel, whatever its parameters; see `why_valid`.
-    proof: ClassVar[str | None] = None
-    # Parameters, each a positive number, that may be a rule to read them off the data.
-    rules: ClassVar[tuple[str, ...]] = ()
-    # What the others may be.
-    constraints: ClassVar[Constraints] = {}
+    is_precomputed: ClassVar[bool] = False  # whether the rows are kernel values already
+    proof: ClassVar[str | None] = (
+        None  # why it is a kernel, whatever its parameters; see `why_valid`
+    )
+    rules: ClassVar[tuple[str, ...]] = ()  # positive numbers, or rules to read them off the data
+    constraints: ClassVar[Constraints] = {}  # what the other parameters may be
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         public(cls)
         own = vars(cls)
         if not {"formula", "tile", "tile_diag"}.isdisjoint(own) and "why_valid" not in own:
-            # Another function than that of the class above, of which nothing is proved.
-            cls.proof = own.get("proof")
+            cls.proof = own.get("proof")  # that of the class above is for another function
             if cls.proof is None:
                 cls.why_valid = Kernel.why_valid  # type: ignore[method-assign]
         if "formula" in own:
             cls._inherited = own["formula"]  # type: ignore[method-assign]
-            # Those of the class above are of another function.
-            for name in {"tile", "tile_diag"}.difference(own):
+            for name in {"tile", "tile_diag"}.difference(own):  # they are of another function, too
                 setattr(cls, name, vars(Kernel)[name])
             held = FORMULAS.setdefault(cls.__name__, cls)
             if not held.__module__.startswith("mercer."):  # a name of mercer's own stays that
@@ -80,10 +75,7 @@ class Kernel:
 
     # ── mathematics on one tile ─────────────────────────────────────────────
     def formula(self) -> Expr | None:
-        """The kernel as a formula of distances and dot products; None where it has none.
-
-        Parts of it that have none are leaves, `mercer.engine.formula.Opaque`.
-        """
+        """The kernel as a formula of distances and dot products; None where it has none."""
         return None
 
     def _inherited(self) -> Expr:
@@ -128,11 +120,7 @@ class Kernel:
 
     # (n, d), (m, d), (n, m) -> (n, d)
     def tile_slope(self, x: Rows, y: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂k(x_i, y_j)/∂x_i: all that a gradient of sums of kernel values is made of.
-
-        Weighted sums rather than the (n, m, d) derivatives: kernels are combined by changing the
-        weights, and nothing larger than a tile is ever held.
-        """
+        """Σ_j w_ij ∂k(x_i, y_j)/∂x_i: weighted sums, so that nothing larger than a tile is held."""
         return slope(self.tree(), x, y, weights)
 
     def diag_slope(self, x: Rows) -> Array:  # (n, d) -> (n, d)
@@ -180,9 +168,7 @@ class Kernel:
     # ── parameters ──────────────────────────────────────────────────────────
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; those of kernels inside as ``outer__inner``."""
-        params: dict[str, Any] = {
-            name: getattr(self, name) for name in constructor_names(type(self))
-        }
+        params = {name: getattr(self, name) for name in constructor_names(type(self))}
         if deep:
             for name, value in list(params.items()):
                 if hasattr(value, "get_params") and not isinstance(value, type):
@@ -208,10 +194,9 @@ class Kernel:
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is of the same class and has the same parameters, kernels inside included.
+        """Whether the other has the same class and, as they were given, the same parameters.
 
-        The parameters as given: ``RBF(sigma=1.0)`` and ``RBF(0.5)`` have the same values, but are not equal,
-        and two functions are the same only where they are one object.
+        ``RBF(sigma=1.0)`` and ``RBF(0.5)`` are not equal, and a function equals only itself.
         """
         if not isinstance(other, Kernel):
             return NotImplemented
@@ -221,8 +206,7 @@ class Kernel:
         return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
     def __hash__(self) -> int:
-        """That of the class: parameters can be set, and a hash must not change."""
-        return hash(type(self))
+        return hash(type(self))  # parameters can be set, and a hash must not change
 
     @property
     def children(self) -> list[Kernel]:
@@ -236,7 +220,7 @@ class Kernel:
 
     @property
     def looks_at_rows(self) -> bool:
-        """Whether it, or a part of it, is not defined on all rows: on those without its columns, say."""
+        """Whether some rows can't be used: those without a column that it names, for example."""
         tree = self.shape()
         own = [self, *(node.kernel for node in tree.walk() if isinstance(node, Opaque))]
         if any(type(kernel).check_rows is not Kernel.check_rows for kernel in own):
@@ -279,9 +263,8 @@ class Kernel:
         for name in (*self.constraints, *self.rules):
             constraint = self.constraints.get(name, GAMMA if name == "gamma" else LENGTH)
             require(name, getattr(self, name), constraint, of=own, error=KernelError)
-        for value in self.get_params(deep=False).values():
-            if isinstance(value, Kernel):
-                value.check_parameters()
+        for child in self.children:
+            child.check_parameters()
 
     def check_rows(self, x: Rows) -> None:
         """Raise an `InputError` when the kernel is not defined on these rows."""
@@ -327,7 +310,7 @@ class Kernel:
         raise NoFiniteMapError(msg)
 
     def map_dimension(self, d: int) -> int | None:
-        """Number of columns of `feature_map(d)`, none of which is made; None when there is no map."""
+        """The number of columns of `feature_map(d)`, which is not made; None when there is no map."""
         tree = self.shape()
         if isinstance(tree, Opaque) or tree.has("sqdist", "l1", "chi2"):
             return None  # that of a function of distances has no end
@@ -347,6 +330,9 @@ class Kernel:
 
     def __sub__(self, other: Any) -> Kernel:
         return _made("Sum", self, _made("Scale", other, number=-1.0))
+
+    def __rsub__(self, other: Any) -> Kernel:
+        return _made("Sum", other, -self)
 
     def __neg__(self) -> Kernel:
         return _made("Scale", self, number=-1.0)

@@ -18,8 +18,6 @@ from mercer.data.rows import take_rows
 from mercer.engine.pairwise import dense
 from mercer.kernels.base import Kernel
 
-FORMS = ("auto", "points", "matrices")
-
 
 class Custom(Kernel):
     """Any Python function of two points, or of two matrices of points.
@@ -41,7 +39,7 @@ class Custom(Kernel):
     """
 
     parallel: ClassVar[bool] = False
-    constraints: ClassVar[Constraints] = {"form": OneOf(FORMS)}
+    constraints: ClassVar[Constraints] = {"form": OneOf(("auto", "points", "matrices"))}
     _spmatrix: bool = False  # whether sparse rows are a csr_matrix to the function
 
     def __init__(self, function: Callable[[Any, Any], Any], form: str = "auto") -> None:
@@ -54,7 +52,6 @@ class Custom(Kernel):
         return self.form == "auto"
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy that knows whether the function wants points or matrices."""
         del rng, weights
         self.check_parameters()
         again = type(self)(self.function, self.form)
@@ -67,7 +64,7 @@ class Custom(Kernel):
         # Heights that differ from each other and from d: no accident of broadcasting or of matrix
         # multiplication gives the right shape.
         height = 3 if x.shape[1] != 3 else 4
-        left, right = _repeat(x, 2), _repeat(x, height)
+        left, right = (take_rows(x, np.arange(m) % x.shape[0]) for m in (2, height))
         try:
             value = self._on_matrices(left, right)
             shape = np.shape(value) if not sparse.issparse(value) else value.shape
@@ -78,18 +75,20 @@ class Custom(Kernel):
             try:  # a function of points may also take matrices, and give what it likes
                 self.function(points[0], points[1])
             except Exception as error:
-                raise KernelError(self._wrong_shape(shape, (2, height))) from error
+                raise self._wrong_shape(shape, (2, height)) from error
         return "matrices" if shape == (2, height) else "points"
 
-    def _wrong_shape(self, found: tuple[int, ...], needed: tuple[int, ...]) -> str:
-        return (
-            f"The kernel function {_name(self.function)} returned an array of shape {found} for "
-            f"{needed[0]} and {needed[1]} points, but must return one of shape {needed}: one value for "
-            "each pair."
+    def _returned(self, what: str) -> KernelError:
+        return KernelError(f"The kernel function {_name(self.function)} returned {what}")
+
+    def _wrong_shape(self, found: tuple[int, ...], needed: tuple[int, ...]) -> KernelError:
+        return self._returned(
+            f"an array of shape {found} for {needed[0]} and {needed[1]} points, but must return one of "
+            f"shape {needed}: one value for each pair."
         )
 
     def _on_matrices(self, x: Rows, y: Rows) -> Any:
-        """The function's answer to rows of the kind that it knows; sparse ones share their numbers."""
+        """What the function returns for rows of the kind that it knows."""
         if self._spmatrix:
             x, y = (sparse.csr_matrix(rows) if sparse.issparse(rows) else rows for rows in (x, y))
         return self.function(x, y)
@@ -99,9 +98,9 @@ class Custom(Kernel):
             tile = self._numbers(self._on_matrices(x, y))
             shape = (x.shape[0], y.shape[0])
             if tile.shape != shape:
-                raise KernelError(self._wrong_shape(tile.shape, shape))
-            with np.errstate(over="ignore"):  # told below, in words
-                tile = np.array(tile, dtype=x.dtype)  # ours alone from here on
+                raise self._wrong_shape(tile.shape, shape)
+            with np.errstate(over="ignore"):  # reported below
+                tile = np.array(tile, dtype=x.dtype)  # a copy, which may be changed
         else:
             x, y = dense(x), dense(y)
             tile = np.empty((len(x), len(y)), dtype=x.dtype)
@@ -120,23 +119,21 @@ class Custom(Kernel):
     def _value(self, x: Array, y: Array) -> float:
         value = self._numbers(self.function(x, y))
         if value.size != 1:
-            msg = (
-                f"The kernel function {_name(self.function)} returned an array of shape {value.shape} "
-                "for two points, but must return one number. A function of two matrices must return "
-                "an (n, m) array for n and m points."
+            what = (
+                f"an array of shape {value.shape} for two points, but must return one number. A function "
+                "of two matrices must return an (n, m) array for n and m points."
             )
-            raise KernelError(msg)
+            raise self._returned(what)
         return float(value.item())
 
     def _numbers(self, value: Any) -> Array:
-        """What the function returned as real numbers, or an error that says what it is instead."""
-        name = _name(self.function)
+        """What the function returned, as real numbers."""
         if value is None:
-            msg = (
-                f"The kernel function {name} returned None. A kernel needs a number for every pair of "
-                "points: does the function end in a return statement?"
+            what = (
+                "None. A kernel needs a number for every pair of points: does the function end in a "
+                "return statement?"
             )
-            raise KernelError(msg)
+            raise self._returned(what)
         try:
             values = np.asarray(value.toarray() if sparse.issparse(value) else value)
             if values.dtype.kind == "O" and all(
@@ -144,39 +141,34 @@ class Custom(Kernel):
             ):
                 values = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            msg = f"The kernel function {name} returned what is not an array of numbers: {error}."
-            raise KernelError(msg) from error
+            what = f"what is not an array of numbers: {error}."
+            raise self._returned(what) from error
         if values.dtype.kind in "biuf":
             return values
-        if values.dtype.kind == "c":
-            msg = (
-                f"The kernel function {name} returned complex numbers ({values.dtype}); real ones are "
-                "needed. Return the real part if the imaginary one is rounding only."
-            )
-            raise KernelError(msg)
         first = values.flat[0] if values.size else value
-        msg = (
-            f"The kernel function {name} returned {first!r}, of type {type(first).__name__}. A kernel needs "
-            "a real number for every pair of points."
+        what = (
+            f"{first!r}, of type {type(first).__name__}. A kernel needs a real number for every pair of "
+            "points."
         )
-        raise KernelError(msg)
+        if values.dtype.kind == "c":
+            what = (
+                f"complex numbers ({values.dtype}); real ones are needed. Return the real part if the "
+                "imaginary one is rounding only."
+            )
+        raise self._returned(what)
 
     def _finite(self, values: Array) -> Array:
         if not np.all(np.isfinite(values)):
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-            msg = (
-                f"The kernel function {_name(self.function)} returned {values[where]} (first at "
-                f"position {where} of a tile). A kernel needs a finite value for every pair of points."
+            what = (
+                f"{values[where]} (first at position {where} of a tile). A kernel needs a finite value "
+                "for every pair of points."
             )
-            raise KernelError(msg)
+            raise self._returned(what)
         return values
 
     def __repr__(self) -> str:
         return f"Custom({_name(self.function)})"
-
-
-def _repeat(x: Rows, height: int) -> Rows:
-    return take_rows(x, np.arange(height) % x.shape[0])
 
 
 def _name(function: Any) -> str:
@@ -205,10 +197,9 @@ class GaussianProcess(Kernel):
         self.kernel = kernel
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy of its own: what is done to the caller's kernel later does not reach it."""
         del x, rng, weights
         self.check_parameters()
-        return type(self)(deepcopy(self.kernel))
+        return type(self)(deepcopy(self.kernel))  # the caller may change the other
 
     def tile(self, x: Rows, y: Rows) -> Array:
         # With Y given, WhiteKernel means "other points": the noise sits on the diagonal alone, which
@@ -219,10 +210,8 @@ class GaussianProcess(Kernel):
         return np.asarray(self.kernel.diag(_no_sparse(x))).astype(x.dtype)
 
     def why_valid(self) -> str | None:
-        """The kernels that are covariance functions in every dimension, and their combinations."""
-        if not _is_covariance(self.kernel):
-            return None
-        return "it is built from covariance functions of Gaussian processes by sums and products"
+        why = "it is built from covariance functions of Gaussian processes by sums and products"
+        return why if _is_covariance(self.kernel) else None
 
     def __repr__(self) -> str:
         return f"GaussianProcess({self.kernel!r})"
@@ -230,14 +219,7 @@ class GaussianProcess(Kernel):
 
 # `ExpSineSquared` is missing on purpose: of ‖x - x'‖ it is a covariance in one dimension only. So is
 # `PairwiseKernel`, which may hold anything.
-_COVARIANCES = {
-    "ConstantKernel",
-    "DotProduct",
-    "Matern",
-    "RBF",
-    "RationalQuadratic",
-    "WhiteKernel",
-}
+_COVARIANCES = {"ConstantKernel", "DotProduct", "Matern", "RBF", "RationalQuadratic", "WhiteKernel"}
 
 
 def _is_covariance(kernel: Any) -> bool:
@@ -249,13 +231,10 @@ def _is_covariance(kernel: Any) -> bool:
     if name == "Exponentiation":
         whole = float(kernel.exponent).is_integer() and kernel.exponent >= 0
         return whole and _is_covariance(kernel.kernel)
-    return name in _COVARIANCES and _none_negative(kernel)
-
-
-def _none_negative(kernel: Any) -> bool:
-    # Variances, widths and ν: a negative one is no covariance, and scikit-learn does not refuse it.
+    # Variances, widths and ν must not be negative, and scikit-learn does not refuse that.
     params = kernel.get_params(deep=False).items()
-    return all(np.all(np.asarray(v) >= 0) for name, v in params if not name.endswith("_bounds"))
+    signed = [value for name, value in params if not name.endswith("_bounds")]
+    return name in _COVARIANCES and all(np.all(np.asarray(value) >= 0) for value in signed)
 
 
 def _no_sparse(x: Rows) -> Rows:
@@ -281,7 +260,7 @@ class Precomputed(Kernel):
 
     def tile(self, x: Rows, y: Rows) -> Array:
         del y
-        return np.array(x)
+        return np.array(dense(x))
 
     def tile_diag(self, x: Rows) -> Array:
-        return np.array(np.diagonal(x))
+        return np.array(x.diagonal())

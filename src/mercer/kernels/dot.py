@@ -68,18 +68,13 @@ class Polynomial(Kernel):
         return Pow(base, float(self.degree))
 
     def feature_map(self, d: int) -> FeatureMap:
-        """All monomials of degree ≤ p in `d` features, with their coefficients."""
         if self.gamma in (None, "1/d"):  # which needs no data
             return Polynomial(self.degree, 1.0 / d, self.coef0).feature_map(d)
         return super().feature_map(d)
 
     def why_valid(self) -> str | None:
-        """All coefficients of the expanded power are non-negative."""
-        if float(self.degree).is_integer() and self.coef0 >= 0:
-            return (
-                "expanding the power gives products of dot products with non-negative coefficients"
-            )
-        return None
+        why = "expanding the power gives products of dot products with non-negative coefficients"
+        return why if float(self.degree).is_integer() and self.coef0 >= 0 else None
 
 
 class Sigmoid(Kernel):

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from mercer._core.errors import KernelError
 from mercer._core.types import Array, Rows
 from mercer.data.rows import row_slices
 from mercer.engine import formula as f
-from mercer.engine.pairwise import (
-    SQUARABLE,
-    chi2_distances,
-    dot,
-    lengths,
-    manhattan_distances,
-    scaled_distances,
-    scaled_squared_distances,
-    squared_norms,
-)
+from mercer.engine import pairwise
 from mercer.kernels.matern import matern
 from mercer.kernels.rows import picked
-from mercer.kernels.scaled import Scaled, divided_rows, in_range, unit_rows
 
 DOT = f.Pair("dot")
 MIRRORED = 256  # rows that are copied to the other side of the diagonal at a time
 # Scale times a quantity of each pair of rows: (n, d), (m, d), scale -> (n, m).
 QUANTITIES = {
-    "sqdist": scaled_squared_distances,
-    "dot": dot,
-    "l1": manhattan_distances,
-    "chi2": chi2_distances,
+    "sqdist": pairwise.scaled_squared_distances,
+    "dot": pairwise.dot,
+    "l1": pairwise.manhattan_distances,
+    "chi2": pairwise.chi2_distances,
 }
 
 
@@ -47,7 +40,7 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
         case f.Affine(f.Pair(kind, unit), scale, shift):
             if y is None:
                 out = _own(kind, x, scale)
-            elif 1e-150 < unit < 1e150:
+            elif squarable(unit):
                 out = QUANTITIES[kind](x, y, scale / unit**2)
             else:
                 out = _far_squares(x, y, scale, unit)
@@ -78,11 +71,10 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
 
 
 def complete(tile: Array, expr: f.Expr, diagonal: Array) -> None:
-    """Make [k(x_i, x_j)] what it is in exact arithmetic: its diagonal, where distances only nearly cancel,
-    and its symmetry.
+    """Set the diagonal of [k(x_i, x_j)], where distances only nearly cancel, and make it symmetric.
 
-    A narrow kernel magnifies the rounding of distances, which differs on the two sides of the diagonal. What
-    a user's function returns is left as it is: that it is not symmetric is for others to find out.
+    A narrow kernel magnifies the rounding of distances, which differs on the two sides of the diagonal.
+    What a user's function returns is not made symmetric: checks must see that it is not.
     """
     np.fill_diagonal(tile, diagonal)
     if any(isinstance(node, f.Opaque) for node in expr.walk()):
@@ -98,21 +90,25 @@ def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:
 
 
 def _own(kind: str, x: Rows, scale: float) -> Array:  # -> (n,)
-    """Scale times the quantity of each row with itself."""
     if kind != "dot":
         return np.zeros(x.shape[0], dtype=x.dtype)
     with np.errstate(over="ignore"):
-        own = squared_norms(x)
+        own = pairwise.squared_norms(x)
     if scale == 1.0:
         return own
     own *= scale
     return in_range(own, lambda: Scaled.dots(x, None).times(scale))
 
 
+def squarable(unit: float) -> bool:
+    """Whether unit² is in range, and numbers over it."""
+    return 1e-150 < unit < 1e150
+
+
 def _far_squares(x: Rows, y: Rows, scale: float, unit: float) -> Array:  # -> (n, m)
     """Scale · ‖x - y‖²/unit² where unit² is out of range."""
     with np.errstate(over="ignore"):
-        tile = scale * np.square(scaled_distances(x, y, 1.0 / unit))
+        tile = scale * np.square(pairwise.scaled_distances(x, y, 1.0 / unit))
         return tile.astype(x.dtype, copy=False)
 
 
@@ -133,12 +129,12 @@ def _arithmetic(expr: f.Affine | f.Joined, x: Rows, y: Rows | None) -> Array:
 
 
 def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:
-    """factor · √u: of squared distances right for near points too, and for those whose square overflows."""
+    """factor · √u, accurate for near points, and in range for those whose squared distance is not."""
     if y is None:
         return np.asarray(factor * np.sqrt(values(expr, x)))
     match expr:
         case f.Pair(kind="sqdist", unit=unit):
-            return scaled_distances(x, y, factor / unit)
+            return pairwise.scaled_distances(x, y, factor / unit)
         case f.Affine(f.Pair(kind="sqdist") as of, scale, shift) if scale > 0 and shift >= 0:
             far = root(of, x, y, factor * math.sqrt(scale))
             return np.hypot(factor * math.sqrt(shift), far) if shift else far
@@ -169,7 +165,7 @@ def raised(base: Array, p: float) -> Array:
     """base^p for p ≥ 0, in place."""
     if p == 1:
         return base
-    with np.errstate(over="ignore"):  # told later, in words
+    with np.errstate(over="ignore"):  # reported later
         if p == 2:
             return np.multiply(base, base, out=base)
         if p == 3:
@@ -177,7 +173,6 @@ def raised(base: Array, p: float) -> Array:
         return np.power(base, p, out=base)
 
 
-# ── columns ─────────────────────────────────────────────────────────────────
 def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Both sides, or one, on the columns that a part of a formula looks at."""
     return picked(x, on.columns), None if y is None else picked(y, on.columns)
@@ -187,8 +182,8 @@ def on_columns(on: f.On, x: Rows, y: Rows | None = None) -> tuple[Rows, Rows | N
 def _unit(expr: f.Unit, x: Rows, y: Rows | None) -> Array:
     if expr.of == DOT:  # rows scaled to length one: no product of theirs is out of range
         if y is None:
-            return (lengths(x) > 0).astype(x.dtype)
-        return dot(length_one(x), length_one(y))
+            return (pairwise.lengths(x) > 0).astype(x.dtype)
+        return pairwise.dot(length_one(x), length_one(y))
     with np.errstate(over="ignore", invalid="ignore"):
         along_x = inverse_lengths(expr.of, x)
         if y is None:
@@ -217,8 +212,8 @@ def inverse_lengths(expr: f.Expr, x: Rows) -> Array:  # (n,)
 
 
 def _sound(inverse: Array) -> bool:
-    """Whether no length was zero, infinite or so short that its square has lost digits."""
-    low, high = SQUARABLE[inverse.dtype]
+    """Whether no length was zero, infinite, or so short that its square has lost digits."""
+    low, high = pairwise.SQUARABLE[inverse.dtype]
     return bool(np.all((inverse > math.sqrt(low)) & (inverse < math.sqrt(high))))
 
 
@@ -234,14 +229,117 @@ def _quotient(expr: f.Expr, x: Rows, y: Rows) -> Array:
 def length_one(x: Rows) -> Rows:
     """Rows over their lengths, whatever these are."""
     with np.errstate(over="ignore"):
-        squares = squared_norms(x)
-    low, high = SQUARABLE[x.dtype]
+        squares = pairwise.squared_norms(x)
+    low, high = pairwise.SQUARABLE[x.dtype]
     if not np.all((squares > low) & (squares < high)):  # rows of zeros, too long or too short ones
         return unit_rows(x)[0]
     return divided_rows(x, np.sqrt(squares))
 
 
 # ── beyond the range of numbers ─────────────────────────────────────────────
+# log₂ of the length of φ(x) = 0: below all others, and still a number to calculate with.
+NONE = -1e9
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled:
+    """k(x_i, y_j) = c_ij 2^(a_i + b_j), where a and b are log₂ of the lengths of φ(x) and φ(y).
+
+    For a kernel c is the cosine of two points in feature space, between -1 and 1 whatever the size of its
+    values. Slower and a few digits less exact than plain values, for where these are out of range.
+    """
+
+    cosines: Array  # (n, m), or (n,) for k(x_i, x_i)
+    left: Array  # (n, 1), or (n,)
+    right: Array  # (1, m), or (n,)
+
+    @classmethod
+    def of(cls, values: Array, own: Array, other: Array | None = None) -> Scaled:
+        """From values in range, and k(x, x) of their rows; `other` is None where values are these."""
+        left = right = half_log(own)
+        if other is not None:
+            left, right = left[:, None], half_log(other)[None, :]
+        return cls(_times_two(values, -(left + right)), left, right)
+
+    @classmethod
+    def dots(cls, x: Rows, y: Rows | None) -> Scaled:
+        """Dot products of rows of any size; of each with itself where y is None."""
+        u, left = unit_rows(x)
+        if y is None:
+            return cls(pairwise.squared_norms(u), left, left)
+        v, right = unit_rows(y)
+        return cls(pairwise.dot(u, v), left[:, None], right[None, :])
+
+    def values(self) -> Array:
+        """The values themselves, infinite where they are beyond the largest number."""
+        return _times_two(self.cosines, self.left + self.right)
+
+    def __add__(self, other: Scaled) -> Scaled:
+        # log₂ of the lengths of two vectors at a right angle.
+        left = 0.5 * np.logaddexp2(2.0 * self.left, 2.0 * other.left)
+        right = 0.5 * np.logaddexp2(2.0 * self.right, 2.0 * other.right)
+        cosines = _times_two(self.cosines, self.left - left + (self.right - right))
+        cosines += _times_two(other.cosines, other.left - left + (other.right - right))
+        return Scaled(cosines, left, right)
+
+    def __mul__(self, other: Scaled) -> Scaled:
+        return Scaled(
+            self.cosines * other.cosines, self.left + other.left, self.right + other.right
+        )
+
+    def times(self, factor: float) -> Scaled:
+        half = 0.5 * math.log2(abs(factor)) if factor else NONE
+        return Scaled(
+            self.cosines * math.copysign(1.0, factor), self.left + half, self.right + half
+        )
+
+    def plus(self, value: float) -> Scaled:
+        ones = Scaled(
+            np.ones_like(self.cosines), np.zeros_like(self.left), np.zeros_like(self.right)
+        )
+        return self + ones.times(value)
+
+    def power(self, exponent: float) -> Scaled:
+        return Scaled(np.power(self.cosines, exponent), self.left * exponent, self.right * exponent)
+
+
+def half_log(values: Array) -> Array:
+    """log₂ √v, and 0 where √v is not a length."""
+    sound = (values > 0) & (values < np.inf)
+    return np.asarray(0.5 * np.log2(np.where(sound, values, 1.0), dtype=np.float64))
+
+
+def unit_rows(x: Rows) -> tuple[Rows, Array]:  # (n, d) -> (n, d), (n,)
+    """Rows of length one, but for those of zeros, and log₂ of their lengths; no square is out of range."""
+    rows, powers = pairwise.balanced(x)
+    norms = np.sqrt(pairwise.squared_norms(rows))
+    zero = norms == 0
+    norms[zero] = 1.0
+    logs = np.where(zero, NONE, powers + np.log2(norms, dtype=np.float64))
+    return divided_rows(rows, norms), logs
+
+
+def divided_rows(x: Rows, lengths: Array) -> Rows:
+    """Each row over its length."""
+    if sparse.issparse(x):
+        return sparse.csr_array(sparse.diags_array(1.0 / lengths) @ x)
+    return x / lengths[:, None]
+
+
+def _times_two(values: Array, powers: Array) -> Array:  # values · 2^powers, in their dtype
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        whole = np.clip(np.rint(powers), -10_000, 10_000)
+        rest = np.exp2(np.clip(powers - whole, -0.5, 0.5))
+        scaled = np.ldexp(values * rest, whole.astype(np.int32))
+        return np.asarray(scaled, dtype=values.dtype)
+
+
+def in_range(tile: Array, scaled: Callable[[], Scaled]) -> Array:
+    """The tile, or where something in it overflowed the values of `scaled`."""
+    # One pass without a temporary. A sum may overflow where no value does: then the second is as good.
+    return tile if np.isfinite(np.sum(tile)) else scaled().values()
+
+
 def scaled(expr: f.Expr, x: Rows, y: Rows | None = None) -> Scaled:  # noqa: PLR0911
     """[k(x_i, y_j)], or [k(x_i, x_i)] without y, also where such values would be out of range."""
     match expr:

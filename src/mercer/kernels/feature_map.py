@@ -35,7 +35,7 @@ AnyArray = TypeVar("AnyArray", bound=NDArray[np.generic])
 
 @dataclass(frozen=True)
 class _OfFeatures(FeatureMap):
-    """A map that is told its number of features."""
+    """A map that is made for d features."""
 
     d: int
 
@@ -44,7 +44,6 @@ class _OfFeatures(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """The d it was made for."""
         return self.d
 
 
@@ -52,15 +51,12 @@ class _OfFeatures(FeatureMap):
 class IdentityMap(_OfFeatures):
     """φ(x) = x, the map of the linear kernel.
 
-    Examples
-    --------
     >>> print(IdentityMap(3))
     φ(f1, f2, f3) = (f1, f2, f3)
     """
 
     @property
     def dimension(self) -> int:
-        """As many columns as features."""
         return self.d
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -78,8 +74,6 @@ class IdentityMap(_OfFeatures):
 class ColumnsMap(_OfFeatures):
     """φ(x) = (x_c for c in columns).
 
-    Examples
-    --------
     >>> print(ColumnsMap(3, [2, 0]))
     φ(f1, f2, f3) = (f3, f1)
     """
@@ -99,7 +93,6 @@ class ColumnsMap(_OfFeatures):
 
     @property
     def dimension(self) -> int:
-        """One column for each that is named."""
         return len(self.columns)
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -118,22 +111,9 @@ class ColumnsMap(_OfFeatures):
 class PolynomialMap(_OfFeatures):
     """φ(x)_a = √(p!/(a₁!⋯a_d!(p-q)!) γ^q θ^(p-q)) · x₁^a₁⋯x_d^a_d, with q = a₁+⋯+a_d ≤ p.
 
-    The map of (γ x·x' + θ)^p. Columns stand by total degree, the constant first, and
-    lexicographically within a degree: 1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
+    The map of (γ x·x' + θ)^p, with γ > 0 and θ ≥ 0. Columns are ordered by degree, and lexicographically
+    within a degree: 1, f1, f2, f1², f1 f2, f2². With θ = 0 only q = p remains.
 
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    degree : int
-        p; with 0 the map is the constant 1.
-    gamma : float, default=1.0
-        γ > 0.
-    coef0 : float, default=1.0
-        θ ≥ 0.
-
-    Examples
-    --------
     >>> phi = PolynomialMap(2, 2)
     >>> print(phi)
     φ(f1, f2) = (1, √2 f1, √2 f2, f1², √2 f1 f2, f2²)
@@ -141,9 +121,9 @@ class PolynomialMap(_OfFeatures):
     array([[144.]])
     """
 
-    degree: int
-    gamma: float = 1.0
-    coef0: float = 1.0
+    degree: int  # p
+    gamma: float = 1.0  # γ
+    coef0: float = 1.0  # θ
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,19 +147,18 @@ class PolynomialMap(_OfFeatures):
 
     @property
     def dimension(self) -> int:
-        """C(d+p, p), or C(d+p-1, p) when θ = 0."""
         return n_monomials(self.d, self.degree, homogeneous=self.coef0 == 0)
 
     @cached_property
     def exponents(self) -> Indices:
-        """a, one monomial a row: a read-only (D, d) array."""
+        """The exponents a, a read-only (D, d) array."""
         self._check_size()
         blocks = [exponents_of_degree(self.d, q) for q in self._degrees]
         return _read_only(np.concatenate(blocks))
 
     @cached_property
     def coefficients(self) -> Array:
-        """What each monomial is multiplied with: a read-only (D,) array."""
+        """The factor of each monomial, a read-only (D,) array."""
         self._check_size()
         sizes = [n_monomials(self.d, q, homogeneous=True) for q in self._degrees]
         powers = np.float64(self.gamma) ** (0.5 * np.repeat(self._degrees, sizes))

@@ -1,8 +1,7 @@
 """Explicit feature maps: φ with φ(x)·φ(x') = k(x, x'), to be called and printed, and new maps from old.
 
 Inside, a map works on the transpose: features are the rows of a (d, b) block of b points, so that
-each column of the result is made by multiplying contiguous vectors. The result is handed out as the
-transpose of such an array, hence in Fortran order.
+each column of the result is a product of contiguous vectors. Results are in Fortran order, therefore.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ BLOCK_ROWS = 16_384
 class FeatureMap(ABC):
     """φ: R^d → R^D, a finite list of functions of the features.
 
-    Called with (n, d) rows, dense or sparse, it gives a new (n, D) array of their dtype (float32
-    stays float32, any other number becomes float64).
+    Called with (n, d) rows, dense or sparse, it gives a new (n, D) array of float32 where they are
+    float32, and of float64 elsewhere.
     """
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """d, the number of columns it takes."""
+        """The number of columns it takes, d."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """D, the number of columns it gives."""
+        """The number of columns it gives, D."""
 
     @abstractmethod
     def _fill(self, x: Array, out: Array) -> None:
@@ -171,7 +170,6 @@ class _Pair(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """The number of columns that both maps take."""
         return self.left.n_features
 
 
@@ -183,12 +181,10 @@ class _Around(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """That of the inner map."""
         return self.inner.n_features
 
     @property
     def dimension(self) -> int:
-        """That of the inner map."""
         return self.inner.dimension
 
 
@@ -196,8 +192,6 @@ class _Around(FeatureMap):
 class SumMap(_Pair):
     """φ(x) = (left(x), right(x)), columns side by side: the map of k₁ + k₂.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import IdentityMap, PolynomialMap
     >>> print(SumMap(IdentityMap(2), PolynomialMap(2, 2, coef0=0.0)))
     φ(f1, f2) = (f1, f2, f1², √2 f1 f2, f2²)
@@ -205,7 +199,6 @@ class SumMap(_Pair):
 
     @property
     def dimension(self) -> int:
-        """The columns of both maps."""
         return self.left.dimension + self.right.dimension
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -225,8 +218,6 @@ class SumMap(_Pair):
 class ProductMap(_Pair):
     """φ(x) = (l r for l in left(x) for r in right(x)): the map of k₁ · k₂.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import IdentityMap, PolynomialMap
     >>> print(ProductMap(IdentityMap(2), PolynomialMap(2, 1)))
     φ(f1, f2) = (f1, f1², f1 f2, f2, f1 f2, f2²)
@@ -234,7 +225,6 @@ class ProductMap(_Pair):
 
     @property
     def dimension(self) -> int:
-        """Columns of one times columns of the other."""
         return self.left.dimension * self.right.dimension
 
     def _fill(self, x: Array, out: Array) -> None:
@@ -257,8 +247,6 @@ class ProductMap(_Pair):
 class ScaledMap(_Around):
     """φ(x) = √factor · inner(x): the map of factor · k.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import PolynomialMap
     >>> print(PolynomialMap(1, 2).scaled(3.0))
     φ(f1) = (√3, √6 f1, √3 f1²)
@@ -286,8 +274,6 @@ class ScaledMap(_Around):
 class UnitMap(_Around):
     """φ(x) = inner(x)/‖inner(x)‖, and 0 where inner(x) = 0: the map of a normalised kernel.
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import IdentityMap
     >>> print(UnitMap(IdentityMap(2)))
     φ(f1, f2) = (f1 ‖(f1, f2)‖⁻¹, f2 ‖(f1, f2)‖⁻¹)
@@ -313,9 +299,7 @@ class UnitMap(_Around):
 
 
 def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
-    """Divide columns by powers of two, which are returned, so that their lengths, returned too, can be
-    squared; 1 for a column of zeros.
-    """
+    """Divide columns by powers of two; those powers, and the lengths of the columns, 1 for one of zeros."""
     powers = np.frexp(np.max(np.abs(values), axis=0))[1]
     np.ldexp(values, -powers, out=values)
     own = np.sqrt(np.einsum("ib,ib->b", values, values))
@@ -327,8 +311,6 @@ def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
 class ComposedMap(FeatureMap):
     """φ(x) = outer(inner(x)).
 
-    Examples
-    --------
     >>> from mercer.kernels.feature_map import ColumnsMap, PolynomialMap
     >>> print(PolynomialMap(2, 2, coef0=0.0).after(ColumnsMap(3, [0, 2])))
     φ(f1, f2, f3) = (f1², √2 f1 f3, f3²)
@@ -347,12 +329,10 @@ class ComposedMap(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        """The number of columns that the first map takes."""
         return self.inner.n_features
 
     @property
     def dimension(self) -> int:
-        """The number of columns of the last map."""
         return self.outer.dimension
 
     def _fill(self, x: Array, out: Array) -> None:

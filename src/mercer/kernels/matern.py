@@ -14,7 +14,7 @@ from mercer._core.types import Array
 
 def matern(s: Array, nu: float) -> Array:
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of each entry, one at s = 0 and zero at s = ∞."""
-    # Where the value is zero anyway: powers of s overflow, and SciPy's K_ν of 1e9 is no number.
+    # Beyond, the value is zero, while powers of s overflow and SciPy's K_ν of 1e9 is NaN.
     s = np.minimum(s, vanishing(nu))
     if nu in _POLYNOMIALS:
         out = np.exp(-s)
@@ -24,11 +24,9 @@ def matern(s: Array, nu: float) -> Array:
 
 
 def vanishing(nu: float) -> float:
-    """An s from which on the Matérn function is below the least positive number.
-
-    log M ≤ ν log(s/ν) + ν - s + O(log s) for s > ν, and -s²/(4ν) about below that: at 2000 + 100√ν both are
-    under -1500, where e^-745 is zero already.
-    """
+    """An s from which on the Matérn function is below the least positive number."""
+    # log M ≤ ν log(s/ν) + ν - s + O(log s) for s > ν, and about -s²/(4ν) below that: both are under -1500
+    # here, where e^-745 is zero already.
     return 2000.0 + 100.0 * math.sqrt(nu)
 
 
@@ -55,7 +53,7 @@ def _debye(s: Array, nu: float) -> Array:
 
 
 def debye_sum(t: Any, nu: float) -> Any:
-    """Σ_k (-1)^k u_k(t)/ν^k up to k = 3, of numbers or of whatever else has arithmetic."""
+    """Σ_k (-1)^k u_k(t)/ν^k up to k = 3, for all that has arithmetic."""
     q = t * t
     u1 = t * (3.0 - 5.0 * q) / 24.0
     u2 = q * (81.0 + q * (-462.0 + q * 385.0)) / 1152.0
@@ -92,11 +90,9 @@ ZETA_3, ZETA_5, ZETA_7 = 1.2020569031595942, 1.0369277551433699, 1.0083492773819
 
 
 def _cusp(s: Array, nu: float) -> Array:
-    """1 - Γ(1-ν)/Γ(1+ν) (s/2)^(2ν), the Matérn function for ν < 1/2 but for terms of s².
-
-    As 1 - e^g, which loses no digit where ν is so small that g is: log Γ(1-ν)/Γ(1+ν) is then taken from its
-    series 2(γν + ζ(3)ν³/3 + ζ(5)ν⁵/5 + …).
-    """
+    """1 - Γ(1-ν)/Γ(1+ν) (s/2)^(2ν), the Matérn function for ν < 1/2 but for terms of s²."""
+    # As 1 - e^g, which loses no digit where ν, and g with it, is small: log Γ(1-ν)/Γ(1+ν) is then taken
+    # from its series 2(γν + ζ(3)ν³/3 + ζ(5)ν⁵/5 + …).
     if nu < 0.02:
         q = nu * nu
         series = q * (ZETA_3 / 3.0 + q * (ZETA_5 / 5.0 + q * ZETA_7 / 7.0))
@@ -107,11 +103,8 @@ def _cusp(s: Array, nu: float) -> Array:
 
 
 def matern_slope(s: Array, nu: float) -> Array:
-    """M'(s)/s of M(s) = 2^(1-ν)/Γ(ν) · s^ν K_ν(s); 0 at s = 0 where it has no limit there.
-
-    d/ds s^ν K_ν = -s^ν K_(ν-1), which is again such a function: M'_ν(s)/s = -M_(ν-1)(s)/(2(ν - 1)) for ν > 1.
-    """
-    if nu > 1.0:
+    """M'(s)/s of M(s) = 2^(1-ν)/Γ(ν) · s^ν K_ν(s); 0 at s = 0 where it has no limit there."""
+    if nu > 1.0:  # d/ds s^ν K_ν = -s^ν K_(ν-1), again such a function
         out = matern(s, nu - 1.0)
         out *= -0.5 / (nu - 1.0)
         return out

@@ -17,10 +17,6 @@ from mercer._core.types import Array, Indices
 def n_monomials(d: int, degree: int, *, homogeneous: bool = False) -> int:
     """C(d+p, p) monomials of degree ≤ p in d features; C(d+p-1, p) of degree exactly p.
 
-    Pure arithmetic: nothing is enumerated, so the numbers may be as large as they like.
-
-    Examples
-    --------
     >>> n_monomials(2, 2), n_monomials(2, 2, homogeneous=True), n_monomials(1000, 6)
     (6, 3, 1418299634202451)
     """
@@ -38,11 +34,10 @@ class Step(NamedTuple):
 
 
 def steps(d: int, degree: int) -> Iterator[Step]:
-    """How the monomials of this degree arise from those one degree below.
+    """How the monomials of this degree arise from those one degree below, by d multiplications of blocks.
 
-    In lexicographic order the monomials in features j, …, d-1 are the last ones of their degree,
-    and those one degree up that start with feature j are x_j times exactly these: contiguous, and
-    in the same order. So d multiplications of blocks make a whole degree.
+    In lexicographic order the monomials in features j, …, d-1 are the last of their degree, and those
+    one degree up that start with feature j are x_j times exactly these, in the same order.
     """
     below = n_monomials(d, degree - 1, homogeneous=True)
     start = 0
@@ -97,10 +92,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Term:
-    """√square · Π symbol^exponent: one column of a map, as it is written.
-
-    A whole `square` is exact and prints as a root; any other prints with four digits.
-    """
+    """√square · Π symbol^exponent: one column of a map. A `square` that is an int prints as a root."""
 
     square: float
     powers: tuple[tuple[Symbol, int], ...] = ()
@@ -155,7 +147,7 @@ def inverse_length(terms: Sequence[Term]) -> Term:
 def expanded_power(
     inputs: Sequence[Term], degree: int, *, gamma: float, coef0: float
 ) -> Iterator[Term]:
-    """The columns of the map of (γ x·x' + θ)^p over these inputs, in the order of the map."""
+    """The columns of the map of (γ x·x' + θ)^p over these inputs."""
     # Only with γ and θ of 0 or 1 is every coefficient the root of an integer, to be shown as such.
     g, t = (int(value) if value in (0, 1) else value for value in (gamma, coef0))
     for q in range(degree if coef0 == 0 else 0, degree + 1):

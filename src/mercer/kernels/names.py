@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from mercer._core.errors import KernelError, ParameterError, nearest, quoted_value
+from mercer.kernels.algebra import Constant
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.dot import Cosine, Linear, Polynomial, Sigmoid
@@ -42,8 +43,35 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
+OF_OBJECTS = (Custom, GaussianProcess)  # which a text has no word for
+
+
+def kernel_classes() -> dict[str, type[Kernel]]:
+    """The classes that a text may call, by plain name: the library's, and those that users defined last."""
+    kinds: list[Any] = [Kernel]
+    for kind in kinds:  # which grows meanwhile
+        kinds += kind.__subclasses__()
+    others = {
+        kind.__name__: kind
+        for kind in kinds
+        if not kind.__module__.startswith("mercer.") and not issubclass(kind, OF_OBJECTS)
+    }
+    return by_plain_name(others) | by_plain_name({**KERNELS, "constant": Constant})
+
+
+def by_plain_name(known: Mapping[str, type]) -> dict[str, Any]:
+    """Classes by their names here and their own, such as fixed-point and FixedPoint."""
+    classes = {kind.__name__: kind for kind in known.values()}
+    return {plain_name(name): kind for name, kind in {**classes, **known}.items()}
+
+
+def plain_name(name: str) -> str:
+    """A name in which case, dashes and underscores don't count."""
+    return name.lower().replace("_", "").replace("-", "")
+
+
 def is_positive_only(kernel: Any) -> bool:
-    """Whether what a user gave as a kernel refuses negative entries; no for what is not a kernel."""
+    """Whether a kernel, as a user writes it, refuses negative entries; no for what is not a kernel."""
     try:
         return as_kernel(kernel).shape().counts_only
     except KernelError:

@@ -63,7 +63,7 @@ def stacked(x: Rows, y: Rows) -> Rows:
 
 # ── columns ─────────────────────────────────────────────────────────────────
 def column_names(X: Any, rows: Any = None) -> list[str] | None:
-    """Names of the columns, of a source of rows or else of a frame; None where there are none."""
+    """Names of the columns of a source of rows, or of a frame; None where there are none."""
     found = getattr(rows, "columns", None)
     package = frame_package(X)
     if found is None and package is not None and hasattr(X, "shape"):  # a lazy frame has none
@@ -81,7 +81,7 @@ def refuse_twins(X: Any) -> None:
 
 
 def shared_names(X: Any, Y: Any) -> list[str] | None:
-    """Names of the columns of both; raises where they differ, since columns are paired by position."""
+    """Names of the columns of X or Y; raises where they differ, since columns are paired by position."""
     names, others = column_names(X), column_names(Y)
     if names is not None and others is not None and names != others:
         got, other = ", ".join(map(repr, names)), ", ".join(map(repr, others))
@@ -91,7 +91,7 @@ def shared_names(X: Any, Y: Any) -> list[str] | None:
 
 
 def are_names(columns: Any) -> bool:
-    """Whether the columns of a kernel are names, which have positions once there are rows with names."""
+    """Whether the columns of a kernel are given by their names."""
     listed = isinstance(columns, (Sequence, np.ndarray)) and not isinstance(columns, str)
     return listed and len(columns) > 0 and all(isinstance(c, str) for c in columns)
 
@@ -105,14 +105,15 @@ def named_positions(columns: Sequence[Any], names: Sequence[str] | None) -> list
             "(set_output(transform='pandas') keeps them in a pipeline)."
         )
         raise KernelError(msg)
+    names = list(names)
     for column in columns:
         if column not in names:
             msg = f"Unknown column {str(column)!r} in k.on(…). {nearest(column, names)}"
             raise KernelError(msg)
-        if list(names).count(column) > 1:
+        if names.count(column) > 1:
             msg = f"k.on(…) names the column {str(column)!r}, of which the data have several. Rename them."
             raise KernelError(msg)
-    return [list(names).index(column) for column in columns]
+    return [names.index(column) for column in columns]
 
 
 def positions(columns: Any, d: int | None = None) -> list[int]:
@@ -142,12 +143,9 @@ class SomeColumns(RowSource):
     """Some of the columns of rows that are read a slice at a time."""
 
     def __init__(self, source: RowSource, positions: list[int]) -> None:
-        self.source = source
-        self.positions = positions
-        self.shape = (source.shape[0], len(positions))
-        self.dtype = source.dtype
-        self.name = source.name
-        self.random_access = source.random_access
+        self.source, self.positions = source, positions
+        self.shape, self.dtype = (source.shape[0], len(positions)), source.dtype
+        self.name, self.random_access = source.name, source.random_access
 
     def __getitem__(self, key: slice | Indices) -> Rows:
         return self.source[key][:, self.positions]

@@ -18,6 +18,7 @@ from mercer.kernels.evaluate import (
     on_columns,
     root,
     shape_of,
+    squarable,
     values,
 )
 from mercer.kernels.matern import matern_slope
@@ -29,8 +30,8 @@ SOME_ROWS = 100  # enough for a centre
 def slope(expr: f.Expr, x: Rows, y: Rows | None, w: Array) -> Array:  # -> (n, d)
     """Σ_j w_ij ∂k(x_i, y_j)/∂x_i; without y w_i ∂k(x_i, x_i)/∂x_i, both arguments moving.
 
-    The chain rule from the outside in: each node multiplies the weights by its own derivative, and the
-    leaves turn them into sums over differences, signs or rows. Nothing larger than a tile is held.
+    The chain rule from the outside in: each node multiplies the weights by its derivative, and the
+    leaves sum them over differences, signs or rows. Nothing larger than a tile is held.
     """
     return _pulled(expr, x, y, w, _leaf)
 
@@ -40,7 +41,9 @@ def radial_slope(expr: f.Expr, x: Rows, y: Rows) -> Array:  # -> (n, m)
 
     def leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
         del x, y
-        return w / end.unit**2 if isinstance(end, f.Pair) else np.zeros_like(w)
+        if isinstance(end, f.Const):
+            return np.zeros_like(w)
+        return w / end.unit**2 if squarable(end.unit) else w / end.unit / end.unit
 
     return _pulled(expr, x, y, np.ones(shape_of(x, y)), leaf)
 
@@ -108,20 +111,18 @@ def _leaf(end: f.Pair | f.Const, x: Rows, y: Rows | None, w: Array) -> Array:
         return np.zeros(x.shape, dtype=x.dtype)
     if y is None:
         return np.asarray(2.0 * w[:, None] * dense(x))
-    if end.kind == "sqdist":
+    if end.kind == "sqdist" and squarable(end.unit):
         return _weighted_differences(2.0 * w / end.unit**2, x, y)
+    if end.kind == "sqdist":
+        return _weighted_differences(2.0 * w / end.unit, x, y) / end.unit
     if end.kind == "dot":
         return np.asarray(w @ dense(y))
-    slope = _sign if end.kind == "l1" else _chi2_slope
+    slope = _chi2_slope if end.kind == "chi2" else lambda x, y: np.sign(x - y)
     x, y = dense(x), dense(y)
     out = np.empty_like(x)
     for d, (x_d, y_d) in enumerate(zip(x.T, y.T, strict=True)):  # no (n, m, d) array
         out[:, d] = np.einsum("ij,ij->i", w, slope(x_d[:, None], y_d[None, :]))
     return out
-
-
-def _sign(x: Array, y: Array) -> Array:  # (n, 1), (1, m) -> (n, m)
-    return np.sign(x - y)
 
 
 def _chi2_slope(x: Array, y: Array) -> Array:  # (n, 1), (1, m) -> (n, m)
@@ -135,12 +136,12 @@ def _chi2_slope(x: Array, y: Array) -> Array:  # (n, 1), (1, m) -> (n, m)
 
 
 def _weighted_differences(w: Array, x: Rows, y: Rows) -> Array:  # (n, m), (n, d), (m, d) -> (n, d)
-    """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the two sums would cancel."""
+    """Σ_j w_ij (x_i - y_j), about a centre of the y: far from the origin the sums would cancel."""
     x, y = dense(x), dense(y)
     # The median of some: one row far away must not take the digits of the others.
     some = y[:: max(1, len(y) // SOME_ROWS)]
     centre = np.median(some, axis=0) if len(y) else np.zeros(y.shape[1], dtype=y.dtype)
-    # Halves: the difference of two numbers may be beyond the largest, and 0 times that is no number.
+    # Halves: the difference of two numbers may overflow, and 0 times infinity is NaN.
     x, y, centre = 0.5 * x, 0.5 * y, 0.5 * centre
     return np.asarray(2.0 * (w.sum(axis=1)[:, None] * (x - centre) - w @ (y - centre)))
 
@@ -153,7 +154,7 @@ def _unit_slope(expr: f.Unit, x: Rows, y: Rows | None, w: Array) -> Array:
         u, v, own = dense(length_one(x)), dense(length_one(y)), lengths(x)[:, None]
         out = w @ v - np.einsum("ij,ij->i", w, u @ v.T)[:, None] * u
         return np.divide(out, own, out=np.zeros_like(out), where=own > 0)
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         along_x, along_y = inverse_lengths(expr.of, x), inverse_lengths(expr.of, y)
         inner = w * along_x[:, None] * along_y[None, :]
         out = slope(expr.of, x, y, inner)

@@ -1,8 +1,7 @@
 """The spectral measure of a shift-invariant kernel, and draws from it.
 
 Bochner: a continuous k(x - y) is a kernel exactly when it is the Fourier transform of a positive measure.
-With that measure scaled to a probability law, k(x, y) = k(0) · E cos(ωᵀ(x - y)). Sums, products and
-powers of such kernels mix and add the frequencies of their parts.
+With that measure scaled to a probability law, k(x, y) = k(0) · E cos(ωᵀ(x - y)).
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,18 +24,14 @@ from mercer.kernels.rows import positions
 Draw: TypeAlias = "Callable[[int, int, np.random.Generator], Array]"
 Widths: TypeAlias = "Callable[[int, np.random.Generator], Array | float]"
 
-# The least that half a χ² may be: with very few degrees of freedom it underflows to 0, and the frequency
-# it divides must stay a number whose square is one too.
+# The least that half a χ² may be, which underflows to 0 with few degrees of freedom and is divided by.
 LEAST = 1e-200
 BELOW_ONE = 1.0 - 2.0**-53
 
 
 @dataclass(frozen=True, repr=False)
 class Spectrum:
-    """k(x, y) = amplitude · E cos(ωᵀ(x - y)), with ω as `draw` gives it.
-
-    Each row that is drawn has the law of ω exactly. The rows need not be independent of each other.
-    """
+    """k(x, y) = amplitude · E cos(ωᵀ(x - y)): each row drawn has the law of ω; rows may be dependent."""
 
     amplitude: float  # k(0)
     draw: Draw  # (d, m, rng) -> (m, d)
@@ -66,12 +62,9 @@ def sample_frequencies(
 ) -> tuple[Array, float]:
     """The m frequencies ω (m, d) and k(0), such that k(x, y) ≈ k(0) · mean_j cos(ω_jᵀ(x - y)).
 
-    Unbiased for every m: each ω_j has the law of the kernel's spectral measure. Those of a radial
-    kernel point in orthogonal directions, d at a time (Yu et al. 2016), and their lengths are stratified:
-    both lower the variance.
+    Unbiased for every m. To lower the variance, those of a radial kernel point in orthogonal directions,
+    d at a time (Yu et al. 2016), and have stratified lengths.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from mercer.kernels import RBF
     >>> k, gap = 2.0 * RBF(0.5), np.array([0.5, -1.0, 0.0])
@@ -118,11 +111,7 @@ def _haar(blocks: int, d: int, width: int, rng: np.random.Generator) -> Array:
 
 
 def _gamma(shape: float, m: int, rng: np.random.Generator) -> Array:  # (m,)
-    """Gamma variables of unit scale, one in each of m equally likely ranges.
-
-    Each by itself has exactly that law. Together they are spread more evenly than independent draws,
-    and a mean over them varies less.
-    """
+    """Gamma variables of unit scale, one in each of m equally likely ranges: a mean over them varies less."""
     places = (rng.permutation(m) + rng.random(m)) / max(m, 1)
     return special.gammaincinv(shape, np.minimum(places, BELOW_ONE))
 
@@ -162,7 +151,8 @@ def _law(expr: f.Expr) -> Spectrum:  # noqa: PLR0911
             inner = _law(of)
             return Spectrum(scale * inner.amplitude, inner.draw)
         case f.Pow(of) if (expr.whole or 0) > 0:
-            return _power(_law(of), int(expr.exponent))
+            inner, p = _law(of), int(expr.exponent)
+            return Spectrum(inner.amplitude**p, reduce(_product, [inner] * p).draw)
         case f.On(of, columns):
             return _on_columns(_law(of), columns)
         case f.Unit(of):  # the zero kernel stays zero
@@ -198,24 +188,11 @@ def _product(left: Spectrum, right: Spectrum) -> Spectrum:
     return Spectrum(left.amplitude * right.amplitude, draw)
 
 
-def _power(inner: Spectrum, p: int) -> Spectrum:
-    """The sum of p independent draws."""
-
-    def draw(d: int, m: int, rng: np.random.Generator) -> Array:
-        omega = inner.draw(d, m, rng)
-        for _ in range(p - 1):
-            omega += inner.draw(d, m, rng)
-        return omega
-
-    return Spectrum(inner.amplitude**p, draw)
-
-
 def _on_columns(inner: Spectrum, columns: Any) -> Spectrum:
-    """Nothing along the other columns; a column that is named twice counts twice."""
-
     def draw(d: int, m: int, rng: np.random.Generator) -> Array:
         chosen = positions(columns, d)
         omega = np.zeros((m, d))
+        # A column that is named twice counts twice.
         np.add.at(omega.T, chosen, inner.draw(len(chosen), m, rng).T)
         return omega
 

@@ -40,7 +40,6 @@ class RBF(Kernel):
     """
 
     proof = "the Gaussian is the Fourier transform of a positive measure (Bochner)"
-
     rules = ("gamma",)
     constraints: ClassVar[Constraints] = {"sigma": Number(0, also=(None,))}
 
@@ -50,11 +49,9 @@ class RBF(Kernel):
 
     @property
     def is_data_dependent(self) -> bool:
-        """Whether gamma is still a rule."""
         return self.sigma is None and is_rule(self.gamma)
 
     def check_parameters(self) -> None:
-        """Raise unless there is one of gamma and sigma, a positive number or a rule."""
         super().check_parameters()
         if self.sigma is not None and not 1e-154 < self.sigma < 1e154:
             msg = (
@@ -70,7 +67,6 @@ class RBF(Kernel):
             raise KernelError(msg)
 
     def resolve(self, x: Rows, *, rng: np.random.Generator, weights: Array | None = None) -> Self:
-        """A copy with gamma as a number."""
         if self.is_data_dependent:
             return super().resolve(x, rng=rng, weights=weights)
         self.check_parameters()
@@ -191,7 +187,6 @@ class Chi2(Kernel):
     """
 
     proof = "its exponent is conditionally negative definite on non-negative data (Schoenberg)"
-
     constraints: ClassVar[Constraints] = {"gamma": Number(0)}
 
     def __init__(self, gamma: float = 1.0) -> None:

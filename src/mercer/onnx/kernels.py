@@ -10,9 +10,9 @@ from mercer.engine import formula as f
 from mercer.engine.pairwise import ROUNDING
 from mercer.kernels import Custom, GaussianProcess, Kernel
 from mercer.kernels.evaluate import DOT, inverse_lengths, values
+from mercer.kernels.evaluate import unit_rows as stored_unit_rows
 from mercer.kernels.matern import LARGE_NU, debye_sum
 from mercer.kernels.rows import positions
-from mercer.kernels.scaled import unit_rows as stored_unit_rows
 from mercer.onnx.graph import Value
 
 

@@ -10,10 +10,7 @@ from mercer._core.types import Array, Indices
 
 
 class SymmetricOperator(Protocol):
-    """A symmetric n x n matrix that may or may not be stored.
-
-    A class that inherits from this one has no rough copy and nothing to remember, unless it says so.
-    """
+    """A symmetric n x n matrix that may or may not be stored."""
 
     n: int  # number of rows
     eps: float  # the relative rounding of an entry, whatever the precision of the vectors
@@ -22,8 +19,7 @@ class SymmetricOperator(Protocol):
     # Whether a product with this operator prepares `rough` at no cost: the two then differ by the rounding of
     # entries alone, and a solver begins with an exact product.
     fills_rough: bool = False
-    # The operator whose products are as good as `rows`, where those of this one are not: what is missing in
-    # them is seen from rows.
+    # The operator whose products are as exact as `rows`, where those of this one are less.
     exact: SymmetricOperator | None = None
 
     @property
@@ -38,45 +34,35 @@ class SymmetricOperator(Protocol):
 
     def matmat(self, v: Array) -> Array:  # (n, k) -> (n, k)
         """K v, in the dtype of v."""
-        ...
 
     def placed(self, v: Array) -> Array:  # (n, k)
-        """Vectors of a solver where products with them are made: the host, or the device of an engine.
-
-        To a solver they are arrays; products are where their vectors are.
-        """
+        """Vectors where products with them are made: on the host, or on the device of an engine."""
         return v
 
     def rows(self, indices: Indices, v: Array) -> Array:  # (m,), (n, k) -> (m, k)
         """(K v)[indices]: a few rows of a product."""
-        ...
 
     def diag(self) -> Array:  # (n,)
         """The diagonal."""
-        ...
 
     def cross(self, indices: Indices, v: Array) -> Array:  # (m,), (m, k) -> (n, k)
         """K[:, indices] @ v: a product with a few columns only."""
-        ...
 
     def block(self, indices: Indices) -> Array:  # (m, m)
         """K[indices][:, indices]."""
-        ...
 
     def among(self, indices: Indices) -> SymmetricOperator:  # m x m
         """The same operator of a few rows, centred among themselves where it is centred."""
-        ...
 
     def dense(self) -> Array:  # (n, n)
         """The whole matrix as a new array that the caller may overwrite."""
-        ...
 
     def unprojected(self) -> tuple[Array, Array]:  # (n, n), (f, n)
         """B and orthonormal rows F, in float64: the matrix is P B P, P = I - FᵀF. Not to be written to."""
         return self.dense().astype(np.float64, copy=False), np.empty((0, self.n))
 
     def memory(self) -> Array:
-        """What products have shown that later ones rest on, to be written down; empty: nothing."""
+        """What later products need of earlier ones, for a checkpoint; empty where they need nothing."""
         return np.empty(0)
 
     def recall(self, memory: Array) -> None:

@@ -10,9 +10,7 @@ from mercer.engine.thin import without
 from mercer.operators.base import SymmetricOperator
 
 ROW = "row {} of K is not finite"
-# Entries of a valid kernel are off by so many units of the largest at most. Where they are off by more, the
-# rounding that a fit tells of is larger than what this is asked for.
-ENTRY_UNITS = 4096.0
+ENTRY_UNITS = 4096.0  # entries of a valid kernel are off by so many units of the largest at most
 
 
 def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
@@ -53,18 +51,14 @@ class Centred(SymmetricOperator):
 
     With weights w, S = diag(√w) and P = I - √w√wᵀ/Σw. Centring at the weighted mean, H = I - 1wᵀ/Σw,
     makes the covariance problem that of S H K Hᵀ S, and S H = P S: a projector on each side of a
-    symmetric matrix again, with the eigenvalues that repeated rows would have. Without weights S = I
-    and P = H = I - 11ᵀ/n.
+    symmetric matrix again, with the eigenvalues that repeated rows would have.
 
-    P acts before *and* after each product. Mathematically the first is idle on vectors that are
-    centred already; in rounded arithmetic K is large along √w, and what little of it has crept into
-    the vectors would come back amplified and stall convergence.
+    P acts before *and* after each product. Mathematically the first is idle on centred vectors; in rounded
+    arithmetic K is large along √w, and would amplify what little of it has crept into the vectors.
 
-    The first product also carries the column w/Σw: Kw/Σw is what the offset of the projection and
-    the trace are made of, and one more column of a product that is made anyway costs little.
-
-    A constant that was taken off the entries of K is gone from P S K S P too: P S 11ᵀ S P = 0. Products with
-    what is left of a wide kernel, whose entries hardly differ, round to its size and not to that of K.
+    The first product also carries the column w/Σw: Kw/Σw is what the offset of the projection and the trace
+    are made of. A constant that was taken off the entries of K is gone from P S K S P too: P S 11ᵀ S P = 0.
+    Products with what is left of a wide kernel, whose entries hardly differ, round to its size.
     """
 
     def __init__(
@@ -107,11 +101,10 @@ class Centred(SymmetricOperator):
         return self._row_means
 
     def memory(self) -> Array:
-        """The row means where a product has brought them, else an empty array."""
         return np.empty(0) if self._row_means is None else self._row_means
 
     def recall(self, memory: Array) -> None:
-        """Take the row means from an earlier run: the next product has as many columns as it had there."""
+        # The next product has as many columns as it would have had.
         self._row_means = memory if len(memory) else None
 
     @property
@@ -145,11 +138,10 @@ class Centred(SymmetricOperator):
         product = self.gram.matmat(v)
         if self.roots is not None:
             return self.project(self.scaled(product))
-        product -= np.add.reduce(product, axis=0) / len(product)  # a new array, and nobody else's
+        product -= np.add.reduce(product, axis=0) / len(product)  # a new array
         return product
 
     def placed(self, v: Array) -> Array:
-        """Where those of K are."""
         return self.gram.placed(v)
 
     def rows(self, indices: Indices, v: Array) -> Array:

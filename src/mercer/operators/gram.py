@@ -20,11 +20,7 @@ FEW_ROWS = 128
 
 @dataclass(repr=False, eq=False)
 class StoredGram(SymmetricOperator):
-    """K in memory. It may hold less precision than the vectors: then they are rounded to it.
-
-    A product with a stored matrix is bound by memory traffic, so float32 storage runs at twice the
-    speed of float64, and takes half of the space.
-    """
+    """K in memory. Vectors are rounded to its precision: float32 takes half of the space and the time."""
 
     matrix: Array  # (n, n)
     n_threads: int = 1
@@ -64,11 +60,9 @@ class StoredGram(SymmetricOperator):
         return self.matrix.take(indices, axis=0).take(indices, axis=1)
 
     def dense(self) -> Array:
-        """A copy of K."""
         return self.matrix.copy()
 
     def unprojected(self) -> tuple[Array, Array]:
-        """K itself, not a copy."""
         return self.matrix.astype(np.float64, copy=False), np.empty((0, self.n))
 
     def __repr__(self) -> str:
@@ -80,27 +74,6 @@ class Gram(SymmetricOperator):
 
     With a store that rounds, the first product is exact and fills the store on the way; products with `rough`
     then use the rounded tiles.
-
-    Parameters
-    ----------
-    engine : Engine
-        Makes and multiplies the tiles.
-    kernel : Kernel
-        Resolved.
-    x : rows
-        Checked: an array, a CSR matrix or a `RowSource`.
-    store : TileStore, optional
-        What is kept of the tiles between products; by default nothing.
-    dtype : dtype, optional
-        Precision of the tiles; by default that of the rows.
-    width : int, optional
-        Width of the tiles; by default that which the engine computes fastest.
-    sliced : bool, default=False
-        Make rows ready slice by slice, in each product again, instead of holding a ready copy.
-    rough : SymmetricOperator, optional
-        A cheaper operator of its own, where the store does not round.
-    exact : SymmetricOperator, optional
-        The same in full precision, where the store asks for products of two half floats a number.
     """
 
     is_rough = False  # whether products come from the rounded tiles of the store
@@ -108,15 +81,15 @@ class Gram(SymmetricOperator):
     def __init__(
         self,
         engine: Engine[Any],
-        kernel: Kernel,
-        x: Rows,
-        store: TileStore = NOTHING_KEPT,
+        kernel: Kernel,  # resolved
+        x: Rows,  # checked: an array, a CSR matrix or a `RowSource`
+        store: TileStore = NOTHING_KEPT,  # what is kept of the tiles between products
         *,
-        dtype: Any = None,
-        width: int | None = None,
-        sliced: bool = False,
-        rough: SymmetricOperator | None = None,
-        exact: SymmetricOperator | None = None,
+        dtype: Any = None,  # of the tiles; by default that of the rows
+        width: int | None = None,  # of the tiles; by default that which the engine computes fastest
+        sliced: bool = False,  # make rows ready in each product again, slice by slice
+        rough: SymmetricOperator | None = None,  # a cheaper one, where the store does not round
+        exact: SymmetricOperator | None = None,  # in full precision, where tiles are of half floats
     ) -> None:
         self.engine, self.kernel = engine, kernel
         self.dtype: np.dtype[Any] = np.dtype(x.dtype if dtype is None else dtype)
@@ -127,8 +100,8 @@ class Gram(SymmetricOperator):
         if exact is not None:
             self.eps = float(np.finfo(FLOAT32).eps)
         if store.rounding is not None:
-            # The same matrix, multiplied from the rounded tiles of the store: a view, which holds nothing
-            # itself. A tile that is not there yet is made in full precision, and nothing else is rounded.
+            # A view of the same matrix, multiplied from the rounded tiles of the store. A tile that is not
+            # there yet is made in full precision.
             view, of_halves = copy(self), bool(store.halves)
             view.is_rough, view.exact = True, None
             view.eps = float(np.finfo(np.float16 if of_halves else FLOAT32).eps)
@@ -140,7 +113,6 @@ class Gram(SymmetricOperator):
         return self.engine.gram_times(self.kernel, self.x, v, rough=self.is_rough)
 
     def placed(self, v: Array) -> Array:
-        """Where the engine has vectors."""
         return self.engine.placed(self.x, v)
 
     def rows(self, indices: Indices, v: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Protocol, Self, cast
 
@@ -30,84 +30,61 @@ class Sections(Protocol):
     @property
     def engine(self) -> Engine[Any]:
         """What multiplies by the sections, and passes over rows."""
-        ...
 
     def on(self, engine: Engine[Any]) -> Self:
         """The same sections on another engine."""
-        ...
 
     @property
     def width(self) -> int:
         """The number of sections, m."""
-        ...
 
     @property
     def parallel(self) -> bool:
         """Whether slices of rows may run on threads."""
-        ...
 
     def __call__(self, x: Rows) -> Array:
         """The sections of the rows x."""
-        ...
 
     def times(self, x: Rows, coef: Array) -> Array:  # (n, d), (m, k) -> (n, k)
         """sections(x) @ coef as a new array, of rows wherever they are, in the precision of coef."""
-        ...
 
     def diag(self, x: Rows) -> Array:  # -> (b,)
         """k(x, x), or the squared length of the features."""
-        ...
 
     def slope(self, x: Rows, weights: Array) -> Array:  # (b, d), (b, m) -> (b, d)
         """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
-        ...
 
     def diag_slope(self, x: Rows) -> Array:  # -> (b, d)
         """The derivative of `diag`."""
-        ...
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OnEngine:
-    """Sections know where they are computed. No file of a model does: what is loaded is on "auto"."""
+    """Sections with an engine. Files of models don't name it: a model that is loaded runs on "auto"."""
 
     engine: Engine[Any] = field(
         default_factory=partial(resolve_engine, "auto"), compare=False, repr=False
     )
 
     def on(self, engine: Engine[Any]) -> Self:
-        """The same on another engine."""
         return replace(self, engine=engine)
+
+    def __getstate__(self) -> dict[str, Any]:  # without what is cached
+        return {own.name: getattr(self, own.name) for own in fields(self)}
 
 
 @dataclass(frozen=True, repr=False)
 class Explicit(OnEngine):
-    """Sections that are made for all m at once, on the host, or where an engine knows their kind."""
-
-    def __call__(self, x: Rows) -> Array:
-        raise NotImplementedError
+    """Sections that are computed all at once, on the host, or where an engine knows their kind."""
 
     @property
     def known(self) -> Callable[[Rows], Array]:
         """The same features, of a kind that engines know where there is one: `mercer.engine.steps`."""
-        return self
+        return cast("Sections", self)
 
     def times(self, x: Rows, coef: Array) -> Array:
-        """sections(x) @ coef."""
         own, step = cast("Sections", self), FeatureProduct(self.known, coef)
         return self.engine.map(x, step, width=own.width, parallel=own.parallel, dtype=coef.dtype)
-
-    def diag(self, x: Rows) -> Array:
-        """The squared length of the features."""
-        return squared_norms(self(x))
-
-    def slope(self, x: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂sections_j(x_i)/∂x_i."""
-        raise NotImplementedError
-
-    def diag_slope(self, x: Rows) -> Array:
-        """2 Σ_j φ_j ∂φ_j/∂x."""
-        return self.slope(x, 2.0 * self(x))
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,12 +96,10 @@ class KernelSections(OnEngine):
 
     @property
     def width(self) -> int:
-        """Number of points."""
         return int(self.points.shape[0])
 
     @property
     def parallel(self) -> bool:
-        """Whether the kernel may run on threads."""
         return self.kernel.parallel
 
     def __call__(self, x: Rows) -> Array:
@@ -132,7 +107,6 @@ class KernelSections(OnEngine):
         return self.engine.tile(self.kernel, x, points.astype(x.dtype, copy=False))
 
     def times(self, x: Rows, coef: Array) -> Array:
-        """k(x, Z) @ coef, by the engine: Z may be all training rows, in memory or not."""
         engine, kernel, dtype = self.engine, self.kernel, coef.dtype
         if not len(coef):  # no points: an empty sum
             return np.zeros((int(x.shape[0]), coef.shape[1]), dtype=dtype)
@@ -142,22 +116,16 @@ class KernelSections(OnEngine):
 
     @cached_property
     def _loaded(self) -> dict[np.dtype[Any], Resident]:
-        """The points where the engine computes: from product to product."""
+        """The points where the engine computes, kept between products."""
         return {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_loaded"}
-
     def diag(self, x: Rows) -> Array:
-        """k(x, x)."""
         return self.kernel.tile_diag(x)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """Σ_j w_ij ∂k(x_i, z_j)/∂x_i."""
         return weighted_slopes(self.kernel, x, self.points, weights)
 
     def diag_slope(self, x: Rows) -> Array:
-        """∂k(x, x)/∂x."""
         return self.kernel.diag_slope(x)
 
     def __repr__(self) -> str:
@@ -183,15 +151,19 @@ class FeatureSections(Explicit):
 
     @property
     def width(self) -> int:
-        """Number of features."""
         return self.feature_map.dimension
 
     def __call__(self, x: Rows) -> Array:
         return self.feature_map(x)
 
+    def diag(self, x: Rows) -> Array:
+        return squared_norms(self(x))
+
     def slope(self, x: Rows, weights: Array) -> Array:
-        """That of the map."""
         return self.feature_map.slope(dense(x), weights)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.slope(x, 2.0 * self(x))
 
     def __repr__(self) -> str:
         return f"explicit map with {self.width} features"
@@ -205,10 +177,9 @@ class GivenSections(Explicit):
     parallel: bool = False
 
     def __call__(self, x: Rows) -> Array:
-        return np.asarray(x)
+        return np.asarray(dense(x))
 
     def diag(self, x: Rows) -> Array:
-        """Not in the values that were given."""
         del x
         msg = (
             "k(x, x) of new points is not among their kernel values against the training points, which is "
@@ -217,10 +188,12 @@ class GivenSections(Explicit):
         raise InputError(msg)
 
     def slope(self, x: Rows, weights: Array) -> Array:
-        """There are no points to move."""
         del x, weights
         msg = "A precomputed kernel has no derivative: the points behind its values are not known."
         raise KernelError(msg)
+
+    def diag_slope(self, x: Rows) -> Array:
+        return self.slope(x, x)
 
     def __repr__(self) -> str:
         return f"given kernel values against {self.width} points"

@@ -16,9 +16,12 @@ from mercer._core.types import Array
 from mercer._core.wording import Message
 from mercer.operators.base import SymmetricOperator
 
-# Numbers this close, relative to the largest, are equal but for rounding: which of them comes first is
-# decided by its place, or another processor would print another answer.
+# Numbers this close, relative to the largest, are equal but for rounding: their order is that of their
+# places, or another processor would print another answer.
 TIE = 1e-6
+
+
+BOUNDS = ("unseen", "rounding")  # numbers of `EigenPairs` that are added to residuals
 
 
 class Status(Enum):
@@ -52,11 +55,10 @@ class Status(Enum):
 class EigenPairs:
     """Eigenvalues (descending), their vectors, and the products that prove them.
 
-    ``products`` is A @ vectors for the operator A that was asked about: with it the residuals are free,
-    so evidence is never optional. Where a rough operator has multiplied a part of them, ``unseen`` bounds how
-    far they may be off, from rows of A that were drawn for it (below a thousandth of what the
-    residual may be, it is left out). ``rounding`` bounds what no product shows: how far rounding has
-    moved the matrix itself, and the pairs on their way into the precision they are handed out in.
+    ``products`` is A @ vectors for the operator A: with it the residuals are free. Where a rough operator
+    multiplied a part of them, ``unseen`` bounds how far they may be off, from a sample of rows of A (an
+    error below a thousandth of what the residual may be is left out). ``rounding`` bounds what no product
+    shows: how far rounding has moved the matrix itself, and the pairs in their final precision.
     """
 
     values: Annotated[Array, "k"]
@@ -72,9 +74,9 @@ class EigenPairs:
     def largest(
         cls, values: Array, vectors: Array, products: Array, k: int, **facts: Any
     ) -> EigenPairs:
-        """The k largest, sorted once, here, together, with signs fixed."""
+        """The k largest pairs with fixed signs; the only place that sorts."""
         order = np.argsort(-values, kind="stable")[:k]
-        for name in ("unseen", "rounding"):
+        for name in BOUNDS:
             if facts.get(name) is not None:
                 facts[name] = facts[name][order]
         vectors, products = vectors[:, order], products[:, order]  # copies
@@ -86,14 +88,14 @@ class EigenPairs:
     @property
     def residuals(self) -> Array:
         """‖A u - λ u‖ / λ₁: each eigenvalue is within residual · λ₁ of a true one."""
-        told = relative_residuals(self.values, self.vectors, self.products)
+        residuals = relative_residuals(self.values, self.vectors, self.products)
         for more in (self.unseen, self.rounding):
             if more is not None:
-                told = told + more / largest_size(self.values)
-        return told
+                residuals = residuals + more / largest_size(self.values)
+        return residuals
 
     def here(self) -> EigenPairs:
-        """With vectors and products on the host, wherever they were found."""
+        """With vectors and products on the host."""
         if isinstance(self.vectors, np.ndarray):
             return self
         return changed(self, vectors=np.asarray(self.vectors), products=np.asarray(self.products))
@@ -102,14 +104,8 @@ class EigenPairs:
         """The first k of them."""
         if k == len(self.values):
             return self
-        return changed(
-            self,
-            values=self.values[:k],
-            vectors=self.vectors[:, :k],
-            products=self.products[:, :k],
-            unseen=None if self.unseen is None else self.unseen[:k],
-            rounding=None if self.rounding is None else self.rounding[:k],
-        )
+        parts = {name: getattr(self, name) for name in ("values", "vectors", "products", *BOUNDS)}
+        return changed(self, **{n: part[..., :k] for n, part in parts.items() if part is not None})
 
     def turned(self, signs: Array) -> EigenPairs:
         """Each vector times its sign."""
@@ -128,11 +124,7 @@ class EigenPairs:
 
 
 def fixed_signs(vectors: Array) -> Array:
-    """±1 for each column, so that its largest entry is positive: the same data, the same picture.
-
-    Rows that mirror each other have entries of one size, of which rounding would make now this, now that one
-    the largest: among those within a millionth the first counts, on every processor.
-    """
+    """±1 for each column, so that its largest entry is positive, the first of those equal to a millionth."""
     if vectors.size == 0:
         return np.ones(vectors.shape[1])
     high, low = np.maximum.reduce(vectors, axis=0), -np.minimum.reduce(vectors, axis=0)
@@ -150,11 +142,9 @@ def largest_size(values: Array) -> float:
 
 
 def allowed_residuals(values: Array, tol: float, floor: float = 0.0) -> Array:
-    """How large the residual of each pair may be, relative to λ₁.
-
-    tol, but no more than a thousandth of the pair's own eigenvalue: with less a component far below
-    the first would pass without being an eigenvector of anything. Rounding sets the floor.
-    """
+    """How large the residual of each pair may be, relative to λ₁; rounding sets the floor."""
+    # No more than a thousandth of the pair's own eigenvalue: a component far below the first would pass
+    # otherwise without being an eigenvector of anything.
     scale = largest_size(values)
     return np.maximum(np.minimum(tol, 1e-3 * np.abs(values) / scale), floor)
 
@@ -181,10 +171,9 @@ class Solver(Params, ABC):
         start: Array | None = None,
         observer: Observer = SILENT,
     ) -> EigenPairs:
-        """The k largest eigenpairs of `operator`.
+        """The k largest eigenpairs of `operator`, made by `EigenPairs.largest`.
 
-        They are made by `EigenPairs.largest`, which sorts them and fixes their signs.
-        ``operator.rough`` may do most of the work; the answer is always proved against ``operator``.
-        ``start`` holds vectors near the ones sought. ``observer`` is told of each product, and may hold
-        the state in which an earlier run was cut off.
+        ``operator.rough`` may do most of the work; the answer is proved against ``operator``. ``start``
+        holds vectors near the ones sought. ``observer`` sees each product, and may hold the state in
+        which an earlier run was cut off.
         """

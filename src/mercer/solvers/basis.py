@@ -1,8 +1,7 @@
 """The growing Krylov basis, its projected matrix, and when an iteration over it looks at the residuals.
 
-Of the small problems only NumPy's linear algebra is called here. NumPy and SciPy each carry a BLAS with
-threads of its own, and the threads of one keep spinning for a while after a call: alternating between the two
-inside this loop made it three times slower.
+Small problems are NumPy's here: it and SciPy each carry a BLAS whose threads keep spinning after a call, and
+alternating between the two inside this loop made it three times slower.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import allowed_residuals
 from mercer.solvers.dense import top_pairs
 
-BRISK = 12  # products
-LITTLE = 0.1  # of a block along the basis: taken off, it leaves rounding
+BRISK = 12  # products between two looks
+LITTLE = 0.1  # the part of a block along the basis whose removal leaves rounding only
 EPS = float(np.finfo(np.float64).eps)
 TINY = 1e-100  # numbers between this and one over it can be squared, and sums of them
 
@@ -30,7 +29,7 @@ class KrylovBasis:
     """Q (orthonormal columns) and T = QᵀAQ, with A Q = Q T + W B on the last block.
 
     The residual of a Ritz pair (θ, Qs) is W B s_last: its norm is known without any product. Vectors are
-    where those are that it is `like`: on the host, or on the device of an engine.
+    where those of `like` are: on the host, or on the device of an engine.
     """
 
     def __init__(self, like: Array, room: int) -> None:
@@ -65,7 +64,7 @@ class KrylovBasis:
         return self.next_width == 0 or size <= tol * largest
 
     def state(self) -> dict[str, Any]:
-        """All that `restored` needs to go on from here; views of what is on the host, not copies."""
+        """What `restored` needs; views of what is on the host, not copies."""
         return {
             "vectors": np.asarray(self.q),
             "projected": self.projected[: self.size, : self.size],
@@ -80,7 +79,7 @@ class KrylovBasis:
 
     @classmethod
     def restored(cls, state: dict[str, Any], like: Array) -> KrylovBasis:
-        """A basis in the state of another: it goes on as that one would have."""
+        """A basis that goes on as another would have from its state."""
         size = state["vectors"].shape[1]
         basis = cls(like, state["room"])
         basis.vectors[:, :size] = state["vectors"]
@@ -92,7 +91,7 @@ class KrylovBasis:
         return basis
 
     def append(self, block: Array, *, rng: np.random.Generator) -> None:
-        """Orthonormalise a first block and make it the one to multiply next."""
+        """Orthonormalise a first block, which is multiplied next."""
         self._next, _ = orthonormal(block, drop=1e-10 * _size(block))
         if self.next_width == 0:
             self._next, _ = orthonormal(self._drawn(block.shape[1], rng), drop=0.0)
@@ -111,7 +110,6 @@ class KrylovBasis:
         self._ritz = None
 
     def _drawn(self, width: int, rng: np.random.Generator) -> Array:
-        """Random vectors."""
         return np.asarray(rng.standard_normal((len(self.vectors), width)), like=self.vectors)
 
     def inject(self, width: int, *, rng: np.random.Generator) -> None:
@@ -236,13 +234,10 @@ def _size(block: Array) -> float:
 
 
 def _left_vectors(upper: Array) -> Array:
-    """Left singular vectors; where LAPACK's iteration fails on a graded factor, those of R Rᵀ.
-
-    Its square shows no direction shorter than √ε, so that some which could be left out are kept.
-    """
+    """Left singular vectors; those of R Rᵀ where LAPACK's iteration fails on a graded factor."""
     try:
         return np.linalg.svd(upper)[0]
-    except np.linalg.LinAlgError:
+    except np.linalg.LinAlgError:  # short directions, of less than √ε, may be kept
         return np.linalg.eigh(upper @ upper.T)[1]
 
 
@@ -251,7 +246,9 @@ class ConvergenceSchedule:
     """Says after which products a look at the residuals is due.
 
     Each look solves the projected problem. The residuals fall geometrically, so after two looks the
-    next one is due shortly before they should reach the tolerance.
+    next one is due shortly before they should reach the tolerance. A look of a `thrifty` schedule costs
+    more than a product, that of a `brisk` one far more: a dozen products are made between two looks, until
+    half of the digits are there.
     """
 
     def __init__(
@@ -263,17 +260,13 @@ class ConvergenceSchedule:
         thrifty: bool = False,
         brisk: bool = False,
     ) -> None:
-        self.tol = tol
-        # Whether a look costs more than a product: its cost grows with the cube of the basis.
-        self.thrifty = thrifty
-        # Or far more: then a dozen are made between two, until half of the digits are there.
-        self.brisk = brisk
+        self.tol, self.thrifty, self.brisk = tol, thrifty, brisk
         self.worst: float | None = None  # the last residual seen
         self.expected = expected  # products until the tolerance is met, by the pace so far
         # The product to look after; one gains two digits or so at best.
         self.due = max(2, int(-0.4 * np.log10(tol)), first)
-        self._last: tuple[int, float] | None = None
-        self._first: tuple[int, float] | None = None
+        self._last: list[Any] | None = None  # a product, and the worst residual after it
+        self._first: list[Any] | None = None
 
     def wait(self, product: int, n_products: int) -> None:
         """Look again after so many products."""
@@ -282,9 +275,8 @@ class ConvergenceSchedule:
     def is_hopeless(self, product: int, most: int) -> bool:
         """Whether more products are left than `most` and a third, by the pace since the first look.
 
-        From one look to the next the pace goes up and down, and residuals of flat spectra stay where they are
-        for a dozen products before they fall: nothing is said before a fifth of `most` is spent. What is left
-        then is overrated up to three times, since convergence speeds up.
+        Residuals of flat spectra stay where they are for a dozen products before they fall: nothing is said
+        before a fifth of `most` is spent. What is left then is overrated up to three times.
         """
         if self._first is None or self.worst is None or product - self._first[0] < most / 5:
             return False
@@ -293,8 +285,8 @@ class ConvergenceSchedule:
         return bool(left * (product - self._first[0]) > 4.0 / 3.0 * most * max(gained, 0.0))
 
     def saw(self, product: int, worst: float) -> None:
-        """The largest residual after a product: when to look next, and how many are still to come."""
-        most = max(1, product // 4)  # products until the next look of one who is thrifty
+        """Plan the next look, given the largest residual after a product."""
+        most = max(1, product // 4)  # products until the next look of a thrifty schedule
         if self.brisk and worst * worst > self.tol:
             most = max(most, min(product // 2, BRISK))
         self.worst, self.due = worst, product + (most if self.thrifty else 1)
@@ -305,19 +297,15 @@ class ConvergenceSchedule:
             self.due = product + max(1, min(int(0.8 * left), 2))
             if self.thrifty:
                 self.due = product + max(1, min(math.ceil(left), max(2, most)))
-        self._last = product, worst
+        self._last = [product, worst]
         self._first = self._first or self._last
 
     def state(self) -> State:
-        """All there is to know, as plain numbers."""
+        """What `restore` needs, as plain numbers."""
         known = {"worst": self.worst, "expected": self.expected, "due": self.due}
-        looks = {"last": self._last, "first": self._first}
-        return {**known, **{name: look and list(look) for name, look in looks.items()}}
+        return {**known, "last": self._last, "first": self._first}
 
     def restore(self, state: State) -> None:
         """Go on from such a state."""
         self.worst, self.expected, self.due = state["worst"], state["expected"], state["due"]
-        self._last, self._first = (
-            None if look is None else (look[0], look[1])
-            for look in (state["last"], state.get("first", state["last"]))
-        )
+        self._last, self._first = state["last"], state.get("first", state["last"])

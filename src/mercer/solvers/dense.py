@@ -20,17 +20,16 @@ from mercer.engine.threads import LONE_DOT, single_threaded_blas
 from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Solver, Status
 
-# Both call the same LAPACK routine. NumPy's needs one more copy of the matrix, but shares its BLAS
+# NumPy and SciPy call the same LAPACK routine. NumPy's needs one more copy of the matrix, but shares its BLAS
 # threads with the products around it, which counts while the matrix is small.
 NUMPY_ROWS = 2000
-# The subset driver is SciPy's, whose BLAS has threads beside those of NumPy's: on 16 cores 32 of them take
-# turns, and 500 rows took 150 ms. So few rows gain nothing from threads: on one it is 12 ms. Of all pairs
-# that holds for half as many rows.
+# Up to these a thread is enough. SciPy's BLAS has threads beside those of NumPy's: on 16 cores the subset
+# driver took 150 ms for 500 rows, and 12 ms on one thread. For all pairs that holds up to half as many rows.
 LONE_ROWS = 512
-# Up to these the matrix stays in a core's own cache, and compiled reflections take half as long as LAPACK's
+# Up to these the matrix stays in a core's cache, and compiled reflections take half as long as LAPACK's
 # driver, whose tridiagonal solver for a part of the spectrum is not its quick one.
 REFLECTED_ROWS = 300
-ORTHOGONAL = 1e-12  # coordinates that the quick one leaves less so are not used
+ORTHOGONAL = 1e-12  # coordinates of the quick solver that are less orthogonal are not used
 IN_RANGE = 1e-100, 1e100  # sizes of a matrix whose squares are in range
 STEMR = linalg.lapack.dstemr
 
@@ -68,38 +67,26 @@ class Lapack(Solver):
         start: Array | None = None,
         observer: Observer = SILENT,
     ) -> EigenPairs:
-        """The k largest eigenpairs, and the spectrum when all of it was computed."""
         del rng, start  # nothing random, nothing to start from
         k = min(k, operator.n)
         return self._proved(operator, *self._solve(operator, k), k, observer)
 
     def by_driver(self, operator: SymmetricOperator, k: int) -> EigenPairs:
-        """The same by LAPACK's own driver, for a small problem in a long fit.
-
-        Its inverse iteration takes longer than reflections of a few rows, and leaves smaller residuals.
-        """
-        found = self._solve(operator, min(k, operator.n), reflects=False)
-        return self._proved(operator, *found, min(k, operator.n), SILENT)
+        """The same by LAPACK's own driver, which takes longer and leaves smaller residuals."""
+        k = min(k, operator.n)
+        return self._proved(operator, *self._solve(operator, k, reflects=False), k, SILENT)
 
     def reaching(
         self, operator: SymmetricOperator, share: float, *, observer: Observer = SILENT
     ) -> EigenPairs:
-        """The largest eigenpairs that add up to a share of the trace, as the spectrum has it, and one more.
-
-        Only they are multiplied for the proof. To multiply them all would take as long again as LAPACK.
-        """
+        """The largest eigenpairs that add up to a share of the trace, and one more; only they are proved."""
         values, vectors = self._solve(operator, operator.n)
         sums = np.cumsum(values[::-1], dtype=np.float64)
         k = min(int(np.argmax(sums >= share * sums[-1])) + 2, operator.n)
         return self._proved(operator, values, vectors, k, observer)
 
     def _proved(
-        self,
-        operator: SymmetricOperator,
-        values: Array,
-        vectors: Array,
-        k: int,
-        observer: Observer,
+        self, operator: SymmetricOperator, values: Array, vectors: Array, k: int, observer: Observer
     ) -> EigenPairs:
         """The last k of these pairs, with their products."""
         spectrum = values if len(values) == operator.n else None
@@ -125,69 +112,64 @@ class Lapack(Solver):
         lone = n <= (LONE_ROWS if few else LONE_ROWS // 2)
         with single_threaded_blas() if lone else nullcontext():
             found = _largest(*_scaled(operator.dense()), k) if few else None
-            return _all_pairs(*_scaled(operator.dense())) if found is None else found
-
-
-def _all_pairs(matrix: Array, unit: float) -> tuple[Array, Array]:
-    """All pairs of unit times a symmetric matrix, which is overwritten."""
-    if len(matrix) <= NUMPY_ROWS:
-        values, vectors = np.linalg.eigh(matrix)
-    else:
-        values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
-    return values * unit, vectors
+            if found is not None:
+                return found
+            matrix, unit = _scaled(operator.dense())
+            if n <= NUMPY_ROWS:
+                values, vectors = np.linalg.eigh(matrix)
+            else:
+                values, vectors = linalg.eigh(matrix, overwrite_a=True, driver="evd")
+            return values * unit, vectors
 
 
 def _largest(matrix: Array, unit: float, k: int) -> tuple[Array, Array] | None:
-    """The k largest pairs of unit times a symmetric matrix, which is overwritten; None where that fails.
-
-    On repeated eigenvalues it can return fewer pairs than asked for and say nothing: they are counted. And
-    its inverse iteration may say that it did not converge.
-    """
+    """The k largest pairs of unit times a symmetric matrix, which is overwritten; None where that fails."""
     n = len(matrix)
     driver, work, iwork = _subset_driver(matrix.dtype, n)
     # Symmetric: its transpose has the order of columns that LAPACK works on, and no copy is made.
     values, vectors, count, _, failed = driver(
-        matrix.T,
-        range="I",
-        il=n - k + 1,
-        iu=n,
-        lower=1,
-        lwork=work,
-        liwork=iwork,
-        overwrite_a=1,
+        matrix.T, range="I", il=n - k + 1, iu=n, lower=1, lwork=work, liwork=iwork, overwrite_a=1
     )
+    # Of repeated eigenvalues it may return fewer pairs than asked for and not say so.
     return (unit * values[:k], vectors[:, :k]) if count == k and not failed else None
 
 
 def _reflected(matrix: Array, k: int) -> tuple[Array, Array] | None:
-    """The k largest pairs by way of a tridiagonal matrix; None without the library, or where that fails.
-
-    Coordinates are of relatively robust representations (Dhillon & Parlett 2004), which need no
-    orthogonalisation: whether they are orthogonal is seen.
-    """
+    """The k largest pairs by way of a tridiagonal matrix; None without the library, or where that fails."""
     if (native := compiled()) is None or matrix.dtype != np.float64:
         return None
-    form, n, by_position = Reflections(native, matrix), len(matrix), 2
-    count, values, coordinates, failed = STEMR(
-        form.diagonal, form.off.copy(), by_position, 0.0, 0.0, n - k + 1, n
-    )
-    if count != k or failed:
+    form = Reflections(native, matrix)
+    found = tridiagonal_pairs(form.diagonal, form.off, 1, k)
+    if found is None:
         return None
-    coordinates = coordinates[:, :k]
+    values, coordinates = found
     gram = coordinates.T @ coordinates
     gram.flat[:: k + 1] -= 1.0
     if not np.vdot(gram, gram) < ORTHOGONAL**2:  # NaN neither
         return None
-    return values[:k], form.vectors(coordinates)
+    return values, form.vectors(coordinates)
+
+
+def tridiagonal_pairs(
+    diagonal: Array, off: Array, first: int, last: int
+) -> tuple[Array, Array] | None:
+    """Eigenpairs of a tridiagonal matrix, ascending, the largest being the first; None where that fails.
+
+    By relatively robust representations (Dhillon & Parlett 2004): vectors are orthogonal, as a rule, to some
+    hundred units without being made so.
+    """
+    n, count, by_position = len(diagonal), last - first + 1, 2
+    own = off.copy()  # which is overwritten
+    found, values, vectors, failed = STEMR(
+        diagonal, own, by_position, 0.0, 0.0, n - last + 1, n - first + 1
+    )
+    return (values[:count], vectors[:, :count]) if found == count and not failed else None
 
 
 def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:  # (m, m) float64
-    """The k largest pairs of a small symmetric matrix in ascending order, or all: for projected problems.
-
-    Between reflections a few take two thirds of the time of all (160 rows, 20 pairs: 1.0 and 1.6 ms).
-    """
+    """The k largest pairs of a small symmetric matrix in ascending order, or all: for projected problems."""
     m = len(matrix)
-    if 5 * k <= m <= REFLECTED_ROWS:
+    if 5 * k <= m <= REFLECTED_ROWS:  # two thirds of the time of all, for 20 pairs of 160 rows
         size = math.sqrt(float(np.einsum("ij,ij->", matrix, matrix)))
         found = _reflected(matrix, k) if IN_RANGE[0] < size < IN_RANGE[1] else None
         if found is not None:

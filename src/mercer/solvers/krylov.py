@@ -22,8 +22,8 @@ from mercer.solvers.refine import MAX_REFINEMENTS, compared, refine, spot_checke
 
 # Iterating on a rough operator further than this would only sharpen its own rounding.
 ROUGH_TOL = 3e-7
-# Of half floats, in units of their rounding: what they leave is told by a better product and mended by
-# corrections, which a component has to be well above to be found.
+# The same of half floats, in units of their rounding: a better product and corrections do the rest, for
+# components that are well above it.
 HALF_EPS, HALF_TOL, HALF_NOISE = 1e-4, 0.5, 1 / 16
 # Wider blocks gain little speed in the product, and the small problems grow with the basis.
 MAX_BLOCK = 48
@@ -48,9 +48,9 @@ DENSE_LANDMARKS, START_TOL, START_PRODUCTS = 512, 1e-3, 12
 class BlockKrylov(Solver):
     """Block Lanczos, full orthogonalisation, thick restart (Wu & Simon 2000), Rayleigh-Ritz.
 
-    The basis and all small problems are float64, whatever the precision of the operator. Stops on
-    the residuals ‖A u - λ u‖/λ₁, and proves them with one last product against the operator itself, or
-    with rows of it where its own product was the first and others were corrections of that.
+    The basis and all small problems are float64, whatever the precision of the operator. Stops on the
+    residuals ‖A u - λ u‖/λ₁, and proves them with a last product of the operator itself, or with rows of it
+    where its own product was the first and others were corrections of that.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class BlockKrylov(Solver):
     landmarks : int, default=300
         Rows at most whose small eigenproblem supplies the first block (Nyström); 0 for a random one.
     lapack : bool, default=False
-        Leave a matrix for which `max_products` will not do to LAPACK, as soon as that shows. The planner asks
-        for it where the matrix is small.
+        Leave a matrix to LAPACK as soon as `max_products` turn out to be too few. The planner asks for it
+        where the matrix is small.
 
     Examples
     --------
@@ -125,7 +125,6 @@ class BlockKrylov(Solver):
         start: Array | None = None,
         observer: Observer = SILENT,
     ) -> EigenPairs:
-        """The k largest eigenpairs, proved against `operator`."""
         self.check_params()
         k, rough = min(k, operator.n), operator.rough
         # Operators bring their own threads. Those of a threaded BLAS keep spinning for some 30 ms
@@ -193,7 +192,7 @@ class KrylovSearch:
             pairs = spot_checked(operator, basis, k, tol=tol, rng=rng)
             if pairs.status.ok:
                 return pairs.here()
-        # Who is asked to stop proves what there is, and no more.
+        # A search that is asked to stop proves what there is, and no more.
         most = 0 if status is Status.STOPPED else MAX_REFINEMENTS
         rough = None if self.work is operator else self.work
         own: dict[str, Any] = {"tol": tol, "observer": self.observer}
@@ -237,7 +236,7 @@ class KrylovSearch:
         return np.concatenate([stirred, rng.standard_normal((n, 2))], axis=1)
 
     def _among(self, chosen: Indices, k: int) -> Array:  # (m, k)
-        """Leading eigenvectors of the matrix of a few rows, or roughly those of many: of a start, in turn."""
+        """Leading eigenvectors of the matrix of some rows; of many roughly, by a search of their own."""
         if len(chosen) <= DENSE_LANDMARKS:
             return top_pairs(self.work.block(chosen), k)[1][:, -k:]
         landmarks = self.solver.landmarks
@@ -246,7 +245,6 @@ class KrylovSearch:
 
     # ── where it stands after a product ─────────────────────────────────────
     def _state(self) -> State:
-        """All that a later call needs to go on as this one would have: arrays (views) and plain numbers."""
         return {
             **self.basis.state(),
             "looks": self.schedule.state(),
@@ -259,7 +257,6 @@ class KrylovSearch:
         }
 
     def _resume(self, state: State) -> None:
-        """Go on from such a state."""
         like = self.operator.placed(np.empty((self.operator.n, 0)))
         self.schedule.restore(state["looks"])
         self.settled = np.asarray(state["settled"]) if state["is_settled"] else None
@@ -316,12 +313,11 @@ class KrylovSearch:
 def _stirred(start: Array, *, rng: np.random.Generator) -> Array:
     """The start vectors with a hundredth of noise in each.
 
-    Landmarks may be blind to some copies of a repeated eigenvalue, and a Krylov space holds nothing
-    that its first block does not. A random part in every column shows it as many copies as there
-    are columns: any will do, and uniform numbers in float32 are drawn in a fifth of the time of normal ones.
+    Landmarks may be blind to some copies of a repeated eigenvalue, and a Krylov space holds nothing that its
+    first block does not: a random part in every column shows it as many copies as there are columns.
     """
     lengths = column_lengths(start)
-    noise = rng.random(start.shape, dtype=np.float32)
+    noise = rng.random(start.shape, dtype=np.float32)  # in a fifth of the time of normal numbers
     noise -= np.float32(0.5)
     size = STIR * np.sqrt(12.0 / len(start))  # their variance is a twelfth
     return start + np.asarray(noise, like=start) * (size * np.where(lengths > 0, lengths, 1.0))

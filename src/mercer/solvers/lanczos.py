@@ -22,7 +22,7 @@ from mercer.engine.threads import single_threaded_blas
 from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Solver, allowed_residuals, relative_residuals
 from mercer.solvers.basis import EPS, ConvergenceSchedule
-from mercer.solvers.dense import Lapack
+from mercer.solvers.dense import Lapack, tridiagonal_pairs
 from mercer.solvers.krylov import LEAST_TOL
 from mercer.solvers.missed import Moments, counted, factored, steps_to_count
 from mercer.solvers.refine import rounding_floor
@@ -34,8 +34,7 @@ SPENT = 10.0 * EPS  # what is left of a product, over the largest number of T, i
 # A Cholesky factor takes as long as n/10 steps or more: half of them are spent to do without.
 STEPS_OF_A_FACTOR = 20
 BRISK_ROWS = 400  # up to these a look takes as long as several steps
-# A symmetric product reads half of the matrix. They take as long to look up as a step.
-SYMV, STEMR = linalg.blas.dsymv, linalg.lapack.dstemr
+SYMV = linalg.blas.dsymv  # reads half of the matrix; to look it up takes as long as a step
 
 
 @public
@@ -43,10 +42,10 @@ SYMV, STEMR = linalg.blas.dsymv, linalg.lapack.dstemr
 class Lanczos(Solver):
     """Lanczos with full orthogonalisation and no restart, for a matrix that fits in memory.
 
-    A step is a product with one vector, of which the fewest are needed, and costs little else. Where the
-    basis would outgrow `max_basis`, or an eigenvalue turns out to be repeated, LAPACK finds the pairs.
-    Residuals are proved by one product with the operator itself; that no larger eigenvalue is missed, by the
-    trace and the Frobenius norm of what the basis leaves, or where they don't tell, by a Cholesky factor.
+    A step is a product with one vector, and costs little else. Where the basis would outgrow `max_basis`,
+    or an eigenvalue turns out to be repeated, LAPACK finds the pairs. One product with the operator itself
+    proves the residuals; the trace and the Frobenius norm of what the basis leaves, or a Cholesky factor,
+    prove that no larger eigenvalue is missed.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ class Lanczos(Solver):
     }
 
     def width(self, k: int, n: int) -> int:  # noqa: ARG002
-        """Columns of a product."""
+        """Columns of a block."""
         return 1
 
     def products(self, k: int, n: int) -> int:
@@ -84,7 +83,7 @@ class Lanczos(Solver):
         return min(2 * k + 16, self.room(k, n))
 
     def room(self, k: int, n: int) -> int:
-        """Vectors of the basis at most: LAPACK takes as long as so many steps, or a little longer."""
+        """Vectors of the basis at most: LAPACK takes about as long as so many steps."""
         return min(n, self.max_basis or k + 60 + n // 3)
 
     def __call__(
@@ -96,7 +95,6 @@ class Lanczos(Solver):
         start: Array | None = None,
         observer: Observer = SILENT,
     ) -> EigenPairs:
-        """The k largest eigenpairs, proved against `operator`."""
         del start  # a sum of them is no better than a random vector
         self.check_params()
         k, n = min(k, operator.n), operator.n
@@ -155,10 +153,8 @@ class Lanczos(Solver):
         return True
 
     def _excess(self, run: LanczosRun, value: float, end: float) -> float:
-        """The residual of a Ritz pair, by its value and last coordinate, over what it may be.
-
-        As `allowed_residuals` has it, of one pair and as a number: arrays would take longer than some steps.
-        """
+        """The residual of a Ritz pair, by its value and last coordinate, over what it may be."""
+        # `allowed_residuals` of one pair, as a number: arrays would take longer than some steps.
         allowed = max(min(self.tol, 1e-3 * abs(value) / run.scale), FLOOR)
         return float(run.coupling * abs(end) / run.scale / allowed)
 
@@ -185,11 +181,11 @@ class LanczosRun:
         self._compiled = None
         if (native := compiled()) is not None:
             where = self.matrix, self.basis, (self.alpha, self.beta)
-            self._compiled = CompiledSteps(native, *where, fixed=f, within=SQUARES, spent=SPENT)
+            self._compiled = CompiledSteps(native, *where, fixed=f, within=SQUARES, spent=SPENT).run
 
     @property
     def coupling(self) -> float:
-        """How the vector that is open hangs on the last one."""
+        """The entry of T between the last vector and the open one."""
         return float(self.beta[self.size - 1])
 
     def _open(self) -> None:
@@ -203,23 +199,20 @@ class LanczosRun:
             self.basis[self.row] = w
 
     def extend(self, size: int) -> None:
-        """Steps until T is so large, or the basis spans all there is, or nothing, where squares overflow."""
+        """Steps until T is so large, the basis spans everything, or the first product's squares overflow."""
         while self.size < size and self.row < len(self.matrix):
             before = self.size
-            spent = self._step() if self._compiled is None else self._steps(self._compiled, size)
+            if (run := self._compiled) is None:
+                spent = self._step()
+            else:
+                self.size, self.row, self.scale, spent = run(self.size, self.row, self.scale, size)
             if self.size == before:
                 return  # LAPACK knows how to scale it
             if spent:  # the space is invariant: what is left is looked for outside
                 self._open()
 
-    def _steps(self, library: CompiledSteps, size: int) -> bool:
-        """As many as it takes, by the library; whether the space is spent before."""
-        found = library.run(self.size, self.row, self.scale, size)
-        self.size, self.row, self.scale, spent = found
-        return spent
-
     def _step(self) -> bool:
-        """One, by BLAS; whether the space is spent."""
+        """One step by BLAS; whether the space is spent."""
         rows = self.basis[: self.row + 1]
         w = SYMV(1.0, self.matrix.T, rows[-1])  # as BLAS has it, and no copy
         if not (self.size or SQUARES[0] < np.abs(w).max() < SQUARES[1]):
@@ -239,26 +232,15 @@ class LanczosRun:
 
     def ritz(self, first: int, last: int) -> tuple[Array, Array]:
         """Ritz values, the largest being the first, and their coordinates in V."""
-        size, count, by_position = self.size, last - first + 1, 2
-        found, values, coordinates, failed = STEMR(
-            self.alpha[:size],
-            self.beta[:size].copy(),  # which is overwritten
-            by_position,
-            0.0,
-            0.0,
-            size - last + 1,
-            size - first + 1,
-        )
-        if found != count or failed:
+        found = tridiagonal_pairs(self.alpha[: self.size], self.beta[: self.size], first, last)
+        if found is None:
             msg = "LAPACK found no eigenvalues of a tridiagonal matrix."
             raise np.linalg.LinAlgError(msg)
-        return values[:count][::-1], coordinates[:, :count][:, ::-1]
+        values, coordinates = found
+        return values[::-1], coordinates[:, ::-1]
 
     def sharper(self, k: int) -> tuple[Array, Array]:
-        """The k largest Ritz pairs by a driver that takes longer.
-
-        Coordinates of the quick one are orthogonal, and T's eigenvectors, to some hundred units.
-        """
+        """The k largest Ritz pairs by a driver that takes longer and is more exact."""
         inside = np.diag(self.alpha[: self.size])
         i = np.arange(self.size - 1)
         inside[i + 1, i] = self.beta[: self.size - 1]  # the lower half is read

@@ -1,8 +1,8 @@
 """That no eigenvalue was missed: proofs for a Lanczos run, the cheap one first.
 
-A Krylov space from one vector holds one copy of an eigenvalue, however often that is repeated, and none of an
-eigenvector that is orthogonal to it. No residual of the pairs that were found tells of the others. A count
-does: k pairs are the largest when no more than k eigenvalues lie above the least of them.
+A Krylov space from one vector holds one copy of a repeated eigenvalue, and no eigenvector that is orthogonal
+to it: residuals don't show the others. k pairs are the largest when no more than k eigenvalues lie above the
+least of them, and those are counted here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOW = 0.85  # of the least eigenvalue found: a bound that low leaves room for th
 class Moments:
     """The sum and the sum of squares of the eigenvalues of A = P B P, P = I - FᵀF, on the image of P.
 
-    They are the trace and the squared Frobenius norm: n² operations, and no eigenvalue is missing in them.
+    They are the trace and the squared Frobenius norm, n² operations, in which no eigenvalue is missing.
     """
 
     count: int  # of eigenvalues: n less the rows of F
@@ -65,10 +65,9 @@ class Moments:
     def largest(self, error: float = 0.0, size: int = 0) -> float:
         """An upper bound on the largest eigenvalue; T, of that size, is off by `error` (Frobenius).
 
-        p numbers of mean μ and variance s² are at most μ + s√(p - 1) (Samuelson 1968; of eigenvalues,
-        Wolkowicz & Styan 1980). That is the Frobenius norm at worst, and far less where they are alike. Where
-        none is negative, the trace is a bound too, and suffers no cancellation of squares: with A + E
-        positive semi-definite, λ₁(C) ≤ tr(C + E) + ‖E‖ ≤ tr C + (√p + 1)‖E‖.
+        p numbers of mean μ and variance s² are at most μ + s√(p - 1) (Samuelson 1968; for eigenvalues,
+        Wolkowicz & Styan 1980). Where none is negative, the trace is a bound without cancellation: with
+        A + E positive semi-definite, λ₁(C) ≤ tr(C + E) + ‖E‖ ≤ tr C + (√p + 1)‖E‖.
         """
         p = self.count
         if p <= 0:
@@ -87,16 +86,16 @@ class Moments:
 def counted(run: LanczosRun, least: float, k: int, moments: Moments) -> bool:
     """Whether no more than k eigenvalues of A lie above `least`, from its moments.
 
-    In the basis V of a run and any basis of what it leaves, A is [T, Mᵀ; M, C], where M has one entry that is
-    not zero, the last β. Let c bound the eigenvalues of C, and c < σ. Then σ - C is positive definite, and
-    as many eigenvalues of A lie above σ as of T + Mᵀ(σ - C)⁻¹M (Haynsworth 1968). As (σ - C)⁻¹ ≤ 1/(σ - c),
-    that is at most T with β²/(σ - c) added to its last entry: a tridiagonal matrix again, whose eigenvalues
-    above σ are counted by the signs of the pivots of its factor (Sylvester).
+    In the basis V of a run and any basis of what it leaves, A is [T, Mᵀ; M, C], where M has one non-zero
+    entry, the last β. Let c bound the eigenvalues of C, and c < σ. Then σ - C is positive definite, and as
+    many eigenvalues of A lie above σ as of T + Mᵀ(σ - C)⁻¹M (Haynsworth 1968). As (σ - C)⁻¹ ≤ 1/(σ - c),
+    that is at most T with β²/(σ - c) added to its last entry: a tridiagonal matrix, whose eigenvalues above
+    σ are counted by the signs of the pivots of its factor (Sylvester).
 
-    Rounding: a product with B is off by n units of ‖B‖ (Frobenius) at most, and so is what takes off its part
-    along the basis. Orthogonality is not assumed but seen: with orthonormal rows, `loss` away from these, the
-    residual of A Vᵀ = VᵀT + ... has columns larger by some loss‖B‖. So T and M are off by `error` at most, in
-    the Frobenius norm, and by Weyl each eigenvalue by twice that.
+    Rounding: a product with B, and what takes off its part along the basis, is off by n units of ‖B‖
+    (Frobenius) at most. Where the rows are `loss` away from orthonormal ones, the residual of
+    A Vᵀ = VᵀT + ... has columns larger by some loss‖B‖. So T and M are off by `error` at most, in the
+    Frobenius norm, and by Weyl each eigenvalue by twice that.
     """
     size, n = run.size, len(run.matrix)
     alpha, beta = run.alpha[:size], run.beta[:size]
@@ -119,7 +118,7 @@ def counted(run: LanczosRun, least: float, k: int, moments: Moments) -> bool:
 def steps_to_count(run: LanczosRun, least: float, moments: Moments, most: int) -> int:
     """After how many more steps the bound should be low enough, if each takes off what the last did.
 
-    0: too many, or none would help: where it is low enough, and the count is not, k cuts a cluster in two.
+    0 where that is too many, or where k cuts a cluster in two: the bound is low enough, and the count is not.
     """
     alpha, beta = run.alpha[: run.size], run.beta[: run.size]
     left, last = moments.less(alpha, beta), slice(-1 - run.size // 8, None)
@@ -148,12 +147,11 @@ def eigenvalues_above(sigma: float, alpha: list[float], beta: list[float]) -> in
 
 # ── by a factor ─────────────────────────────────────────────────────────────
 def factored(run: LanczosRun, values: Array, u: Array, tol: float) -> bool:  # (k,), (n, k)
-    """Whether no other eigenvalue is larger than the least of these: O(n³/3), and it always tells.
+    """Whether no other eigenvalue is larger than the least of these: decided in any case, in O(n³/3).
 
     σI - A with the pairs moved out of its way is positive definite when, and only when, nothing else lies
     above σ, and its Cholesky factor shows that (Sylvester's law). One in float32 takes half as long, and
-    shows it too where σ is lowered by what that rounds: nothing lies that near below the pairs, mostly, and
-    where something does, T tells or the factor fails.
+    shows it for a σ lowered by its rounding: where something lies that near below, T shows it or it fails.
     """
     matrix, size, n = run.matrix, run.scale, len(run.matrix)
     largest, least = float(max(matrix.max(), -matrix.min())), float(values[-1])

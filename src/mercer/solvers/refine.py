@@ -1,6 +1,6 @@
 """Proof and refinement: Ritz pairs of a rough operator become eigenpairs of the exact one.
 
-By products with the exact one or, where the first product was exact, by rows of it. Also here, what a few
+By products with the exact one, or by rows of it where the first product was exact. Also here: what a few
 products show of negative eigenvalues.
 """
 
@@ -19,14 +19,12 @@ from mercer.solvers.basis import KrylovBasis, orthonormal
 
 MAX_REFINEMENTS = 8
 MOST_FLOOR = 1e-4
-# Of what a residual may be, what the rounding of a rough operator may add to it unseen. A residual may be a
+# The share of an allowed residual that the rounding of a rough operator may add unseen. A residual is a
 # thousandth of its eigenvalue at most, so scores, products over √λ, are off by a millionth at most.
 SLACK = 1e-3
+SEEN_SLACK = 0.25  # the same where rows show afterwards what is missing
+GAIN = 0.2  # the share of a residual that the product of its correction may be off by
 INSIDE = 1e-12  # what is left of a column, of its length, where u holds all of it
-# The same where rows show afterwards what is missing.
-SEEN_SLACK = 0.25
-# And of the residual that a correction is for, what its own product may be off by.
-GAIN = 0.2
 
 
 def refine(
@@ -42,15 +40,14 @@ def refine(
 ) -> EigenPairs:
     """A product with the operator proves the pairs; while a residual is too large, correct and go on.
 
-    The correction is Davidson's, with all that the basis knows as preconditioner: along a Ritz vector
-    of value μ the residual is divided by λ - μ, and outside of the basis, where the eigenvalues are
-    small beside λ, by λ. A Rayleigh-Ritz step over old vectors and corrections does the rest.
+    The correction is Davidson's, with the basis as preconditioner: along a Ritz vector of value μ the
+    residual is divided by λ - μ, and outside of the basis, where the eigenvalues are small beside λ, by λ.
+    A Rayleigh-Ritz step over old vectors and corrections does the rest.
 
-    Corrections are small, so the rough operator that has multiplied the basis is good enough for them:
-    when it errs by ε on a unit vector, and the correction is δ long, the product that proves the pair is off
-    by εδ. How much it errs is seen from the first product; where εδ is not far below what the pair's residual
-    may be, the operator itself multiplies corrections from there on. Pairs that the rough one has refined
-    already are `found_by` it; without them they are the Ritz pairs of the basis.
+    A rough operator that errs by ε on a unit vector leaves the product of a correction of length δ off by εδ.
+    The first product shows ε; once εδ is not far below what a residual may be, the operator itself
+    multiplies the corrections. Pairs that the rough one has refined already are `found_by` it; without them
+    they are the Ritz pairs of the basis.
     """
     slack = SLACK if operator.exact is None else SEEN_SLACK
     if found_by is None:
@@ -97,14 +94,10 @@ def refine(
 
 
 def _excess(operator: SymmetricOperator, values: Array, u: Array, p: Array, tol: float) -> float:
-    """The largest residual over what it may be: at most one when every pair is right.
-
-    Where rows are going to show what is missing in products, half of it is room for that, and corrections
-    go on while they help.
-    """
+    """The largest residual over what it may be: at most one when every pair is right."""
     if operator.exact is None:
         allowed = allowed_residuals(values, tol, rounding_floor(operator, values))
-    else:
+    else:  # half of it is room for what rows are going to show
         allowed = allowed_residuals(values, 0.5 * tol)
     return float(np.max(relative_residuals(values, u, p) / allowed, initial=0.0))
 
@@ -166,11 +159,9 @@ def _correction(basis: KrylovBasis, k: int, values: Array, error: Array) -> Arra
 
 
 def _orthogonal_to(u: Array, block: Array) -> Array:
-    """The block outside of the span of u, orthonormal; columns that have nothing there are left out.
-
-    Twice is enough (Kahan): a column that the second pass shortens again by half was rounding, which
-    would bring back a vector that u holds already. Where u is a whole basis every column is such.
-    """
+    """The block outside of the span of u, orthonormal; columns that have nothing there are left out."""
+    # Twice is enough (Kahan): a column that the second pass shortens again by half was rounding, which
+    # would bring back a vector that u holds already.
     rounded = INSIDE * np.linalg.norm(block, axis=0)
     for least in (rounded, 0.5):
         block = block.copy()
@@ -191,8 +182,8 @@ def ritz_pairs(
 ) -> EigenPairs:
     """The k best pairs in the Krylov space of `start` after a number of block products.
 
-    Each Ritz value is at most the true one, and each lies within its residual of some true one. Products
-    of the Ritz vectors follow from A Q = Q T + W B, so the residuals are true and cost no product.
+    Each Ritz value is at most the true one, and lies within its residual of some true one. Products of the
+    Ritz vectors follow from A Q = Q T + W B, so the residuals are true and cost no product.
     """
     width, start = start.shape[1], operator.placed(start)
     basis = KrylovBasis(start, passes * width)
@@ -218,29 +209,24 @@ def ritz_pairs(
 # ── spot checks: what rough products have added to Ritz pairs, from a few rows drawn at random ──
 SPOT_ROWS = 256  # a tenth or so of what is looked for, for a percent of a product
 LARGEST = 4  # rows of each vector that are looked at in any case
-TWICE = 2.0  # what the rows show is told twice over, for what they may have missed
-# Of its own eigenvalue, what may be missing in the product of a pair: scores are products over √λ, so
-# this is how far those of the fit may be from those of `transform`, however small a component is, as a root
-# mean square over the rows in units of their spread (single rows may be ten times as far).
+TWICE = 2.0  # what the rows show is doubled, for what they may have missed
+# What may be missing in the product of a pair, of its eigenvalue: scores are products over √λ, so this is how
+# far those of the fit may be from those of `transform`, as a root mean square over the rows in units of their
+# spread (single rows may be ten times as far).
 SCORES = 1e-5
-# The same of products of two half floats a number, whose rows are float32 as a rule.
-SEEN_SCORES = 1e-4
+SEEN_SCORES = (
+    1e-4  # the same of products of two half floats a number, whose rows are float32 as a rule
+)
 
 
 def spot_checked(
-    operator: SymmetricOperator,
-    basis: KrylovBasis,
-    k: int,
-    *,
-    tol: float,
-    rng: np.random.Generator,
+    operator: SymmetricOperator, basis: KrylovBasis, k: int, *, tol: float, rng: np.random.Generator
 ) -> EigenPairs:
     """Ritz pairs of a basis whose first block the operator itself has multiplied, and a rough one the others.
 
     With u = Q₁s₁ + Q₂s₂ the product A Q₁ is exact, and that of Q₂ is off by E Q₂ for a rough A - E. When
-    the first block is near the vectors sought, s₂ is short: E Q₂s₂ is a rounding error of a correction (of
-    all of u after a restart). Its size is not assumed but seen, on rows of A u that are computed for it.
-    Status.STAGNATED means that it is too large, and that a whole product is to prove the pairs.
+    the first block is near the vectors sought, s₂ is short. Rows of A u show the size of E Q₂s₂; where it is
+    too large, the status is STAGNATED, and a whole product has to prove the pairs.
     """
     values, coordinates = basis.ritz(k)
     u, products = times(basis.q, coordinates), basis.images(coordinates)
@@ -250,26 +236,18 @@ def spot_checked(
 
 
 def compared(
-    operator: SymmetricOperator,
-    pairs: EigenPairs,
-    *,
-    tol: float,
-    rng: np.random.Generator,
+    operator: SymmetricOperator, pairs: EigenPairs, *, tol: float, rng: np.random.Generator
 ) -> EigenPairs:
-    """Pairs that were proved by products which are less exact than rows, with what rows show of these.
-
-    Status.STAGNATED means that they are too far apart: they are held to what ``operator.exact`` would leave.
-    """
+    """Pairs whose products are less exact than rows, with what rows show of them; STAGNATED: too much."""
     unseen = _unseen(operator, pairs.vectors, pairs.products, rng=rng)
     return _judged(operator, replace(pairs, unseen=unseen), tol)
 
 
 def _judged(operator: SymmetricOperator, pairs: EigenPairs, tol: float) -> EigenPairs:
-    """Converged, if residuals and scores are as they should be with what rows have shown; else stagnated."""
+    """Converged, if residuals and scores are small enough with what rows have shown; else stagnated."""
     exact, scores = (operator.exact or operator), SCORES if operator.exact is None else SEEN_SCORES
-    allowed = allowed_residuals(
-        pairs.values, tol, rounding_floor(operator, pairs.values, exact.eps)
-    )
+    floor = rounding_floor(operator, pairs.values, exact.eps)
+    allowed = allowed_residuals(pairs.values, tol, floor)
     assert pairs.unseen is not None
     near = np.all(pairs.residuals <= allowed) and np.all(pairs.unseen <= scores * pairs.values)
     return replace(pairs, status=Status.CONVERGED if near else Status.STAGNATED)
@@ -284,10 +262,9 @@ def _unseen(
 ) -> Array:
     """‖A u - products‖ for each column, twice as much to be safe, from a sample of rows.
 
-    The rows where a vector is largest are always looked at. Of the others a third is drawn evenly, and two go
-    where the vectors are, by their squares and by their sizes: an eigenvector that lives on a dozen rows has
-    its rounding there and on their neighbours, and an even draw would never meet them. Each row that is
-    drawn counts by one over its chance, so that the mean is the sum over all rows.
+    The rows where a vector is largest are always looked at. Of the others a third is drawn evenly, and two
+    thirds by the squares and the sizes of the vectors: an even draw would miss an eigenvector that lives on
+    a dozen rows. Each row that is drawn counts by one over its chance.
     """
     n, k = u.shape
     if n <= SPOT_ROWS + LARGEST * k:  # few enough to look at them all
@@ -332,8 +309,8 @@ class NegativePart:
 def negative_part(operator: SymmetricOperator, *, rng: np.random.Generator) -> NegativePart:
     """A few block Lanczos steps: Ritz values lie inside the spectrum, so a negative one is proof.
 
-    Of the operator, that is. The steps are taken with its rough copy where there is one, whose rounding has
-    negative eigenvalues of its own: vectors that it shows are then multiplied by the operator itself.
+    A rough copy, which takes the steps where there is one, has negative eigenvalues of its own by rounding:
+    vectors that it shows are multiplied by the operator itself.
     """
     n, work = operator.n, operator.rough or operator
     basis = KrylovBasis(np.empty((n, 0)), BLOCK * (PRODUCTS + 1))

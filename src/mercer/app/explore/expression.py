@@ -12,10 +12,9 @@ import numpy as np
 from mercer._core.errors import MercerError, ParameterError
 from mercer.kernels.algebra import Constant
 from mercer.kernels.bandwidth import is_rule
-from mercer.kernels.names import KERNELS
+from mercer.kernels.names import KERNELS, kernel_classes
 from mercer.kernels.parameters import constructor_names
 from mercer.kernels.text import kernel_text, parse_kernel
-from mercer.kernels.text.build import kernel_classes
 from mercer.kernels.text.parse import parse
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""From the tree of a text to the kernel, or any other object, that it describes."""
+"""From the tree of a text to the kernel, or any other object, that it describes; and back to a text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from typing import Any, NoReturn, TypeAlias
 
 from mercer._core.errors import KernelError, KernelSyntaxError, nearest, quoted
 from mercer._core.params import is_number
-from mercer.kernels.algebra import Constant, operand
+from mercer.kernels.algebra import Constant
 from mercer.kernels.base import Kernel
-from mercer.kernels.custom import Custom, GaussianProcess
-from mercer.kernels.names import KERNELS
+from mercer.kernels.custom import Custom
+from mercer.kernels.names import (
+    KERNELS,
+    OF_OBJECTS,
+    as_kernel,
+    by_plain_name,
+    kernel_classes,
+    plain_name,
+)
 from mercer.kernels.text.parse import DEEPEST, ONLY_IN_CALLS, OPERATOR, TOO_DEEP, fault, parse
 
 Place: TypeAlias = tuple[int, int]  # text[start:end]
@@ -34,7 +41,6 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "/": operator.truediv,
     "**": operator.pow,
 }
-_OF_OBJECTS = (Custom, GaussianProcess)  # which a text has no word for
 _DASHED = re.compile(r"\s*[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+")
 
 
@@ -80,74 +86,88 @@ def parse_kernel(text: str) -> Kernel:
     if is_number(value):
         return builder.made(lambda: Constant(value), builder.tree)
     if not isinstance(value, Kernel):
-        msg = (
-            f"Expected a kernel, but this is {_in_words(value)}. Write one such as rbf(gamma=0.5)."
-        )
+        what = _in_words(value)
+        msg = f"Expected a kernel, but this is {what}. Write one such as rbf(gamma=0.5)."
         builder.wrong(msg, builder.tree)
     return value
+
+
+def kernel_text(kernel: Any) -> str:
+    """The kernel as an expression that `parse_kernel` reads back, parameter by parameter.
+
+    Parameters
+    ----------
+    kernel : Kernel or str
+
+    Returns
+    -------
+    str
+        As the kernel prints itself.
+
+    Raises
+    ------
+    KernelError
+        The kernel, or one inside it, is a Python function or a class that has no name here.
+
+    Examples
+    --------
+    >>> from mercer.kernels import RBF, Linear
+    >>> kernel_text(RBF(gamma=0.5) + (Linear() + 1.0))
+    'RBF(gamma=0.5) + (Linear() + 1.0)'
+    >>> kernel_text(lambda x, y: x @ y)
+    Traceback (most recent call last):
+        ...
+    mercer._core.errors.KernelError: Custom(<lambda>) is a Python function, which has no text. ...
+    """
+    kernel = as_kernel(kernel)
+    try:
+        for node in kernel.shape().walk():
+            part = getattr(node, "kernel", None)  # of what has no formula
+            if isinstance(part, OF_OBJECTS):
+                raise _without_text(part)
+        text = repr(kernel)
+        again = parse_kernel(text)
+    except (KernelSyntaxError, RecursionError) as error:
+        why = str(error).partition("\n")[0]
+        msg = f"This kernel has no text that reads back: {why}"
+        raise KernelError(msg) from error
+    if kernel != again:  # better no text than one of another kernel
+        msg = f"{kernel!r} has no text that reads back: {text!r} is another kernel."
+        raise KernelError(msg)
+    return text
+
+
+def _without_text(part: Kernel) -> KernelError:
+    what = "a Python function" if isinstance(part, Custom) else "an object of scikit-learn"
+    return KernelError(
+        f"{part!r} is {what}, which has no text. Use kernels of `mercer.kernels` and their sums, products "
+        "and powers where a kernel has to be written down."
+    )
 
 
 def parse_call(
     text: str, known: Mapping[str, type], *, what: str = "name", also: Collection[str] = ()
 ) -> Any:
-    """The object that one call describes: a name of `known`, or of its classes, with plain arguments.
+    """The object that a call such as ``rpcholesky(rank=500)``, or a name alone, describes.
 
-    Parameters
-    ----------
-    text : str
-        Such as ``rpcholesky(rank=500)``; ``rpcholesky`` alone is a call without arguments.
-    known : mapping of str to class
-        What may be called. Case does not matter, nor whether a name has dashes or underscores.
-    what : str, default="name"
-        What the names are, for messages: "approximation".
-    also : collection of str, optional
-        Names that stand for something elsewhere, for messages: "auto".
+    Names are those of `known` and of its classes; case does not matter, nor dashes and underscores. Messages
+    call them a `what`, and list `also` other names.
 
-    Returns
-    -------
-    object
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> parse_call("fraction(3, denominator=4)", {"fraction": Fraction})
     Fraction(3, 4)
     """
     # A name with dashes gets underscores: the same length, so that carets stay where they belong.
     text = _DASHED.sub(lambda name: name.group().replace("-", "_"), text.strip(), count=1)
-    builder = _Builder(text, _by_plain_name(known), {*known, *also}, what=what)
+    builder = _Builder(text, by_plain_name(known), {*known, *also}, what=what)
     called = builder.tree.func if isinstance(builder.tree, ast.Call) else builder.tree
     if not builder.is_name(called):
-        builder.wrong(
-            f"Expected one {what} with its arguments. {nearest('', {*known, *also})}", builder.tree
-        )
+        hint = nearest("", {*known, *also})
+        builder.wrong(f"Expected one {what} with its arguments. {hint}", builder.tree)
     return builder.value(builder.tree)
 
 
-def kernel_classes() -> dict[str, type[Kernel]]:
-    """The classes that a text may call, by their plain names: the library's, and those that users define.
-
-    The library's own names come first; of two other classes of one name, the one defined last.
-    """
-    kinds: list[Any] = [Kernel]
-    for kind in kinds:  # which grows meanwhile
-        kinds += kind.__subclasses__()
-    others = {
-        kind.__name__: kind
-        for kind in kinds
-        if not kind.__module__.startswith("mercer.") and not issubclass(kind, _OF_OBJECTS)
-    }
-    return _by_plain_name(others) | _by_plain_name({**KERNELS, "constant": Constant})
-
-
-def _by_plain_name(known: Mapping[str, type]) -> dict[str, Any]:
-    """Classes by their names here and their own, such as fixed-point and FixedPoint."""
-    classes = {kind.__name__: kind for kind in known.values()}
-    return {_plain(name): kind for name, kind in {**classes, **known}.items()}
-
-
 def _too_many(who: str, by_place: Sequence[str], names: Collection[str]) -> str:
-    """What is said of an argument that stands in no place."""
     if not names:
         return f"{who} takes no arguments."
     other = next((name for name in names if name not in by_place), "")
@@ -157,13 +177,7 @@ def _too_many(who: str, by_place: Sequence[str], names: Collection[str]) -> str:
     return f"{who} takes {most}{hint}."
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
-
-
 class _Builder(ast.NodeVisitor):
-    """From a tree to what it describes. Errors point at their place in the text."""
-
     def __init__(
         self, text: str, classes: Mapping[str, type], names: Collection[str], *, what: str
     ) -> None:
@@ -179,13 +193,12 @@ class _Builder(ast.NodeVisitor):
         return self.text[node.col_offset : node.end_col_offset]
 
     def wrong(self, message: str, at: ast.expr | Place) -> NoReturn:
-        """Raise, with a caret under the place."""
         if isinstance(at, ast.expr):
             at = at.col_offset, at.end_col_offset or at.col_offset
         raise fault(message, self.text, *at)
 
     def made(self, make: Callable[[], Any], at: ast.expr | Place) -> Any:
-        """What `make` gives; its complaints, and those of a kernel about its parameters, with the place."""
+        """What `make` returns, as a checked kernel where it is one; errors show the place."""
         try:
             value = make()
             if isinstance(value, Kernel):
@@ -196,7 +209,6 @@ class _Builder(ast.NodeVisitor):
 
     # ── values ──────────────────────────────────────────────────────────────
     def value(self, node: ast.expr) -> Any:
-        """A number, a text, None, True, False, a list, or what a call makes."""
         plain = self.is_literal(node.operand if isinstance(node, ast.UnaryOp) else node)
         self._level += not plain  # -1 is a number, not a level
         if self._level > DEEPEST:
@@ -205,13 +217,11 @@ class _Builder(ast.NodeVisitor):
         self._level -= not plain
         return value
 
-    def is_literal(self, node: ast.expr) -> bool:
-        """Whether a number, a text or a word such as None stands there."""
+    def is_literal(self, node: ast.expr) -> bool:  # a number, a text or a word such as None
         word = self._word(node)
         return isinstance(node, ast.Name) and (word in _WORDS or word[0] in "0123456789.'\"")
 
-    def is_name(self, node: ast.expr) -> bool:
-        """Whether a bare name stands there, which may be a call without arguments."""
+    def is_name(self, node: ast.expr) -> bool:  # which may be a call without arguments
         return isinstance(node, ast.Name) and not self.is_literal(node)
 
     def _literal(self, node: ast.expr) -> Any:
@@ -249,7 +259,7 @@ class _Builder(ast.NodeVisitor):
     # ── calls ───────────────────────────────────────────────────────────────
     def _called(self, node: ast.expr, name: ast.expr, arguments: Sequence[ast.expr]) -> Any:
         word = self._word(name)
-        kind = self._classes.get(_plain(word))
+        kind = self._classes.get(plain_name(word))
         if kind is None:
             hint = nearest(word, self._names)
             self.wrong(f"Unknown {self._what} {quoted(word)}. {hint}", name)
@@ -273,7 +283,7 @@ class _Builder(ast.NodeVisitor):
     def _call(
         self, make: Callable[..., Any], who: str, node: ast.expr, arguments: Sequence[ast.expr]
     ) -> Any:
-        """What a class or a method makes of arguments, each of which it has a parameter for."""
+        """What a class or a method makes of the arguments."""
         parameters = inspect.signature(make).parameters.values()
         known = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
         names = [p.name for p in known]
@@ -317,20 +327,21 @@ class _Builder(ast.NodeVisitor):
         assert found is not None
         return found.span()
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        value, minus = self.value(node.operand), isinstance(node.op, ast.USub)
+    def _operand(self, node: ast.expr, needed: str, at: ast.expr) -> Any:
+        value = self.value(node)
         if not is_number(value) and not isinstance(value, Kernel):
-            self.wrong(f"A sign stands before a kernel or a number, not {_in_words(value)}.", node)
-        return self.made(lambda: -value, node) if minus else value
+            self.wrong(f"{needed} {_in_words(value)}.", at)
+        return value
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        value = self._operand(node.operand, "A sign stands before a kernel or a number, not", node)
+        return self.made(lambda: -value, node) if isinstance(node.op, ast.USub) else value
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
         place = self._sign(node.left, node.right)
         sign = self.text[slice(*place)]
-        for value, part in ((left, node.left), (right, node.right)):
-            if not is_number(value) and not isinstance(value, Kernel):
-                msg = f"{sign!r} joins kernels and numbers, but this is {_in_words(value)}."
-                self.wrong(msg, part)
+        needed = f"{sign!r} joins kernels and numbers, but this is"
+        left, right = (self._operand(part, needed, part) for part in (node.left, node.right))
         if is_number(left) and is_number(right):
             return self._worked_out(node, sign, left, right)
         if sign == "/":
@@ -338,8 +349,6 @@ class _Builder(ast.NodeVisitor):
         if sign == "**" and (isinstance(right, Kernel) or right - right != 0):
             what = "a kernel" if isinstance(right, Kernel) else repr(right)
             self.wrong(f"k ** p needs a whole p ≥ 1, but p is {what}.", node.right)
-        if sign == "-" and is_number(left):  # as 1 - k in Python, if numbers knew kernels
-            return self.made(lambda: operand(left) - right, node)
         at = place if sign != "**" else node.right
         return self.made(lambda: _OPERATIONS[sign](left, right), at)
 
@@ -361,13 +370,11 @@ class _Builder(ast.NodeVisitor):
 
 
 def _after_dot(node: ast.Attribute) -> Place:
-    """Where the name of a method stands."""
     end = node.end_col_offset or 0
     return end - len(node.attr), end
 
 
 def _in_words(value: Any) -> str:
-    """A value in words."""
     if value is None or isinstance(value, bool):
         return repr(value)
     if isinstance(value, Kernel):

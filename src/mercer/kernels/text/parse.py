@@ -78,12 +78,10 @@ _CLOSING = {"(": ")", "[": "]"}
 def parse(text: str) -> ast.expr:
     """The tree of an expression that neither begins nor ends with a space, with places in it.
 
-    Python's parser sees brackets and operators only. Numbers, texts and names are identifiers to it, of their
-    own length, so that no rule of its own about them applies, and the columns of a node are its place in the
-    text. A parameter, ``gamma=0.5``, is a comparison to it: those may stand anywhere, and are told well.
+    Python's parser sees brackets and operators only. Numbers, texts and names are identifiers of the same
+    length to it, so that the columns of a node are its place in the text, and a parameter, ``gamma=0.5``, is
+    a comparison, which may stand anywhere.
 
-    Examples
-    --------
     >>> tree = parse("2*rbf(gamma='é')")
     >>> ast.unparse(tree)
     'x * xxx(xxxxx < xxx)'
@@ -104,7 +102,7 @@ def parse(text: str) -> ast.expr:
 
 
 def _masked(text: str) -> str:
-    """The text as Python's parser shall see it; raises unless values, operators and brackets take turns."""
+    """The text for Python's parser; raises unless values, operators and brackets take turns."""
     seen: list[str] = []
     closings = [""]  # of the text, and of the brackets that are open
     before, operators = "begin", 0
@@ -132,7 +130,6 @@ def _masked(text: str) -> str:
 
 
 def _unexpected(text: str, match: re.Match[str], before: str, closing: str) -> KernelSyntaxError:
-    """A token that can't stand here, and what can; or a character that can't stand anywhere."""
     word = match.group()
     msg = f"Found {word!r}, but expected " if word else "Found the end of the text, but expected "
     if match.lastgroup == "other":
@@ -153,8 +150,6 @@ def _unexpected(text: str, match: re.Match[str], before: str, closing: str) -> K
 def fault(message: str, text: str, start: int, end: int) -> KernelSyntaxError:
     """An error whose message shows the text, with a caret under ``text[start:end]``.
 
-    Examples
-    --------
     >>> print(fault("No such kernel.", "1 + rfb()", 4, 7))
     No such kernel.
       1 + rfb()

@@ -35,9 +35,8 @@ class LowRank:
     landmarks: Indices | None  # positions of the landmarks among the rows, where they are rows
     projects: bool  # whether K - FFᵀ is positive semi-definite
     goal: float | None = None  # the share of tr K that may be left out, where that was asked for
-    unit: float | None = (
-        None  # rounding of k(x, z) in the dtype of the landmarks, where it is known
-    )
+    # The rounding of k(x, z) in the dtype of the landmarks, where it is known.
+    unit: float | None = None
 
     @property
     def rank(self) -> int:

@@ -10,7 +10,9 @@ from mercer.engine.thin import without
 from mercer.operators.base import SymmetricOperator
 
 ROW = "row {} of K is not finite"
-ENTRY_UNITS = 4096.0  # entries of a valid kernel are off by so many units of the largest at most
+# Entries of a valid kernel are off by so many units of the largest at most. Where they are off by more, the
+# rounding that a fit reports is larger than what this is asked for.
+ENTRY_UNITS = 4096.0
 
 
 def require_finite(values: Array, what: str = "k(x, x) is not finite for some row") -> None:
@@ -51,7 +53,8 @@ class Centred(SymmetricOperator):
 
     With weights w, S = diag(√w) and P = I - √w√wᵀ/Σw. Centring at the weighted mean, H = I - 1wᵀ/Σw,
     makes the covariance problem that of S H K Hᵀ S, and S H = P S: a projector on each side of a
-    symmetric matrix again, with the eigenvalues that repeated rows would have.
+    symmetric matrix again, with the eigenvalues that repeated rows would have. Without weights S = I
+    and P = H = I - 11ᵀ/n.
 
     P acts before *and* after each product. Mathematically the first is idle on centred vectors; in rounded
     arithmetic K is large along √w, and would amplify what little of it has crept into the vectors.

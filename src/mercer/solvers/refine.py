@@ -214,9 +214,8 @@ TWICE = 2.0  # what the rows show is doubled, for what they may have missed
 # far those of the fit may be from those of `transform`, as a root mean square over the rows in units of their
 # spread (single rows may be ten times as far).
 SCORES = 1e-5
-SEEN_SCORES = (
-    1e-4  # the same of products of two half floats a number, whose rows are float32 as a rule
-)
+# The same of products of two half floats a number, whose rows are float32 as a rule.
+SEEN_SCORES = 1e-4
 
 
 def spot_checked(

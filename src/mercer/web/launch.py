@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import InputError, ParameterError, refuse
 from mercer.app.explore import BUILTINS, Dataset
 from mercer.app.rows import Opened
 from mercer.data.frames import need
@@ -24,7 +24,6 @@ from mercer.web.guard import LOOPBACK, Guard
 from mercer.web.session import MODEL_SUFFIX, Session
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from mercer.data.table import Reading
@@ -63,6 +62,17 @@ def begin(
     session.start = {"table": table, "recipe": recipe}
 
 
+def begin_with(
+    session: Session, model: Any = None, X: Any = None, *, labels: Any = None, names: Any = None
+) -> None:
+    """Begin as `mercer.explore` is called: with paths, with a name, or with a model and its rows."""
+    if model is not None and not isinstance(model, (str, os.PathLike)):
+        begin_in_memory(session, model, X, labels, names)
+        return
+    first = None if model is None else os.fspath(model)
+    begin(session, first) if X is None else begin(session, os.fspath(X), first)
+
+
 def _opened(session: Session, data: str, reading: Reading | None) -> str:
     path = Path(data).expanduser()
     return session.open_file(path, path.name, reading)
@@ -93,9 +103,7 @@ def _in_memory(session: Session, own: Fitted, X: Any, labels: Any, names: Any) -
     rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != own.d:
         must_be = f"rows of {own.d} columns, as the model takes them"
-        raise InputError.about(
-            parameter="X", value=X, must_be=must_be, got=f"an array of shape {rows.shape}"
-        )
+        refuse("X", X, must_be, got=f"an array of shape {rows.shape}")
     number, folder = session.place()
     arrays: dict[str, Any] = {"rows": rows, "names": np.array(called, dtype=np.str_)}
     if labels is not None:
@@ -107,6 +115,11 @@ def _in_memory(session: Session, own: Fitted, X: Any, labels: Any, names: Any) -
 
 
 # ── the server ──────────────────────────────────────────────────────────────
+def _require_server() -> Any:
+    need("starlette", extra="explore")
+    return need("uvicorn", extra="explore")
+
+
 @dataclass(eq=False)
 class Explorer:
     """A page that is being served. Open `url`; `stop` ends it, as does the button on the page.
@@ -122,8 +135,7 @@ class Explorer:
     _listening: socket.socket
 
     def __post_init__(self) -> None:
-        uvicorn = need("uvicorn", extra="explore")
-        need("starlette", extra="explore")
+        uvicorn = _require_server()
         from mercer.web.server import Impatient, application
 
         config = uvicorn.Config(
@@ -176,12 +188,7 @@ class Explorer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
@@ -199,11 +206,9 @@ def listening(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
         found.listen()  # a browser that is quicker than the server waits instead of being refused
     except OSError as error:
         found.close()
-        words = error.strerror or str(error)
-        remedy = "Leave it out for a free port."
-        raise ParameterError.about(
-            parameter="port", value=port, must_be="free", got=f"{port} ({words})", remedy=remedy
-        ) from error
+        got, remedy = f"{port} ({error.strerror or error})", "Leave it out for a free port."
+        wrong = ParameterError.about("port", port, must_be="free", got=got, remedy=remedy)
+        raise wrong from error
     return found
 
 
@@ -211,8 +216,7 @@ def made(
     session: Session, *, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()
 ) -> Explorer:
     """A server for a session; `names` are what a machine that may be reached from elsewhere is called."""
-    need("uvicorn", extra="explore")
-    need("starlette", extra="explore")
+    _require_server()
     found = listening(host, port)
     own = ("[::1]",) if host == "::1" else ()  # the address that is printed is one that answers
     hosts = tuple(dict.fromkeys([*names, *own, *LOOPBACK]))
@@ -259,16 +263,10 @@ def explore(
     True
     >>> page.stop()
     """
-    need("uvicorn", extra="explore")
-    need("starlette", extra="explore")
+    _require_server()
     session = Session()
     try:
-        if model is None or isinstance(model, (str, os.PathLike)):
-            rows = None if X is None else os.fspath(X)
-            given = None if model is None else os.fspath(model)
-            begin(session, rows, given) if rows is not None else begin(session, given)
-        else:
-            begin_in_memory(session, model, X, labels, names)
+        begin_with(session, model, X, labels=labels, names=names)
         page = made(session, port=port).start()
     except BaseException:
         session.close()

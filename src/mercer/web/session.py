@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import MercerError, ParameterError
+from mercer._core.errors import MercerError, refuse
 from mercer._core.memory import format_bytes
 from mercer._core.params import OneOf, require
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
@@ -98,10 +98,7 @@ class Session:
         key = f"t{number}"
         with self._lock:
             self.tables[key] = data
-            pinned = {
-                None if self.start is None else self.start.get("table"),
-                *self.partners.values(),
-            }
+            pinned = {(self.start or {}).get("table"), *self.partners.values()}
             while len(self.tables) > MOST_TABLES:
                 oldest = next(each for each in self.tables if each not in pinned)
                 self.drop(oldest)
@@ -129,10 +126,9 @@ class Session:
 
     def described(self, key: str) -> dict[str, Any]:
         """A table in words, under its number."""
-        told = {**self.table(key).described(), "id": key, "partner": self.partners.get(key)}
-        if told["partner"] not in self.tables:
-            told["partner"] = None
-        return told
+        partner = self.partners.get(key)
+        partner = partner if partner in self.tables else None
+        return {**self.table(key).described(), "id": key, "partner": partner}
 
     def open_builtin(self, name: Any) -> str:
         """A data set of mercer's own, which is opened once."""
@@ -157,32 +153,23 @@ class Session:
         """The same file, read in another way."""
         data = self.table(key)
         columns = body.get("columns")
-        if columns is not None and not isinstance(columns, list):
-            raise ParameterError.about(
-                parameter="columns", value=columns, must_be="a list of names or None"
-            )
-        reading = replace(
-            data.reading,
-            id=body.get("id"),
-            label=body.get("label"),
-            columns=None if columns is None else tuple(map(str, columns)),
-        )
+        if columns is not None:
+            if not isinstance(columns, list):
+                refuse("columns", columns, "a list of names or None")
+            columns = tuple(map(str, columns))
+        id_, label = body.get("id"), body.get("label")
         shape = body.get("image_shape")
         sides = isinstance(shape, list) and len(shape) == 2 and all(type(s) is int for s in shape)
         if shape is not None and not (sides and min(shape) > 0):
-            raise ParameterError.about(
-                parameter="image_shape", value=shape, must_be="a height and a width, or None"
-            )
-        again = Dataset(
-            data.path,
-            reading,
-            name=data.name,
-            title=data.title,
-            source=data.source,
+            refuse("image_shape", shape, "a height and a width, or None")
+        again = replace(
+            data,
+            reading=replace(data.reading, id=id_, label=label, columns=columns),
             image_shape=None if shape is None else (shape[0], shape[1]),
-            suggested=data.suggested,
             impute=body.get("impute"),
             one_hot=body.get("one_hot") is True,
+            guessed=(),
+            readings=False,
         )
         _ = again.raw, again.file_columns  # what is wrong with it is said now
         return self.add(again, str(next(self._numbers)))
@@ -267,9 +254,8 @@ class Session:
         own, place = way.recipe, (key, *way.key)
         model = None if own.model is None else self.model(own.model)
 
-        def made() -> (
-            Shown
-        ):  # by the one worker, who may have made it for another while this one waited
+        def made() -> Shown:
+            # By the one worker, which may have made it for another while this one waited.
             found = self._kept(place)
             if found is None and model is not None:
                 found = self._keep(place, of_model(own, data, model), job)

@@ -13,10 +13,9 @@ from mercer._core.public import public
 from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer.onnx.fitted import Fitted, fitted
+from mercer.onnx.fitted import Fitted, fitted, guard, scores, statistics
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.kernels import nan_where_infinite
-from mercer.onnx.projection import guard, scores, statistics
 from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
 
@@ -66,7 +65,9 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     g = Graph(chosen_dtype(dtype, source.dtype))
     source.require_exportable(g.dtype)
     outputs = write(source, Value(g, INPUT))
-    return _assembled(g, source, outputs, checked_opset(opset))
+    newest = int(need("onnx", extra="onnx").defs.onnx_opset_version())
+    opset = OPSET if opset is None else int(require("opset", opset, Whole(OPSET, newest)))
+    return _assembled(g, source, outputs, opset)
 
 
 def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
@@ -81,14 +82,6 @@ def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
         msg = f"dtype must be 'float32', 'float64' or None; got {dtype!r}."
         raise InputError(msg)
     return found
-
-
-def checked_opset(opset: int | None) -> int:
-    """The opset to state: any from 13 to the newest that is known here."""
-    newest = int(need("onnx", extra="onnx").defs.onnx_opset_version())
-    if opset is None:
-        return OPSET
-    return int(require("opset", opset, Whole(OPSET, newest)))
 
 
 # ── the graph ───────────────────────────────────────────────────────────────
@@ -129,11 +122,10 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
     shape = ["n", model.projection.n_components] if SCORES in outputs else ["n"]
     label = onnx.TensorProto.INT64
     shown = [info(name, label if name == LABEL else g.element_type, shape) for name in outputs]
-    rows = info(INPUT, g.element_type, ["n", model.n_features])
+    rows = info(INPUT, g.element_type, ["n", model.model.n_features_in_])
     facts = _facts(g, model)
-    graph = onnx.helper.make_graph(
-        g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, model.preparation)
-    )
+    words = _in_words(facts, model.preparation)
+    graph = onnx.helper.make_graph(g.nodes, "mercer", [rows], shown, g.tensors, doc_string=words)
     opsets = [onnx.helper.make_opsetid("", opset)]
     proto = onnx.helper.make_model(
         graph,
@@ -216,13 +208,12 @@ def register() -> None:
 
 def _set_shapes(operator: Any) -> None:
     n, source = operator.inputs[0].get_first_dimension(), fitted(operator.raw_operator)
+    types = need("skl2onnx.common.data_types", extra="onnx")
     *labels, numbers = operator.outputs
     for label in labels:  # of a detector
-        label.type = need("skl2onnx.common.data_types", extra="onnx").Int64TensorType([n, 1])
-    width = 1 if labels else source.projection.n_components
-    types = need("skl2onnx.common.data_types", extra="onnx")
+        label.type = types.Int64TensorType([n, 1])
     tensor = types.DoubleTensorType if _is_double(operator) else types.FloatTensorType
-    numbers.type = tensor([n, width])
+    numbers.type = tensor([n, 1 if labels else source.projection.n_components])
 
 
 def _is_double(operator: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,8 +20,8 @@ from mercer.data.table import Table
 from mercer.engine.pairwise import dense
 from mercer.estimators.prepared import Prepared
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
-from mercer.onnx.fitted import Fitted, fitted
-from mercer.onnx.projection import MOST_PHASE
+from mercer.onnx.fitted import MOST_PHASE, Fitted, fitted
+from mercer.views.fitted import unnamed
 
 # How many times as far from the centre as the rows at hand: a wrong unit, a stuck sensor, a filler.
 SPREADS = (1e3, 1e7, 1e20)
@@ -162,11 +161,10 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     >>> verify(to_onnx(model), model, X).max_rel < 1e-14
     True
     """
-    session = _session(proto)
-    dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
-    source = fitted(model)
-    preparation = source.preparation
-    x = _rounded(_coded(rows, source), dtype, session.get_inputs()[0].shape[1])
+    session, source = _session(proto), fitted(model)
+    (taken,), preparation = session.get_inputs(), source.preparation
+    dtype = np.dtype(np.float64 if taken.type == "tensor(double)" else np.float32)
+    x = _rounded(_coded(rows, source), dtype, taken.shape[1])
     tolerance = TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)]
 
     def asked(rows: Array) -> Array:
@@ -182,21 +180,21 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
             raise InputError(msg)
         if source.detector is not None:
             return _compared_statistics(source, found, rows, tolerance, far=far)
-        own = _scores_or_nan(source, rows) if far else _scores(source, rows)
+        with unnamed():  # rows without names are what a graph takes, too
+            own = _scores_or_nan(source, rows) if far else source.model.transform(rows)
         own = np.asarray(own, dtype=np.float64)
         return _compared_scores(source, found[SCORES], rows, own, tolerance, far=far)
 
     groups = far_rows(x, source, asked)
     near = compared(x, far=False)
     parts = [compared(rows, far=True) for rows in groups.values()]
-    reach = f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else ""
     return replace(
         near,
-        excess=float(np.max([near.excess, *(part.excess for part in parts)])),  # NaN stays
-        n_labels=near.n_labels + sum(part.n_labels for part in parts),
+        excess=float(np.max([part.excess for part in (near, *parts)])),  # NaN stays
+        n_labels=sum(part.n_labels for part in (near, *parts)),
         n_far=sum(map(len, groups.values())),
         n_unknown=sum(part.n_unknown for part in parts),
-        reach=reach,
+        reach=f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else "",
     )
 
 
@@ -258,7 +256,7 @@ def _compared_scores(
 ) -> Agreement:
     """Where the graph answers, it says what the model says; of far rows it may answer NaN."""
     known = np.isfinite(found) if far else np.ones(found.shape, dtype=bool)
-    # NaN where the graph has a number and the model has none: that is no agreement.
+    # NaN where the graph has a number and the model has none: they do not agree.
     gap = np.where(known, np.abs(np.where(known, found, 0.0).astype(np.float64) - own), 0.0)
     scale = np.maximum(np.max(np.abs(own), axis=0, where=known, initial=0.0), fitted.spread)
     share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
@@ -266,9 +264,8 @@ def _compared_scores(
     if far:
         allowed = allowed + _wobble(fitted, asked, own, scale)
     excess = float(np.max(np.where(np.isnan(share), np.inf, share / allowed)))
-    unknown = int(np.count_nonzero(~known.all(axis=1)))
-    worst = float(np.max(gap)), float(np.max(share))
-    return Agreement(*worst, len(own), tolerance, excess, n_unknown=unknown)
+    worst, unknown = float(np.max(gap)), int(np.count_nonzero(~known.all(axis=1)))
+    return Agreement(worst, float(np.max(share)), len(own), tolerance, excess, n_unknown=unknown)
 
 
 def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  # (b, k)
@@ -282,13 +279,6 @@ def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  #
     with np.errstate(invalid="ignore"):  # of scores that are infinite both times
         gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
     return np.divide(gap, scale, out=np.zeros_like(gap), where=scale > 0)
-
-
-def _scores(fitted: Fitted, asked: Array) -> Any:
-    """The model's scores; rows without names are what a graph takes, too."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        return fitted.model.transform(asked)
 
 
 def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
@@ -365,11 +355,13 @@ def sample_rows(model: Any, *, rng: np.random.Generator) -> Array:  # -> (n, d)
 
 
 def _prepared_rows(model: Fitted, rng: np.random.Generator) -> Array:
-    sections, d = model.projection.sections, model.n_features
+    sections, d = model.projection.sections, model.model.n_features_in_
     noise = rng.standard_normal((SAMPLE_ROWS, d))
     if model.points is not None:
-        points = dense(model.some_points(SAMPLE_ROWS // 2)).astype(np.float64)
-        return _near(points, noise)
+        z = dense(model.some_points(SAMPLE_ROWS // 2)).astype(np.float64)
+        again = z[np.arange(len(noise) - len(z)) % len(z)]
+        moved = again + JITTER * z.std(axis=0) * noise[: len(again)]
+        return np.concatenate([z, np.abs(moved) if np.all(z >= 0) else moved])  # counts stay counts
     if isinstance(sections, FourierSections):
         lengths = np.linalg.norm(sections.frequencies, axis=1)
         return sections.centre + noise / max(float(np.median(lengths)), 1e-300)
@@ -378,10 +370,3 @@ def _prepared_rows(model: Fitted, rng: np.random.Generator) -> Array:
         axes = model.projection.coef.astype(np.float64).T
         return model.mean + scores @ axes + JITTER * float(np.mean(model.spread)) * noise
     return noise
-
-
-def _near(z: Array, noise: Array) -> Array:
-    """The points, then points that are moved; counts stay counts."""
-    again = z[np.arange(len(noise) - len(z)) % len(z)]
-    moved = again + JITTER * z.std(axis=0) * noise[: len(again)]
-    return np.concatenate([z, np.abs(moved) if np.all(z >= 0) else moved])

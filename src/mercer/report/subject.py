@@ -19,7 +19,7 @@ from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.fitted import Fitted
-from mercer.views.watched import watched
+from mercer.views.leaders import watched
 
 MOST_AXES = 10  # components that a picture can be asked for
 MOST_LED = 10  # runs of alarms whose leaders are told

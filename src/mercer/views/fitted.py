@@ -94,8 +94,9 @@ class Fitted(Anatomy):
     def chose_kernel(self) -> bool:
         """Whether a detector chose its kernel by itself."""
         detector = self.detector
-        chose = detector is not None and detector.model is None
-        return chose and isinstance(detector.kernel, str) and detector.kernel == "auto"
+        if detector is None or detector.model is not None:
+            return False
+        return isinstance(detector.kernel, str) and detector.kernel == "auto"
 
     @property
     def given_kernel(self) -> Any:

@@ -74,9 +74,13 @@ def control_charts(
     >>> view.charts[0].alarm.tolist(), view.charts[0].log
     ([False, True], False)
     """
-    known = _judged(judged, t2)
+    n = len(np.atleast_1d(t2))
+    known = np.ones(n, dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
+    checks.same_rows(n, judged=known)
+    if not known.any():
+        msg = "`judged` is False for every row, so there is nothing to draw. Pass rows with statistics."
+        raise InputError(msg)
     far, off = _statistic("t2", t2, known), _statistic("q", q, known)
-    n = len(far)
     when: Any = np.arange(n) if time is None else np.asarray(time)
     marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
     checks.same_rows(n, q=off, time=when, **({} if marked is None else {"alarms": marked}))
@@ -84,9 +88,8 @@ def control_charts(
         chart("T²", far, _limit("t2_limit", t2_limit), marked),
         chart("Q", off, _limit("q_limit", q_limit), marked),
     )
-    return ControlCharts(
-        axis="row" if time is None else "time", time=when, judged=known, charts=charts
-    )
+    axis = "row" if time is None else "time"
+    return ControlCharts(axis=axis, time=when, judged=known, charts=charts)
 
 
 def chart(name: str, values: Array, limit: float | None, alarm: Any = None) -> Chart:
@@ -104,16 +107,6 @@ def chart(name: str, values: Array, limit: float | None, alarm: Any = None) -> C
     log = high > WIDE_RANGE * usual and low > 0.0
     ends = (0.8 * min(low, usual), 1.5 * high) if log else (0.0, 1.06 * max(high, usual) or 1.0)
     return Chart(name, values, limit, above, drawn, ends, log)
-
-
-def _judged(judged: Any, t2: Any) -> Any:  # (n,)
-    n = len(np.atleast_1d(np.asarray(t2)))
-    known = np.ones(n, dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
-    checks.same_rows(n, judged=known)
-    if not known.any():
-        msg = "`judged` is False for every row, so there is nothing to draw. Pass rows with statistics."
-        raise InputError(msg)
-    return known
 
 
 def _statistic(name: str, values: Any, known: Any) -> Array:

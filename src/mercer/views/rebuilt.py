@@ -161,7 +161,7 @@ def reconstruction(
         back=back[shown],
         classes=classes(labels, n).taken(which[shown]),
         shape=shape,
-        caption=_there_and_back(n, len(which), error, spread),
+        caption=_caption(n, len(which), error, spread),
         tables=(_table(names, drawn, (error, spread, relative)),),
     )
 
@@ -174,7 +174,7 @@ def _table(names: Sequence[str], drawn: Indices, columns: tuple[Array, ...]) -> 
     return listing(title, ["column", "error", "standard deviation", "ratio"], rows)
 
 
-def _there_and_back(n: int, taken: int, error: Array, spread: Array) -> str:
+def _caption(n: int, taken: int, error: Array, spread: Array) -> str:
     rows = f"{count(n)} rows"
     if taken < n:
         rows = f"{count(taken)} of {count(n)} rows, at equal distances,"

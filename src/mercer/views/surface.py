@@ -15,7 +15,7 @@ from mercer._core.types import Array
 from mercer._core.wording import Message
 from mercer.estimators.anatomy import is_model
 from mercer.views import checks
-from mercer.views.base import Listing, View, listing, span
+from mercer.views.base import View, listing, span
 from mercer.views.classes import Classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.scatter import component_names
@@ -101,9 +101,13 @@ def levels(
     scores = checks.finite("transform(points)", scores, ndim=2, shape="(m, k)")
     chosen = [checks.component(index, scores.shape[1]) for index in chosen]
     values = scores.T[chosen].reshape(-1, resolution, resolution)
-    titles = tuple(component_names(chosen, ratio))
-    first, second = sliced.names
+    titles, (first, second) = tuple(component_names(chosen, ratio)), sliced.names
     held = f", {sliced.where}" if sliced.where else ""
+    table = [
+        [title, number(each.min()), number(each.max()), share(float(np.mean(each > 0)))]
+        for title, each in zip(titles, values, strict=True)
+    ]
+    head = ["component", "least", "largest", "positive on"]
     return Levels(
         axes=sliced.names,
         titles=titles,
@@ -111,23 +115,18 @@ def levels(
         across=across,
         up=up,
         values=values,
-        reach=np.array([_reach(each) for each in values]),
+        # Symmetric about zero, for the sign of a component is its meaning. At the 98th percentile: a
+        # polynomial grows without bound in the corners, and its largest value would leave the middle pale.
+        reach=np.array(
+            [float(np.percentile(s, 98)) or float(s.max()) or 1.0 for s in np.abs(values)]
+        ),
         zeros=tuple(zero_line(across, up, each) for each in values),
         points=sliced.points,
         classes=classes(labels, len(sliced.points)),
         several=several,
         caption=f"Each component over {first} (across) and {second} (up){held}; the line is zero.",
-        tables=(_table(titles, values),),
+        tables=(listing("Components over the picture", head, table),),
     )
-
-
-def _table(titles: tuple[str, ...], values: Array) -> Listing:
-    rows = [
-        [title, number(each.min()), number(each.max()), share(float(np.mean(each > 0)))]
-        for title, each in zip(titles, values, strict=True)
-    ]
-    head = ["component", "least", "largest", "positive on"]
-    return listing("Components over the picture", head, rows)
 
 
 # ── which points ────────────────────────────────────────────────────────────
@@ -139,15 +138,22 @@ def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
     if d < 2:
         checks.plane("X", rows)  # raises
     if d > 2 and variables is None:
-        pair = (0, 1) if called is None else (called[0], called[-1])
+        example = (0, 1) if called is None else (called[0], called[-1])
         msg = Message(
             "A picture has two variables; got `X` of shape {shape}. {fixed} says where the others are held. "
             "Say which two move: {variables:{pair}}",
             shape=rows.shape,
-            pair=repr(pair),
+            pair=repr(example),
         )
         raise ParameterError(msg)
-    pair = (0, 1) if variables is None else _pair(variables, d, called)
+    pair = (0, 1)
+    if variables is not None:
+        wanted = variables if np.ndim(variables) == 1 else []
+        places = [_place(variable, d, called) for variable in wanted]
+        if len(places) != 2 or places[0] == places[1]:
+            must_be = "two different variables, by two names or two column numbers"
+            raise ParameterError.about(parameter="variables", value=variables, must_be=must_be)
+        pair = places[0], places[1]
     held, where = _held(rows, fixed)
 
     def lifted(points: Array) -> Any:
@@ -158,15 +164,6 @@ def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
 
     first, second = (called[l] if called else f"feature {l + 1}" for l in pair)
     return Slice(rows[:, pair], (first, second), where if d > 2 else "", lifted)
-
-
-def _pair(variables: Any, d: int, names: list[str] | None) -> tuple[int, int]:
-    wanted = list(variables) if np.ndim(variables) == 1 else []
-    places = [_place(variable, d, names) for variable in wanted]
-    if len(places) != 2 or places[0] == places[1]:
-        must_be = "two different variables, by two names or two column numbers"
-        raise ParameterError.about(parameter="variables", value=variables, must_be=must_be)
-    return places[0], places[1]
 
 
 def _place(variable: Any, d: int, names: list[str] | None) -> int:
@@ -229,16 +226,6 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
             raise InputError(msg)
         blocks.append(scores)
     return np.concatenate(blocks)
-
-
-def _reach(values: Array) -> float:
-    """Where the colours of a component end: they are symmetric about zero, for its sign is its meaning.
-
-    At the 98th percentile: a polynomial grows without bound in the corners, and its largest value would
-    leave the middle, where the data are, without any colour.
-    """
-    size = np.abs(values)
-    return float(np.percentile(size, 98)) or float(size.max()) or 1.0
 
 
 def zero_line(across: Array, up: Array, values: Array) -> Array:  # (r, r) -> (s, 2, 2)

@@ -71,17 +71,16 @@ def spectrum(eigenvalues: Any, *, total: float | None = None) -> Spectrum:
     >>> print(view.caption)
     2 components: the first holds 60.0 %, all together 90.0 % of the variance. 95 % is not reached.
     """
-    fit, own = None, None  # the whole variance, as a model knows it
+    fit, given = None, None if total is None else float(total)
     if is_model(eigenvalues):
         fitted = Fitted.of(eigenvalues)
         fit, values, ratio = fitted.fit, fitted.eigenvalues, fitted.shares
-        if fit is not None:
-            own = float(fit.total)
-        elif ratio is not None:
-            own = float(values.sum() / max(ratio.sum(), ROUNDING))
+        if given is None and fit is not None:
+            given = float(fit.total)
+        elif given is None and ratio is not None:
+            given = float(values.sum() / max(ratio.sum(), ROUNDING))
     else:
         values = checks.finite("eigenvalues", eigenvalues, ndim=1, shape="(k,)")
-    given = own if total is None else float(total)
     known, whole = given is not None, float(values.sum()) if given is None else given
     if total is not None or not is_model(eigenvalues):
         _require_descending(values, whole)
@@ -89,13 +88,16 @@ def spectrum(eigenvalues: Any, *, total: float | None = None) -> Spectrum:
     running = np.minimum(np.cumsum(shares), 1.0)
     reached = np.flatnonzero(running >= ENOUGH * (1 - ROUNDING))
     first = int(reached[0]) + 1 if len(reached) else None
+    bounds = None
+    if fit is not None and whole > 0 and np.isfinite(fit.bounds).all():
+        bounds = np.clip(np.asarray(fit.bounds, dtype=np.float64) / whole, 0.0, 1.0)
     return Spectrum(
         axes=("component", f"share of the {'' if known else 'kept '}variance (%)"),
         eigenvalues=values,
         shares=shares,
         running=running,
         whole=known,
-        bounds=None if fit is None or whole <= 0 else _bounds(fit, whole),
+        bounds=bounds,
         evidence="" if fit is None else trust(fit),
         reached=first,
         caption=_words(shares, running, first, how_sure(fit), whole=known),
@@ -116,11 +118,6 @@ def trust(fit: Fit) -> str:
     if fit.pairs.status is not Status.CONVERGED:
         text += f" The solver {fit.pairs.status.value}"
     return text
-
-
-def _bounds(fit: Fit, whole: float) -> Array | None:
-    ends = np.asarray(fit.bounds, dtype=np.float64) / whole  # (k, 2)
-    return np.clip(ends, 0.0, 1.0) if np.isfinite(ends).all() else None
 
 
 def _require_descending(values: Array, whole: float) -> None:

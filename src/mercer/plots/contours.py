@@ -11,7 +11,7 @@ from mercer import views
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.types import Array
-from mercer.plots import _axes, _labels
+from mercer.plots import _axes
 from mercer.views import checks
 
 if TYPE_CHECKING:
@@ -132,21 +132,24 @@ def contours(
         variables=variables,
         fixed=fixed,
         names=names,
-        labels=_labels.read(labels),
+        labels=_axes.drawable(labels),
         resolution=resolution,
         margin=margin,
         preparation=preparation,
     )
     axes = _places(ax, view)
+    # Points must be seen on dark as well as on pale: a white rim, and black without labels.
+    style: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "size": 12.0}
+    style |= {"alpha": 0.7 if view.where else 1.0}
+    style |= {} if view.classes.names else {"color": "black"}
     for i, place in enumerate(axes):
         _fill(place, view, i)
-        style = _on_top(view.classes, pale=bool(view.where))
-        shaded = _labels.draw(place, view.points, view.classes, **style)
+        shaded = _axes.points(place, view.points, view.classes, **style)
         place.set_title(view.titles[i], fontsize=11)
     if view.several and ax is None:
-        _labels.common_key(axes, view.classes, shaded)
+        _axes.common_key(axes, view.classes, shaded)
     else:
-        _labels.key(axes[0], view.classes, shaded)
+        _axes.key(axes[0], view.classes, shaded)
     _describe(axes, view, own=ax is None)
     return axes if view.several else axes[0]
 
@@ -209,10 +212,3 @@ def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
             ax.set_xlabel(across if place + columns >= len(axes) else "")
         if view.where:
             axes[0].figure.suptitle(f"over {across} and {up}, {view.where}", fontsize=10)
-
-
-def _on_top(labels: views.Classes, *, pale: bool) -> dict[str, Any]:
-    """Points must be seen on dark as well as on pale: a white rim, and black without labels."""
-    seen = 0.7 if pale else 1.0
-    rim: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "alpha": seen, "size": 12.0}
-    return rim if labels.names else rim | {"color": "black"}

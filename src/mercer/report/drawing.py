@@ -45,8 +45,6 @@ class Scale:
 def nice(low: float, high: float, most: int = 6) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten, at most so many.
 
-    Examples
-    --------
     >>> nice(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
@@ -73,8 +71,6 @@ MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200)
 def date_ticks(first: Any, last: Any, most: int) -> list[tuple[float, str]]:
     """Round dates between two, as seconds from the first, with what they are called.
 
-    Examples
-    --------
     >>> date_ticks(np.datetime64("2026-01-05T22:10"), np.datetime64("2026-01-06T03:00"), 3)
     [(6600.0, '2026-01-06 00:00'), (17400.0, '03:00')]
     """

@@ -28,8 +28,6 @@ def escaped(value: Any) -> Html:
 
     Control characters have no place in HTML (U+0000 is an error there) and are shown as U+FFFD.
 
-    Examples
-    --------
     >>> escaped("<script>")
     '&lt;script&gt;'
     """
@@ -46,8 +44,6 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
     Attributes may end in an underscore (``class_``) and have underscores for hyphens; None and False leave
     one out, True is one without a value.
 
-    Examples
-    --------
     >>> tag("p", "1 < 2", class_="note")
     '<p class="note">1 &lt; 2</p>'
     """
@@ -95,8 +91,6 @@ def packed(values: Any, dtype: str) -> str:
 def worded(text: Any) -> Html:
     """A sentence of ours in which `names` stand in backquotes: they become code.
 
-    Examples
-    --------
     >>> worded("see `a < b`")
     'see <code>a &lt; b</code>'
     """

@@ -194,8 +194,6 @@ def along(seen: Monitoring) -> tuple[str, Any]:
 def axis_times(names: Any, form: str | None = None) -> Any:
     """Names of rows as numbers or dates, where all of them are; None otherwise.
 
-    Examples
-    --------
     >>> axis_times(["1", "2.5"])
     array([1. , 2.5])
     >>> axis_times(["2026-01-05T06:00", "2026-01-05T06:01"]).dtype

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mercer._core.errors import InputError, MercerError, nearest, refuse
 from mercer._core.params import OneOf, require
@@ -20,8 +21,8 @@ from mercer.app.explore import (
     process,
     separating,
 )
-from mercer.app.explore.dataset import MOST_COLUMNS
-from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, quietly
+from mercer.app.explore.dataset import MOST_COLUMNS, Dataset
+from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, Shown, quietly
 from mercer.app.explore.keeping import Kept
 from mercer.app.explore.panels import GRID, back_panel
 from mercer.app.explore.planes import Panel, rows_panel
@@ -30,14 +31,7 @@ from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
 from mercer.web.desk import Job, SupersededError
 from mercer.web.packets import PACKET, Reply, json_reply, packed, told
-from mercer.web.session import MODEL_SUFFIX, NotFoundError, is_readable, safe_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
-    from mercer.web.session import Session
+from mercer.web.session import MODEL_SUFFIX, NotFoundError, Session, is_readable, safe_name
 
 UPLOAD_BYTES = 512 * 2**20
 MOST_BODY = 32 * 2**20  # of a question: a selection of two million rows is the longest

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 POLICY = "; ".join(

@@ -10,7 +10,7 @@ import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,16 +18,11 @@ from mercer._core.errors import InputError, ParameterError, refuse
 from mercer.app.explore import BUILTINS, Dataset
 from mercer.app.rows import Opened
 from mercer.data.frames import need
+from mercer.data.table import Reading
 from mercer.views.classes import classes
 from mercer.views.fitted import Fitted
 from mercer.web.guard import LOOPBACK, Guard
 from mercer.web.session import MODEL_SUFFIX, Session
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from mercer.data.table import Reading
-
 
 START = "circles"
 

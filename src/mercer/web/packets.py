@@ -45,8 +45,6 @@ def packed(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     The header is filled up with spaces, so that the arrays begin at a multiple of four: a browser then
     reads them in place.
 
-    Examples
-    --------
     >>> body = packed({"n": 2}, {"x": np.array([1.0, 2.0])})
     >>> unpacked(body)
     ({'n': 2, 'arrays': {'x': {'shape': [2], 'offset': 0}}}, {'x': array([1., 2.], dtype=float32)})

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer import plots
 from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
-from mercer.app.explore.fitting import SAMPLE, drawn
+from mercer.app.explore.dataset import Dataset
+from mercer.app.explore.fitting import SAMPLE, Shown, drawn
 from mercer.app.explore.keeping import Kept, stem
 from mercer.app.explore.planes import Plane
 from mercer.app.explore.process import watched
 from mercer.app.monitor import monitored
 from mercer.data.frames import need
 from mercer.views.classes import classes
-
-if TYPE_CHECKING:
-    from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
 
 KINDS = {"png": "image/png", "svg": "image/svg+xml"}
 SIZES = {"chart": (8.0, 5.2), "spectrum": (5.6, 4.0)}

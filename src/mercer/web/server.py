@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -22,17 +23,9 @@ from mercer._core.errors import MercerError, StoppedError, refuse
 from mercer._core.memory import format_bytes
 from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, job_of, place_for, received
 from mercer.web.desk import Job
-from mercer.web.guard import HEADERS, decoded
+from mercer.web.guard import HEADERS, Guard, decoded
 from mercer.web.packets import JSON, PACKET, STATIC, Reply, failed, json_reply
-from mercer.web.session import FullError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-
-    from mercer.web.guard import Guard
-    from mercer.web.session import Session
+from mercer.web.session import FullError, Session
 
 UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>mercer explore</title>
 <h1>This page opens by its whole address</h1>

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +18,12 @@ from mercer._core.memory import format_bytes
 from mercer._core.params import OneOf, require
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
-from mercer.app.explore.fitting import of_model, way_of
+from mercer.app.explore.fitting import Shown, of_model, way_of
 from mercer.app.rows import Opened, open_model
 from mercer.data.formats import SUFFIXES
+from mercer.data.table import Reading
 from mercer.views.fitted import Fitted
-from mercer.web.desk import Desk
-
-if TYPE_CHECKING:
-    from mercer.app.explore.fitting import Shown
-    from mercer.data.table import Reading
-    from mercer.web.desk import Job
+from mercer.web.desk import Desk, Job
 
 MOST_TABLES, MOST_MODELS, MOST_FITS = 24, 8, 6
 MODEL_SUFFIX = ".mercer"
@@ -287,8 +283,6 @@ def is_readable(name: str) -> bool:
 def safe_name(name: str) -> str:
     """The name of a file as one of the session's own: its ending, and letters that mean nothing to a system.
 
-    Examples
-    --------
     >>> safe_name("../../etc/passwd.csv"), safe_name("Größe 2.CSV"), safe_name(".csv")
     ('passwd.csv', 'Größe-2.csv', 'file.csv')
     """

@@ -8,23 +8,18 @@ of its own; a module that is written in another way is refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from mercer.data.frames import need
-from mercer.web.answers import job_of, place_for, received
+from mercer.web.answers import Question, job_of, place_for, received
 from mercer.web.desk import Job
 from mercer.web.launch import begin_with
 from mercer.web.packets import JSON, PACKET, STATIC, Reply, failed
 from mercer.web.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from mercer.web.answers import Question
-
 
 SHEETS = ("tokens.css", "app.css", "panels.css", "widget.css")
 IMPORT = re.compile(
@@ -131,8 +126,6 @@ def _outcome(done: Future[Reply]) -> Reply:
 def module(entry: str = "widget.js") -> str:
     """One ES module: the entry and all that it imports, each once, in an order that has what each needs.
 
-    Examples
-    --------
     >>> from mercer.web.widget import module
     >>> text = module()
     >>> "import " in text.splitlines()[0], text.rstrip().splitlines()[-1]

@@ -254,10 +254,9 @@ def statistics(model: Fitted, x: Value) -> dict[str, Value]:
     """
     detector: Any = model.detector
     rows = (x - detector.center_) / Scale(detector.center_, detector.spread_).unit
-    bad = guard(rows)
-    found, errors = _scores_and_errors(detector.model_.fit_, model, rows)
-    variances = score_variances(detector.model_.fit_)
-    t2 = (found * found) @ (1.0 / variances)[:, None]
+    bad, fit = guard(rows), detector.model_.fit_
+    found, errors = _scores_and_errors(fit, model, rows)
+    t2 = (found * found) @ (1.0 / score_variances(fit))[:, None]
     # ∞ - ∞ is no number, and a row so far out is anything but normal.
     t2, q = (values.unless(values.op("IsNaN"), np.inf) for values in (t2, errors))
     limits = detector.limits_

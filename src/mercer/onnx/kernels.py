@@ -31,8 +31,14 @@ def require_exportable(kernel: Kernel) -> None:
         )
         raise KernelError(msg)
     for node in expr.walk():
-        if isinstance(node, f.Matern):
-            require_closed_form(node.nu, kernel)
+        if not isinstance(node, f.Matern) or node.nu >= LARGE_NU or (node.nu - 0.5).is_integer():
+            continue
+        low = max(np.floor(node.nu - 0.5), 0.0) + 0.5
+        msg = (
+            f"{kernel!r} can't be exported: its value is a Bessel function, which ONNX does not have, but "
+            f"for nu = 0.5, 1.5, 2.5, … and from {LARGE_NU:g} on. Fit with nu={low:g} or nu={low + 1.0:g}."
+        )
+        raise KernelError(msg)
 
 
 def tile(kernel: Kernel, x: Value, z: Array) -> Value:  # (b, d), (m, d) -> (b, m)
@@ -141,18 +147,6 @@ def _is_positive(found: Value) -> Value:
 # ── Matérn ──────────────────────────────────────────────────────────────────
 # exp(-s) is zero in float64 from here on; without a clip, 0 times an overflow would be no number.
 FAR = 750.0
-
-
-def require_closed_form(nu: float, kernel: Kernel) -> None:
-    """Raise for a ν whose values are Bessel functions."""
-    p = nu - 0.5
-    if nu < LARGE_NU and not p.is_integer():
-        low = max(np.floor(p), 0.0) + 0.5
-        msg = (
-            f"{kernel!r} can't be exported: its value is a Bessel function, which ONNX does not have, but "
-            f"for nu = 0.5, 1.5, 2.5, … and from {LARGE_NU:g} on. Fit with nu={low:g} or nu={low + 1.0:g}."
-        )
-        raise KernelError(msg)
 
 
 def _matern(of: f.Expr, nu: float, x: Value, z: Array, *, exact: bool) -> Value:

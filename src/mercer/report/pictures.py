@@ -101,13 +101,11 @@ def levels(subject: Subject) -> list[Any]:
     knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
     view = views.levels(fitted.model, rows, component=shown, **knobs)
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
-    x, y = _scales(view, frame)
     # What lies over the colours of every panel: the rows and the numbers along the sides.
-    dots = _dots(view, subject, x, y) if subject.n <= MOST_POINTS else None
-    over = joined([dots, _ticks(frame, x, y)])
+    over = _over(view, frame, subject.looks)
     panels = [_panel(view, i, frame, over) for i in range(len(view.titles))]
     caption = f"{view.caption} Green is positive, purple negative."
-    if dots is None:
+    if subject.n > MOST_POINTS:
         caption += f" The {count(subject.n)} rows are not drawn on top: they would cover it."
     if len(shown) < fitted.k:
         caption += f" The first {len(shown)} of {fitted.k} components."
@@ -116,8 +114,8 @@ def levels(subject: Subject) -> list[Any]:
 
 
 def _scales(view: views.Levels, frame: Frame) -> tuple[Scale, Scale]:
-    x, y = ((float(side[0]), float(side[-1])) for side in (view.across, view.up))
-    return frame.across(*x), frame.up(*y)
+    across, up = ((float(side[0]), float(side[-1])) for side in (view.across, view.up))
+    return frame.across(*across), frame.up(*up)
 
 
 def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
@@ -139,18 +137,22 @@ def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
     )
     a, b = x(view.zeros[i][:, :, 0]), y(view.zeros[i][:, :, 1])  # (s, 2)
     pieces = zip(a[:, 0], b[:, 0], a[:, 1], b[:, 1], strict=True)
-    zero = tag(
-        "path", d="".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*p) for p in pieces), class_="zero"
-    )
-    title = view.titles[i]
+    d = "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*piece) for piece in pieces)
+    zero, title = tag("path", d=d, class_="zero"), view.titles[i]
     heading = tag("text", title, x=frame.left, y=18, class_="panel-title")
     most = number(float(np.abs(values).max()))
     label = f"{title} as a function of {view.axes[0]} and {view.axes[1]}, at most {most} in size"
     return frame.drawing(heading, inside, zero, over, label=label, id_=LEVELS)
 
 
-def _ticks(frame: Frame, x: Scale, y: Scale) -> Html:
-    bottom = frame.height - frame.bottom
+def _over(view: views.Levels, frame: Frame, looks: views.Classes) -> Html:
+    """Rows as dots, unless they are many, and numbers along the sides."""
+    (x, y), bottom = _scales(view, frame), frame.height - frame.bottom
+    dots, raw = [], view.points
+    for code, mine in looks.each():
+        if mine.any():
+            kind = f"on-levels {class_colour(looks, code) if looks.names else 'ink'}"
+            dots.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
     parts = [
         tag("text", number(t, 3), x=f"{float(x(t)):.1f}", y=bottom + 16, text_anchor="middle")
         for t in x.ticks(5)
@@ -159,16 +161,7 @@ def _ticks(frame: Frame, x: Scale, y: Scale) -> Html:
         tag("text", number(t, 3), x=frame.left - 6, y=f"{float(y(t)) + 4:.1f}", text_anchor="end")
         for t in y.ticks(5)
     ]
-    return tag("g", *parts)
-
-
-def _dots(view: views.Levels, subject: Subject, x: Scale, y: Scale) -> Html:
-    parts, looks, raw = [], subject.looks, view.points
-    for code, mine in looks.each():
-        if mine.any():
-            kind = f"on-levels {class_colour(looks, code) if looks.names else 'ink'}"
-            parts.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
-    return tag("g", *parts)
+    return joined([tag("g", *dots) if len(raw) <= MOST_POINTS else None, tag("g", *parts)])
 
 
 def _colours(values: Array, reach: float) -> Any:  # (s, s) -> (s, s, 4)
@@ -211,13 +204,8 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
         own = share(float(fit.explained.sum()))
         text += f"; of the rows that the model was fitted to, {own}"
     if view.is_rounding:
-        return [
-            paragraph(f"{text}. What they miss is rounding: there is no picture to draw of it.")
-        ]
-    return [paragraph(f"{text}."), figure(_histogram(view), view, id_=MISSED)]
-
-
-def _histogram(view: views.Distances) -> Html:
+        text += ". What they miss is rounding: there is no picture to draw of it"
+        return [paragraph(f"{text}.")]
     frame = Frame(height=200)
     x = frame.across(0.0, float(view.edges[-1]))
     y = frame.up(0.0, float(view.counts.max()) * 1.05)
@@ -226,17 +214,18 @@ def _histogram(view: views.Distances) -> Html:
         frame.axes(x, y, x_label=view.axes[0], y_label=view.axes[1]),
         bars(left, right, y(view.counts), float(y(0.0)), class_="bar"),
     ]
-    return frame.drawing(*parts, label="Histogram of distances", id_=MISSED)
+    picture = frame.drawing(*parts, label="Histogram of distances", id_=MISSED)
+    return [paragraph(f"{text}."), figure(picture, view, id_=MISSED)]
 
 
 def _returned(subject: Subject) -> list[Any]:
     """The error of each column on the way there and back, or some pictures beside each other."""
-    model, preparation = subject.fitted.model, subject.fitted.preparation
-    knobs: dict[str, Any] = {"names": subject.names, "preparation": preparation}
+    fitted = subject.fitted
+    knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            view = views.reconstruction(model, subject.rows, **knobs)
+            view = views.reconstruction(fitted.model, subject.rows, **knobs)
         except MercerError as cause:
             return [paragraph(f"There is no picture in the columns: {cause}")]
     parts: list[Any] = [paragraph(view.caption)]
@@ -245,8 +234,7 @@ def _returned(subject: Subject) -> list[Any]:
         parts.append(tag("div", *map(paragraph, remarks), class_="warning"))
     if view.shape is not None:
         return [*parts, *_faces(subject), _pairs(subject, view)]
-    finite = np.isfinite(view.error).all() and np.isfinite(view.spread).all()
-    if finite and not view.is_exact:
+    if np.isfinite([view.error, view.spread]).all() and not view.is_exact:
         parts.append(_per_column(view))
     return parts
 
@@ -292,11 +280,9 @@ def _pairs(subject: Subject, view: views.Reconstruction) -> Html:
     m, called = len(view.rows), subject.called_rows
     titles = [str(called[i]) for i in view.rows] + ["from its scores"] * m
     sheet = views.images(rows, shape=view.shape, titles=titles)
-    pairs = [_sheet(sheet, (i, m + i)) for i in range(m)]
+    pairs = tag("div", *(_sheet(sheet, (i, m + i)) for i in range(m)), class_="pairs")
     words = f"{count(m)} pictures, each beside what its scores say of it."
-    return figure(
-        tag("div", *pairs, class_="pairs"), replace(sheet, caption=words), id_="returned-figure"
-    )
+    return figure(pairs, replace(sheet, caption=words), id_="returned-figure")
 
 
 def _sheet(view: views.Images, which: Any = None) -> Html:

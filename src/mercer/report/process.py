@@ -31,23 +31,16 @@ def alarms(subject: Subject) -> list[Any]:
     view = monitoring(seen, statistics=("index", "T2", "Q"), axis=subject.row_name)
     explained = seen.contributions is not None and len(seen.explained) > 0
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
+    found, none = events_table(seen), f"No event: never were {enough_rows()} above the limit."
+    events = listed(found) if found.rows else paragraph(none) if seen.runs else None
     return [
         _charts(view, seen),
         None if over is None else figure(_leaders(view, over), over, id_=LEADERS),
-        _events(seen),
+        events,
         paragraph(f"Limits: {subject.fitted.limits}."),
         listed(runs_table(seen)) if seen.runs else None,
         _single(subject, seen, remarks),
     ]
-
-
-def _events(seen: Monitoring) -> Html | None:
-    """The events by the usual alarm rule: what a person looks for first."""
-    found = events_table(seen)
-    if not found.rows:
-        none = f"No event: never were {enough_rows()} above the limit."
-        return paragraph(none) if seen.runs else None
-    return listed(found)
 
 
 def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
@@ -66,8 +59,8 @@ def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
         return [("events", "none", words), alone, *facts]
     longest = max(spans, key=lambda span: span[1] - span[0])
     begun = {longest: "longest event begins"} | {spans[0]: "first event"}  # which may be the same
-    told = [_begins(seen, span, what) for span, what in sorted(begun.items())]
-    return [*told, ("events", count(len(spans)), words), *facts]
+    begins = [_begins(seen, span, what) for span, what in sorted(begun.items())]
+    return [*begins, ("events", count(len(spans)), words), *facts]
 
 
 def _begins(seen: Monitoring, span: tuple[int, int], what: str) -> tuple[str, str, str]:

@@ -31,6 +31,10 @@ RULES = {
 MOST_CANDIDATES = 30
 LONG = re.compile(r"\b\d+\.\d{6,}(?:e[-+]?\d+)?\b")
 PACKAGES = ("numpy", "scipy", "scikit-learn")
+NO_KERNEL = (
+    "There is no kernel: this is linear PCA, whose components are directions of the columns "
+    "themselves."
+)
 NO_EVIDENCE = (
     "This model is the drop-in for scikit-learn's class: it keeps that class's attributes, and no evidence "
     "beside them. A model of `mercer fit` hands over residuals, bounds and the validity of its kernel."
@@ -45,12 +49,14 @@ def data(subject: Subject) -> list[Any]:
     own = d if made is None else len(made.numbers) + len(made.categories)
     rows = f"{counted(subject.n, 'row')} of {counted(own, 'column')}{what}"
     rows += ". " if own == d else f", {count(d)} after words became columns. "
-    return [
-        paragraph(rows, _same(subject)),
-        bullets(_done(subject)),
-        _columns(subject),
-        _labels(subject),
-    ]
+    said = [paragraph(rows, _same(subject)), bullets(_done(subject)), _columns(subject)]
+    looks = subject.looks
+    if not looks.names:
+        return said
+    lots = zip(looks.names, looks.counts, strict=True)
+    labels = [[name, count(n), share(n / subject.n)] for name, n in lots]
+    remark = paragraph(looks.remark) if looks.remark else None
+    return [*said, joined([_table(["label", "rows", "share"], labels, "Labels"), remark])]
 
 
 def _same(subject: Subject) -> str:
@@ -66,11 +72,8 @@ def _same(subject: Subject) -> str:
     many = counted(n, "other row") if n is not None and n > 1 else "other rows"
     text = f"{whose.capitalize()} {many}, whose digest differs from that of these."
     events = subject.entry("about", "events", dict) or {}
-    alike = [
-        repr(event)
-        for event, rows in events.items()
-        if isinstance(rows, dict) and rows.get("digest") == subject.digest
-    ]
+    known = ((event, rows) for event, rows in events.items() if isinstance(rows, dict))
+    alike = [repr(event) for event, rows in known if rows.get("digest") == subject.digest]
     return f"{text} These are the rows by which it knows {', '.join(alike)}." if alike else text
 
 
@@ -130,16 +133,6 @@ def _columns(subject: Subject) -> Html:
     return _table(head, rows, what)
 
 
-def _labels(subject: Subject) -> Html | None:
-    looks = subject.looks
-    if not looks.names:
-        return None
-    lots = zip(looks.names, looks.counts, strict=True)
-    rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
-    remark = paragraph(looks.remark) if looks.remark else None
-    return joined([_table(["label", "rows", "share"], rows, "Labels"), remark])
-
-
 def _table(head: list[str], rows: list[list[str]], caption: str) -> Html:
     """A table; a long one opens when asked for."""
     made = grid(head, rows, caption=caption)
@@ -156,11 +149,7 @@ def kernel(subject: Subject) -> list[Any]:
             width = "" if gamma is None else f" with gamma={number(gamma)}"
             given = tag("code", str(given))
             return [paragraph("The kernel is ", given, f"{width}, given by hand.")]
-        text = (
-            "There is no kernel: this is linear PCA, whose components are directions of the columns "
-            "themselves."
-        )
-        return [paragraph(text)]
+        return [paragraph(NO_KERNEL)]
     valid = (
         "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
     )
@@ -208,10 +197,8 @@ def _numbers(ours: Kernel) -> dict[str, Any]:
 
 
 def _asked(subject: Subject) -> dict[str, Any]:
-    if subject.fitted.chose_kernel:
-        return {}
-    # With its rules still rules.
-    given = subject.fitted.given_kernel
+    """Parameters of the kernel that was given, with its rules still rules."""
+    given = None if subject.fitted.chose_kernel else subject.fitted.given_kernel
     given = as_kernel(given) if isinstance(given, str) else given
     return _numbers(given) if isinstance(given, Kernel) else {}
 
@@ -230,8 +217,8 @@ def _by_hand(subject: Subject) -> str:
         )
     if subject.fitted.is_precomputed:
         return "It was computed elsewhere and given as a matrix."
-    texts = {name: v for name, v in _asked(subject).items() if isinstance(v, str)}
-    rules = [f"{name} by {RULES[text]}" for name, text in texts.items() if text in RULES]
+    asked = _asked(subject).items()
+    rules = [f"{name} by {RULES[v]}" for name, v in asked if isinstance(v, str) and v in RULES]
     if rules:
         return f"It was not compared with others: {'; '.join(rules)}."
     if subject.fitted.detector is not None and not subject.entry("about", "command", str):
@@ -314,7 +301,8 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
 
 
 def _sentences(fit: Fit, subject: Subject) -> list[Html]:
-    reasons = "; ".join(fit.plan.reasons)
+    plan, reasons = str(fit.plan).splitlines()[0], "; ".join(fit.plan.reasons)
+    uncorrelated = power_of_ten(fit.orthogonality)
     said = {
         "Eigenvalues.": trust(fit),
         "Variance.": (
@@ -322,12 +310,8 @@ def _sentences(fit: Fit, subject: Subject) -> list[Html]:
             f"{number(fit.total, 6)}: that is the trace, not the sum of what was kept."
         ),
         "Validity.": _validity(fit, subject),
-        "Scores.": (
-            f"Those of different components are uncorrelated to {power_of_ten(fit.orthogonality)}."
-        ),
-        "How it was computed.": (
-            f"{str(fit.plan).splitlines()[0]}{f': {reasons}' if reasons else ''}."
-        ),
+        "Scores.": f"Those of different components are uncorrelated to {uncorrelated}.",
+        "How it was computed.": f"{plan}{f': {reasons}' if reasons else ''}.",
     }
     return [tag("span", tag("b", head), " ", text) for head, text in said.items()]
 
@@ -363,12 +347,8 @@ def _commands(subject: Subject) -> list[str]:
     use = f"mercer transform {model} {data} -o scores.csv"
     if subject.fitted.detector is not None:
         use = f"mercer monitor {model} {data} -o alarms.csv"
-    return [
-        fit,
-        *taught,
-        use,
-        *(subject.commands or (f"mercer report {model} {data} -o report.html",)),
-    ]
+    made = subject.commands or (f"mercer report {model} {data} -o report.html",)
+    return [fit, *taught, use, *made]
 
 
 def _facts(subject: Subject) -> Html:
@@ -389,12 +369,10 @@ def _versions(subject: Subject) -> Html:
     """Of what the fit and the page were made with, side by side: a difference is seen at once."""
     here = {"mercer": VERSION, "python": platform.python_version()}
     here |= {name: metadata.version(name) for name in PACKAGES}
-    told = subject.header.get("versions")
+    versions = subject.header.get("versions")
     fitted = {"mercer": subject.header.get("mercer_version")}
-    fitted |= told if isinstance(told, dict) else {}
+    fitted |= versions if isinstance(versions, dict) else {}
     if not any(fitted.values()):  # a model that was never in a file
         return paragraph(f"Made with {', '.join(' '.join(one) for one in here.items())}.")
-    rows = [
-        [name, *(str(made.get(name) or "—") for made in (fitted, here))] for name in here | fitted
-    ]
+    rows = [[n, *(str(made.get(n) or "—") for made in (fitted, here))] for n in here | fitted]
     return grid(["version of", "at the fit", "of this page"], rows, caption="Versions")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -74,19 +74,17 @@ class Subject:
         return detector is not None and len(detector.lineage_) > 0
 
     # ── what the rows say ───────────────────────────────────────────────────
-    def _scored(self, rows: Rows) -> Array:  # (b, k)
-        """Scores of rows as the projector takes them; NaN for those so far out that the kernel overflows."""
-        return _each_row(self.fitted.projector.transform, rows, np.full((1, self.fitted.k), np.nan))
-
-    def _missed(self, rows: Rows) -> Array:  # (b,)
-        """What the components miss of rows; infinite for those so far out that squares overflow."""
-        return _each_row(self.fitted.projector.reconstruction_error, rows, np.full(1, np.inf))
-
     @cached_property
     def measured(self) -> Measured:
         """What is in the columns, the first scores, and what the components miss."""
         n, d, fitted = self.n, self.fitted.d, self.fitted
         c = min(fitted.k, MOST_AXES)
+        # What is said of rows so far out that the kernel, or a square, overflows.
+        ask, no_scores, no_error = (
+            fitted.projector,
+            np.full((1, fitted.k), np.nan),
+            np.full(1, np.inf),
+        )
         scores, lengths = np.empty((n, c)), np.empty(n)
         errors = np.empty(n) if fitted.measures_distance else None
         seen: ColumnMoments | None = None
@@ -101,10 +99,12 @@ class Subject:
                 own, at, when = block, np.full(int(block.shape[0]), fill_value=True), None
                 if fitted.looks_back:  # with those before a row, and what lies between in its place
                     own, at, when = self.every, self.gaps.judged, self.called
-                found = fitted.each(self._scored, own, when)[at]
+                scored = partial(_each_row, ask.transform, refused=no_scores)
+                found = fitted.each(scored, own, when)[at]
                 scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
                 if errors is not None:
-                    errors[i] = fitted.each(self._missed, own, when)[at]
+                    missed = partial(_each_row, ask.reconstruction_error, refused=no_error)
+                    errors[i] = fitted.each(missed, own, when)[at]
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
         return Measured(columns, scores, errors, lengths)
@@ -205,7 +205,9 @@ def subject(
         warn(warning)
     known["notes"] = (*known["notes"], *(str(warning) for warning in said))
     gaps = _gaps(fitted, X)
-    rows = _rows(X if gaps is None else np.asarray(X)[gaps.judged])
+    X = X if gaps is None else np.asarray(X)[gaps.judged]
+    source = as_source(X)
+    rows = batch_rows(X, None, what="`X`")[0] if source is None else source
     n, d = map(int, rows.shape)
     if d != fitted.d:
         msg = (
@@ -217,17 +219,16 @@ def subject(
         msg = "There are no rows to report on. Pass at least one."
         raise InputError(msg)
     gaps = gaps or Gaps(np.ones(n, dtype=bool), np.zeros(d, dtype=int))
-    about = Subject(
-        fitted,
-        rows,
-        named,
-        gaps,
-        ids=_shown(_one_each("ids", ids, len(gaps.judged), "rows")),
-        labels=_one_each("labels", labels, len(gaps.judged), "rows"),
-        missing=_one_each("missing", missing, d, "columns"),
-        **known,
-    )
-    return _complete(about) if gaps.count else about
+    ids = _shown(_one_each("ids", ids, len(gaps.judged), "rows"))
+    labels = _one_each("labels", labels, len(gaps.judged), "rows")
+    missing = _one_each("missing", missing, d, "columns")
+    if gaps.count:
+        labels = None if labels is None else labels[gaps.judged]
+        missing = gaps.missing if missing is None else missing + gaps.missing
+        words = "The page is about the others; the charts of alarms mark them."
+        known["notes"] += (f"{gaps.in_words(named)} {words}",)
+    beside = {"ids": ids, "labels": labels, "missing": missing}
+    return Subject(fitted, rows, named, gaps, **beside, **known)
 
 
 def _shown(ids: Any) -> Any:
@@ -253,23 +254,6 @@ def _gaps(fitted: Fitted, X: Any) -> Gaps | None:
     return found
 
 
-def _complete(about: Subject) -> Subject:
-    """The labels of the complete rows, and a note on the others."""
-    gaps = about.gaps
-    told = f"{gaps.in_words(about.names)} The page is about the others; the charts of alarms mark them."
-    return replace(
-        about,
-        labels=None if about.labels is None else about.labels[gaps.judged],
-        missing=gaps.missing if about.missing is None else about.missing + gaps.missing,
-        notes=(*about.notes, told),
-    )
-
-
-def _rows(X: Any) -> Rows:
-    source = as_source(X)
-    return batch_rows(X, None, what="`X`")[0] if source is None else source
-
-
 def _one_each(what: str, values: Any, n: int, of: str) -> Any:
     if values is None:
         return None
@@ -287,7 +271,5 @@ def _each_row(ask: Callable[[Rows], Array], rows: Rows, refused: Array) -> Array
     except InputError:
         if rows.shape[0] == 1:
             return refused
-    middle = rows.shape[0] // 2
-    return np.concatenate(
-        [_each_row(ask, part, refused) for part in (rows[:middle], rows[middle:])]
-    )
+    halves = rows[: rows.shape[0] // 2], rows[rows.shape[0] // 2 :]
+    return np.concatenate([_each_row(ask, part, refused) for part in halves])

@@ -21,11 +21,17 @@ from mercer.views.leaders import (
     event_blame,
 )
 from mercer.views.process import ControlCharts, control_charts, monitoring
-from mercer.views.rebuilt import Distances, Reconstruction, distances, reconstruction
 from mercer.views.scatter import Scores, biplot, scores
 from mercer.views.sheets import Images, components, images, ladder
 from mercer.views.surface import Levels, levels
-from mercer.views.variance import Spectrum, spectrum
+from mercer.views.variance import (
+    Distances,
+    Reconstruction,
+    Spectrum,
+    distances,
+    reconstruction,
+    spectrum,
+)
 
 __all__ = [
     "Classes",

@@ -233,14 +233,10 @@ def runs_table(seen: Monitoring) -> Listing:
 def alarms_table(seen: Monitoring, row: str = "row") -> Listing:
     """The first alarms, with the variables behind each where they were asked for."""
     table, alarms = seen.table, np.flatnonzero(seen.table["alarm"])
-    rows = [
-        [
-            table["time"][i],
-            table["top"][i] or "not known",
-            *(number(table[s][i]) for s in STATISTICS),
-        ]
-        for i in alarms[:MOST_LISTED]
-    ]
+    rows = []
+    for i in alarms[:MOST_LISTED]:
+        values = (number(table[s][i]) for s in STATISTICS)
+        rows.append([table["time"][i], table["top"][i] or "not known", *values])
     caption = "Alarms"
     if len(rows) < len(alarms):
         caption = f"The first {len(rows)} of {count(len(alarms))} alarms"

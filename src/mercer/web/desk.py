@@ -66,14 +66,12 @@ class Job(Observer):
     @property
     def progress(self) -> dict[str, Any]:
         """How far it is."""
+        parts = ("stage", "done", "expected", "what", "residual")
+        seconds = time.monotonic() - self.begun
         return {
             "running": True,
-            "stage": self.stage,
-            "done": self.done,
-            "expected": self.expected,
-            "what": self.what,
-            "residual": self.residual,
-            "seconds": time.monotonic() - self.begun,
+            **{part: getattr(self, part) for part in parts},
+            "seconds": seconds,
         }
 
 
@@ -120,10 +118,8 @@ class Desk:
         job.check()
         job.begun = time.monotonic()
         result = work(job)
-        if (
-            job.reason is SupersededError
-        ):  # a fit that ended early is still worth showing; this is not
-            job.check()
+        if job.reason is SupersededError:
+            job.check()  # what a stopped fit has found is worth showing; this is not
         return result
 
     def _forget(self, job: Job) -> None:

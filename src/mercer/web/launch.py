@@ -40,32 +40,17 @@ def begin(
         data, model = None, data
     table = None
     if data is not None:
-        exists = Path(data).exists()
-        builtin = data in BUILTINS and not exists
+        builtin = data in BUILTINS and not Path(data).exists()
         table = session.open_builtin(data) if builtin else _opened(session, data, reading)
-    recipe: dict[str, Any] = {} if table is None else session.table(table).suggested
+    recipe: dict[str, Any] | None = None
     if model is not None:
         key = session.open_model_file(Path(model), Path(model).name)
-        table = session.keep_rows(key) if table is None else table
-        recipe = {"model": key}
+        table, recipe = session.keep_rows(key) if table is None else table, {"model": key}
         if table is None:
             msg = f"{model} keeps no rows of its own. Name their file too: mercer explore {model} DATA."
             raise InputError(msg)
-    if table is None:
-        table = session.open_builtin(START)
-        recipe = session.table(table).suggested
-    session.start = {"table": table, "recipe": recipe}
-
-
-def begin_with(
-    session: Session, model: Any = None, X: Any = None, *, labels: Any = None, names: Any = None
-) -> None:
-    """Begin as `mercer.explore` is called: with paths, with a name, or with a model and its rows."""
-    if model is not None and not isinstance(model, (str, os.PathLike)):
-        begin_in_memory(session, model, X, labels, names)
-        return
-    first = None if model is None else os.fspath(model)
-    begin(session, first) if X is None else begin(session, os.fspath(X), first)
+    table = session.open_builtin(START) if table is None else table
+    session.start = {"table": table, "recipe": recipe or session.table(table).suggested}
 
 
 def _opened(session: Session, data: str, reading: Reading | None) -> str:
@@ -76,7 +61,11 @@ def _opened(session: Session, data: str, reading: Reading | None) -> str:
 def begin_in_memory(
     session: Session, model: Any, X: Any, labels: Any = None, names: Any = None
 ) -> None:
-    """A fitted model, and rows that are an array, a data frame or the path of a file."""
+    """A fitted model, and rows that are an array, a data frame or the path of a file; or paths and names."""
+    if model is None or isinstance(model, (str, os.PathLike)):
+        first = None if model is None else os.fspath(model)
+        begin(session, first) if X is None else begin(session, os.fspath(X), first)
+        return
     whole = Fitted.of(model)
     opened = Opened(whole.model, whole.preparation, {}, Path(type(whole.model).__name__))
     key = session.add_model(opened)
@@ -99,11 +88,11 @@ def _in_memory(session: Session, own: Fitted, X: Any, labels: Any, names: Any) -
     if rows.ndim != 2 or rows.shape[1] != own.d:
         must_be = f"rows of {own.d} columns, as the model takes them"
         refuse("X", X, must_be, got=f"an array of shape {rows.shape}")
-    number, folder = session.place()
     arrays: dict[str, Any] = {"rows": rows, "names": np.array(called, dtype=np.str_)}
     if labels is not None:
         classes(labels, len(rows))  # refused in words, where there are too few
         arrays["labels"] = np.asarray(labels).astype(np.str_)
+    number, folder = session.place()
     path = folder / "rows.npz"
     np.savez(path, **arrays)
     return session.add(Dataset(path, name="rows", image_shape=own.image_shape), number)
@@ -155,14 +144,17 @@ class Explorer:
     def _shut_down(self) -> None:
         self._server.should_exit = True
 
+    def _close(self) -> None:
+        self.session.close()
+        self._listening.close()
+
     def serve(self) -> None:
         """Serve until Ctrl-C, or the page's own button."""
         try:
             with suppress(KeyboardInterrupt):  # the way to end it, and no failure
                 self._server.run(sockets=[self._listening])
         finally:
-            self.session.close()
-            self._listening.close()
+            self._close()
 
     def start(self) -> Self:
         """Serve in the background."""
@@ -177,8 +169,7 @@ class Explorer:
         if self._thread is not None:
             self._thread.join(timeout=10)
         else:  # it was never served
-            self.session.close()
-            self._listening.close()
+            self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -261,7 +252,7 @@ def explore(
     _require_server()
     session = Session()
     try:
-        begin_with(session, model, X, labels=labels, names=names)
+        begin_in_memory(session, model, X, labels, names)
         page = made(session, port=port).start()
     except BaseException:
         session.close()

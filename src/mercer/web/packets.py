@@ -93,17 +93,22 @@ ERRORS: dict[type[BaseException], tuple[str, int]] = {
 
 def failed(error: BaseException) -> Reply:
     """An error as the page shows it."""
-    status = next(pair[1] for kind, pair in ERRORS.items() if isinstance(error, kind))
-    return json_reply({"error": told(error)}, status)
+    return json_reply({"error": told(error)}, _kind_of(error)[1])
 
 
 def told(error: BaseException) -> dict[str, Any]:
     """A sentence, and the place, the parameter and the remedy where it has them."""
-    message, at = str(error) if isinstance(error, MercerError) else _unforeseen(error), None
+    at = None
     if isinstance(error, KernelSyntaxError):
-        message, at = _pointed(message)
+        message, at = _pointed(str(error))
+    elif isinstance(error, MercerError):
+        message = str(error)
+    elif isinstance(error, MemoryError):
+        message = "There is not enough memory for this. Use fewer rows, or an approximation."
+    else:
+        message = f"{type(error).__name__}: this was not foreseen. The terminal has the details."
     return {
-        "code": next(pair[0] for kind, pair in ERRORS.items() if isinstance(error, kind)),
+        "code": _kind_of(error)[0],
         "message": message,
         "parameter": getattr(error, "parameter", None),
         "remedy": getattr(error, "remedy", ""),
@@ -111,10 +116,8 @@ def told(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _unforeseen(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return "There is not enough memory for this. Use fewer rows, or an approximation."
-    return f"{type(error).__name__}: this was not foreseen. The terminal has the details."
+def _kind_of(error: BaseException) -> tuple[str, int]:
+    return next(pair for kind, pair in ERRORS.items() if isinstance(error, kind))
 
 
 def _pointed(message: str) -> tuple[str, list[int] | None]:

@@ -227,17 +227,17 @@ class Session:
     def described_model(self, key: str) -> dict[str, Any]:
         """A model in words, under its number."""
         found = self.model(key)
-        own = Fitted.of(found.model, found.preparation)
+        own, kind = Fitted.of(found.model, found.preparation), type(found.model).__name__
         kernel = "Linear()" if own.kernel is None else repr(own.kernel)
         return {
             "id": key,
             "name": found.path.name,
-            "kind": type(found.model).__name__,
+            "kind": kind,
             "kernel": kernel,
             "features": list(own.names()),
             "is_detector": found.is_detector,
             "components": own.k,
-            "words": f"{type(found.model).__name__} with {kernel}, {own.k} components",
+            "words": f"{kind} with {kernel}, {own.k} components",
             "recipe": {"model": key},
             "table": self.own_tables.get(key),
         }

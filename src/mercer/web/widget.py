@@ -17,7 +17,7 @@ from typing import Any
 from mercer.data.frames import need
 from mercer.web.answers import Question, job_of, place_for, received
 from mercer.web.desk import Job
-from mercer.web.launch import begin_with
+from mercer.web.launch import begin_in_memory
 from mercer.web.packets import JSON, PACKET, STATIC, Reply, failed
 from mercer.web.session import Session
 
@@ -50,7 +50,7 @@ def widget(model: Any = None, X: Any = None, *, labels: Any = None, names: Any =
     """
     kind, session = _kind(), Session()
     try:
-        begin_with(session, model, X, labels=labels, names=names)
+        begin_in_memory(session, model, X, labels, names)
         return kind(session)
     except BaseException:
         session.close()
@@ -77,23 +77,27 @@ def _kind() -> Any:
             """Answer a message, in a thread of the session: the kernel of the notebook stays free."""
             number = content.get("id") if isinstance(content, dict) else None
             try:
-                job, work, question = _work(self.session, content, buffers)
-                if question is not None and question.at_once:
+                question, job, work = _work(self.session, content, buffers)
+                if question.at_once:
                     self._answer(number, work(job))
                     return None
-                fits = question is not None and question.fits
-                future = self.session.desk.submit(job, work, fits=fits)
+                future = self.session.desk.submit(job, work, fits=question.fits)
             except Exception as error:  # whatever happens has an answer in words
                 self._answer(number, failed(error))
                 return None
-            future.add_done_callback(lambda done: self._answer(number, _outcome(done)))
+
+            def answered(done: Future[Reply]) -> None:
+                wrong = done.exception()
+                self._answer(number, done.result() if wrong is None else failed(wrong))
+
+            future.add_done_callback(answered)
             return future
 
         def _answer(self, number: Any, reply: Reply) -> None:
             kind = {JSON: "json", PACKET: "packet"}.get(reply.kind, "file")
             kind = "file" if reply.name is not None else kind
-            told = {"id": number, "status": reply.status, "type": kind, "name": reply.name}
-            self.send(told, [reply.body])
+            about = {"id": number, "status": reply.status, "type": kind, "name": reply.name}
+            self.send(about, [reply.body])
 
         def close(self) -> None:
             """End the session with the widget."""
@@ -105,21 +109,18 @@ def _kind() -> Any:
 
 def _work(
     session: Session, content: Any, buffers: Any
-) -> tuple[Job, Callable[[Job], Reply], Question | None]:
-    """What a message asks for; a file, which is no question, has its bytes beside it."""
+) -> tuple[Question, Job, Callable[[Job], Reply]]:
+    """What a message asks for; a file has its bytes beside it."""
+    body = content.get("body", {})
     if content.get("ask") == "upload":
-        name = str(content.get("body", {}).get("name", ""))
+        name = str(body.get("name", ""))
         path = place_for(session, name)
         path.write_bytes(b"".join(bytes(part) for part in buffers))
-        return Job("upload", "upload"), lambda _: received(session, path, name), None
-    body = content.get("body", {})
-    question, job = job_of(content.get("ask"), body)
-    return job, lambda own: question.answer(session, body, own), question
-
-
-def _outcome(done: Future[Reply]) -> Reply:
-    error = done.exception()
-    return done.result() if error is None else failed(error)
+        question = Question(lambda session, _body, _job: received(session, path, name))
+        job = Job("upload", "upload")
+    else:
+        question, job = job_of(content.get("ask"), body)
+    return question, job, lambda own: question.answer(session, body, own)
 
 
 # ── the modules of the page as one ──────────────────────────────────────────

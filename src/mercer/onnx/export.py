@@ -117,8 +117,7 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
     onnx = need("onnx", extra="onnx")
     info = onnx.helper.make_tensor_value_info
     for name, value in outputs.items():
-        node = onnx.helper.make_node("Identity", [value.name], [name], name=f"{name}_out")
-        g.nodes.append(node)
+        g.end(value, name, f"{name}_out")
     shape = ["n", model.projection.n_components] if SCORES in outputs else ["n"]
     label = onnx.TensorProto.INT64
     shown = [info(name, label if name == LABEL else g.element_type, shape) for name in outputs]
@@ -229,8 +228,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             f"target_opset must be at least {OPSET} for mercer's graphs; got target_opset={opset}."
         )
         raise InputError(msg)
-    dtype = np.dtype(np.float64 if _is_double(operator) else np.float32)
-    source = fitted(operator.raw_operator)
+    dtype, source = np.dtype(DTYPES[_is_double(operator)]), fitted(operator.raw_operator)
     source.require_exportable(dtype)
     g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")
     x = Value(g, operator.inputs[0].full_name).op("Cast", to=g.element_type)
@@ -240,10 +238,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         found = statistics(source, x.at(DOUBLE))
         decision = found["index"].op("Neg") - float(source.detector.offset_)
         outputs = [found[LABEL], decision.at(dtype)]
-    helper = need("onnx.helper", extra="onnx")
     for value, variable in zip(outputs, operator.outputs, strict=True):
-        name = g.name("out")
-        g.nodes.append(helper.make_node("Identity", [value.name], [variable.full_name], name=name))
+        g.end(value, variable.full_name, g.name("out"))
     container.nodes.extend(g.nodes)
     container.initializers.extend(g.tensors)
     container.node_domain_version_pair_sets.add(("", OPSET))

@@ -108,8 +108,7 @@ class Fitted(Anatomy):
     # ── rounding ────────────────────────────────────────────────────────────
     def precision(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """What to compute in: `dtype`, or float64 where the terms of a score cancel too much for it."""
-        enough = np.all(self._uncertain(dtype) <= ENOUGH)
-        return dtype if enough else np.dtype(np.float64)
+        return dtype if np.all(self._uncertain(dtype) <= ENOUGH) else np.dtype(np.float64)
 
     @property
     def rounding(self) -> Array:  # (k,)

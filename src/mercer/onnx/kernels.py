@@ -121,7 +121,9 @@ def _unit(of: f.Expr, x: Value, z: Array | None, d: int) -> Value:
         return _is_positive(extents(x))
     # In float64: k(x, x) is a square, and beyond float32 where x is an ordinary number.
     wide = x.at(np.float64)
-    own = _own_lengths(of, wide, d)
+    # √k(x, x), and NaN where it is out of range, or below zero, where mercer refuses: (b, 1), or (1, 1).
+    own = nan_where_lost(_written(of, wide, None, d).op("Sqrt"), wide, SMALL_ENTRY)
+    own = own.unless((own > MOST) | ((own > 0.0) & (own < 1.0 / MOST)), np.nan)
     if z is None:
         return _is_positive(own).at(x.graph.dtype)
     zero = own.equals(0.0)
@@ -132,16 +134,9 @@ def _unit(of: f.Expr, x: Value, z: Array | None, d: int) -> Value:
     return (_written(of, wide, z, d) * inverse * along).at(x.graph.dtype)
 
 
-def _own_lengths(of: f.Expr, x: Value, d: int) -> Value:  # -> (b, 1), or (1, 1)
-    """√k(x, x), and NaN where it is out of range, or below zero, where mercer refuses."""
-    own = nan_where_lost(_written(of, x, None, d).op("Sqrt"), x, SMALL_ENTRY)
-    return own.unless((own > MOST) | ((own > 0.0) & (own < 1.0 / MOST)), np.nan)
-
-
 def _is_positive(found: Value) -> Value:
     """1 where positive, 0 where not, NaN for what is no number."""
-    sign = (found > 0.0).op("Where", 1.0, 0.0)
-    return sign.unless(found.op("IsNaN"), np.nan)
+    return (found > 0.0).op("Where", 1.0, 0.0).unless(found.op("IsNaN"), np.nan)
 
 
 # ── Matérn ──────────────────────────────────────────────────────────────────
@@ -182,8 +177,7 @@ def _debye(squares: Value, nu: float) -> Value:
     z2 = squares * (1.0 / nu**2)
     w = (z2 + 1.0).op("Sqrt")
     e = z2 / (w + 1.0)  # w - 1
-    rate = (_log1p(e * 0.5) - e) * nu
-    out = rate.op("Exp") / w.op("Sqrt")
+    out = ((_log1p(e * 0.5) - e) * nu).op("Exp") / w.op("Sqrt")
     # The constant in a factor of its own: beside both others, onnxruntime's optimiser rounds it to float32.
     return out * (debye_sum(1.0 / w, nu) * (1.0 / debye_sum(1.0, nu)))
 

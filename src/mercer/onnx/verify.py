@@ -21,7 +21,7 @@ from mercer.engine.pairwise import dense
 from mercer.estimators.prepared import Prepared
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
 from mercer.onnx.fitted import MOST_PHASE, Fitted, fitted
-from mercer.views.fitted import unnamed
+from mercer.views.fitted import each_row, unnamed
 
 # How many times as far from the centre as the rows at hand: a wrong unit, a stuck sensor, a filler.
 SPREADS = (1e3, 1e7, 1e20)
@@ -268,6 +268,13 @@ def _compared_scores(
     return Agreement(worst, float(np.max(share)), len(own), tolerance, excess, n_unknown=unknown)
 
 
+def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
+    """The model's scores, NaN for rows that its kernel refuses."""
+    refused = np.full((1, fitted.projection.n_components), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return each_row(fitted.projection, asked, refused).astype(np.float64)
+
+
 def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  # (b, k)
     """How far scores move, in their units, with the last digits of the rows.
 
@@ -279,17 +286,6 @@ def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  #
     with np.errstate(invalid="ignore"):  # of scores that are infinite both times
         gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
     return np.divide(gap, scale, out=np.zeros_like(gap), where=scale > 0)
-
-
-def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
-    """The model's scores, NaN for rows that its kernel refuses."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        try:
-            return fitted.projection(asked).astype(np.float64)
-        except MercerError:
-            if len(asked) == 1:
-                return np.full((1, fitted.projection.n_components), np.nan)
-            return np.concatenate([_scores_or_nan(fitted, row[None]) for row in asked])
 
 
 def _compared_statistics(
@@ -306,7 +302,11 @@ def _compared_statistics(
     with np.errstate(over="ignore", invalid="ignore"):
         table = detector.statistics(asked)
         own: dict[str, Array] = {name: np.asarray(table[name], np.float64) for name in STATISTICS}
-        allowed = _allowed(detector, source, own, asked)
+        # What rounding explains: T² = Σ(s/σ)² moves by 2Σ|s/σ| times what the s/σ move by.
+        t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(source.rounding)
+        q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
+        index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
+        allowed = {"T2": t2, "Q": q, "index": index}
         gaps, shares, excesses = [], [], []
         for name, values in own.items():
             same = np.isinf(values) & (values == found[name])
@@ -321,16 +321,6 @@ def _compared_statistics(
         n_labels = int(np.count_nonzero((found[LABEL] != detector.predict(asked)) & clear))
     worst, share, excess = (float(np.max(kind)) for kind in (gaps, shares, excesses))  # NaN stays
     return Agreement(worst, share, len(asked), tolerance, excess, n_labels, n_unknown=unknown)
-
-
-def _allowed(
-    detector: Any, fitted: Fitted, own: dict[str, Array], asked: Array
-) -> dict[str, Array]:  # (b,) each
-    """What rounding explains of a difference: T² = Σ(s/σ)² moves by 2Σ|s/σ| times that of the s/σ."""
-    t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(fitted.rounding)
-    q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
-    index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
-    return {"T2": t2, "Q": q, "index": index}
 
 
 # ── rows to try a graph on when none are at hand ─────────────────────────────

@@ -325,6 +325,5 @@ def contributions_over_time(
     ax.invert_yaxis()
     _along_time(ax, view.axis, view.time)
     _axes.tidy(ax)
-    bar = ax.figure.colorbar(mesh, ax=ax, label="share", pad=0.02)
-    bar.outline.set_visible(False)
+    ax.figure.colorbar(mesh, ax=ax, label="share", pad=0.02).outline.set_visible(False)
     return ax

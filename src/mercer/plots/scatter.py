@@ -176,13 +176,9 @@ def arrows(
     >>> from matplotlib.figure import Figure
     >>> from sklearn.datasets import load_iris
     >>> from mercer import PCA
-    >>> from mercer.diagnostics import importance
     >>> from mercer.plots import arrows
-    >>> iris = load_iris()
-    >>> pca = PCA(2).fit(iris.data)
-    >>> found = importance(pca, iris.data, names=["sepal l", "sepal w", "petal l", "petal w"])
-    >>> Z = pca.transform(iris.data)
-    >>> ax = arrows(Z, found.slopes, names=found.names, top=2, ax=Figure().subplots())
+    >>> X, names = load_iris().data, ["sepal l", "sepal w", "petal l", "petal w"]
+    >>> ax = arrows(PCA(2).fit(X), X, names=names, top=2, ax=Figure().subplots())
     >>> sorted(text.get_text() for text in ax.texts if text.get_text())
     ['petal l', 'sepal l']
     """
@@ -208,8 +204,7 @@ def _draw(ax: Axes, arrows: Arrows) -> None:
         return
     style: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 4}
     start = np.broadcast_to(centre, tips.shape)
-    made = ax.quiver(*start.T, *tips.T, color=_axes.INK, width=0.005, **style)
-    made.set_gid("arrows")
+    ax.quiver(*start.T, *tips.T, color=_axes.INK, width=0.005, gid="arrows", **style)
     ends = centre + tips
     right = tips[:, 0] >= 0
     _make_room(ax, ends[:, 0], right, names)

@@ -161,8 +161,8 @@ def build(
     about = subject(
         model,
         X,
-        preparation=preparation,
-        names=names,
+        preparation,
+        names,
         ids=time if ids is None else ids,
         labels=labels,
         missing=missing,

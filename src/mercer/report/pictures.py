@@ -48,9 +48,9 @@ def spectrum(subject: Subject) -> list[Any]:
     if not view.whole:
         whole = "the variance of the kept components: this model does not know the whole"
     text = (
-        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary along it. "
-        f"Shares are of {whole}."
+        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary "
     )
+    text += f"along it. Shares are of {whole}."
     return [paragraph(text), figure(_spectrum(view), view, id_=SPECTRUM)]
 
 
@@ -201,8 +201,7 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
     text = f"Of the squared distance of these rows from the mean, the components hold {kept}"
     fit = subject.fitted.fit
     if fit is not None:
-        own = share(float(fit.explained.sum()))
-        text += f"; of the rows that the model was fitted to, {own}"
+        text += f"; of the rows that the model was fitted to, {share(float(fit.explained.sum()))}"
     if view.is_rounding:
         text += ". What they miss is rounding: there is no picture to draw of it"
         return [paragraph(f"{text}.")]

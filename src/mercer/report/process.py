@@ -91,13 +91,13 @@ def _across(view: ControlCharts, frame: Frame) -> tuple[Array, Scale, list[tuple
     """Places of rows, the scale they lie on, and its ticks: dates, numbers, or rows by their names."""
     n, time = len(view.time), view.time
     if time.dtype.kind == "M":
-        seconds = (time - time[0]) / np.timedelta64(1, "s")  # (n,)
-        ticks = date_ticks(time[0], time[-1], 6)
-        pad = 0.5 * float(seconds[-1]) / max(n - 1, 1) or 0.5
-        return seconds, frame.across(-pad, float(seconds[-1]) + pad), ticks
-    places = time.astype(np.float64) if view.ids is None else np.arange(1.0, n + 1)
+        places = (time - time[0]) / np.timedelta64(1, "s")  # (n,)
+    else:
+        places = time.astype(np.float64) if view.ids is None else np.arange(1.0, n + 1)
     pad = 0.5 * float(places[-1] - places[0]) / max(n - 1, 1) or 0.5
     x = frame.across(float(places[0]) - pad, float(places[-1]) + pad)
+    if time.dtype.kind == "M":
+        return places, x, date_ticks(time[0], time[-1], 6)
     if view.ids is None:
         return places, x, [(t, number(t)) for t in x.ticks(7) if places[0] <= t <= places[-1]]
     # The last one would run out of the picture, and long ones into each other.

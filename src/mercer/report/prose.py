@@ -290,8 +290,7 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
             "The eigenvalues are approximate: an estimate, not a bound, puts them within "
             f"{number(certificate.left_out, 3)} of the true ones."
         )
-        error = power_of_ten(certificate.left_out)
-        return text, ("estimated error", error, "of each eigenvalue")
+        return text, ("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue")
     left_out = small_share(fit.trace_error)
     text = (
         f"The fit is an approximation that left out {left_out} of the trace of the kernel matrix, which "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -18,7 +18,7 @@ from mercer.engine.moments import ColumnMoments
 from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
-from mercer.views.fitted import Fitted
+from mercer.views.fitted import Fitted, each_row
 from mercer.views.leaders import watched
 
 MOST_AXES = 10  # components that a picture can be asked for
@@ -79,17 +79,13 @@ class Subject:
         """What is in the columns, the first scores, and what the components miss."""
         n, d, fitted = self.n, self.fitted.d, self.fitted
         c = min(fitted.k, MOST_AXES)
-        # What is said of rows so far out that the kernel, or a square, overflows.
-        ask, no_scores, no_error = (
-            fitted.projector,
-            np.full((1, fitted.k), np.nan),
-            np.full(1, np.inf),
-        )
+        # Of rows so far out that the kernel, or a square, overflows.
+        no_scores, no_error = np.full((1, fitted.k), np.nan), np.full(1, np.inf)
         scores, lengths = np.empty((n, c)), np.empty(n)
         errors = np.empty(n) if fitted.measures_distance else None
         seen: ColumnMoments | None = None
         low, high = np.full(d, np.inf), np.full(d, -np.inf)
-        # A row so far out that its numbers overflow has infinite ones, and is told of where they are shown.
+        # A row so far out that its numbers overflow has infinite ones, and the page says so.
         with np.errstate(over="ignore", invalid="ignore"):
             for i, block in fitted.blocks(self.rows):
                 raw = fitted.raw(block).astype(np.float64, copy=False)
@@ -99,12 +95,13 @@ class Subject:
                 own, at, when = block, np.full(int(block.shape[0]), fill_value=True), None
                 if fitted.looks_back:  # with those before a row, and what lies between in its place
                     own, at, when = self.every, self.gaps.judged, self.called
-                scored = partial(_each_row, ask.transform, refused=no_scores)
+                scored = partial(each_row, fitted.projector.transform, refused=no_scores)
                 found = fitted.each(scored, own, when)[at]
                 scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
                 if errors is not None:
-                    missed = partial(_each_row, ask.reconstruction_error, refused=no_error)
-                    errors[i] = fitted.each(missed, own, when)[at]
+                    missed = fitted.projector.reconstruction_error
+                    of_rows = partial(each_row, missed, refused=no_error)
+                    errors[i] = fitted.each(of_rows, own, when)[at]
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
         return Measured(columns, scores, errors, lengths)
@@ -148,8 +145,7 @@ class Subject:
         """What colours the scores: the labels, or which rows are alarms."""
         if self.fitted.detector is None:
             return self.looks
-        alarm = self.watched[0].table["alarm"][self.gaps.judged]
-        return alarm_classes(alarm, self.labels)
+        return alarm_classes(self.watched[0].table["alarm"][self.gaps.judged], self.labels)
 
     # ── what things are called ──────────────────────────────────────────────
     @property
@@ -184,9 +180,9 @@ class Subject:
 def subject(
     model: Any,
     X: Any,
-    *,
     preparation: Any,
     names: Any,
+    *,
     ids: Any,
     labels: Any,
     missing: Any,
@@ -210,10 +206,8 @@ def subject(
     rows = batch_rows(X, None, what="`X`")[0] if source is None else source
     n, d = map(int, rows.shape)
     if d != fitted.d:
-        msg = (
-            f"The rows have {d} columns, but the model was fitted to {fitted.d}. Pass rows of the same "
-            "columns, in the same order."
-        )
+        msg = f"The rows have {d} columns, but the model was fitted to {fitted.d}. "
+        msg += "Pass rows of the same columns, in the same order."
         raise InputError(msg)
     if n == 0:
         msg = "There are no rows to report on. Pass at least one."
@@ -262,14 +256,3 @@ def _one_each(what: str, values: Any, n: int, of: str) -> Any:
         msg = f"`{what}` has shape {array.shape}, but there are {n} {of}. Pass one for each."
         raise InputError(msg)
     return array
-
-
-def _each_row(ask: Callable[[Rows], Array], rows: Rows, refused: Array) -> Array:
-    """What a model says of rows, and in place of it the last argument for each row that it refuses."""
-    try:
-        return np.asarray(ask(rows))
-    except InputError:
-        if rows.shape[0] == 1:
-            return refused
-    halves = rows[: rows.shape[0] // 2], rows[rows.shape[0] // 2 :]
-    return np.concatenate([_each_row(ask, part, refused) for part in halves])

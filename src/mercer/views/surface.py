@@ -43,16 +43,6 @@ class Levels(View):
     several: bool = True  # whether a sequence of components was asked for
 
 
-@dataclass(frozen=True)
-class Slice:
-    """The points whose two variables move, all others held."""
-
-    points: Array  # (n, 2): the two variables of the data
-    names: tuple[str, str]
-    where: str
-    lifted: Callable[[Array], Any]  # (m, 2) -> (m, d), a data frame where the data are one
-
-
 @public
 def levels(
     model: Any,
@@ -91,27 +81,26 @@ def levels(
         names, X = fitted.names(names, X), fitted.raw(fitted.rows(X))
         if component is None and n_components is None:
             n_components = min(fitted.k, MOST)
-    sliced = _read_slice(X, variables, fixed, names)
+    points, axes, where, lifted = _read_slice(X, variables, fixed, names)
     chosen, several = _chosen(component, n_components)
     require("resolution", resolution, Whole(2))
     remedy = "It is a share of the extent of X, such as 0.15."
     require("margin", margin, Number(0, ends="[)"), remedy=remedy)
-    across, up = (np.linspace(*span(column, margin), resolution) for column in sliced.points.T)
-    scores = _on_grid(lambda points: transform(sliced.lifted(points)), across, up)
+    across, up = (np.linspace(*span(column, margin), resolution) for column in points.T)
+    scores = _on_grid(lambda at: transform(lifted(at)), across, up)
     scores = checks.finite("transform(points)", scores, ndim=2, shape="(m, k)")
     chosen = [checks.component(index, scores.shape[1]) for index in chosen]
     values = scores.T[chosen].reshape(-1, resolution, resolution)
-    titles, (first, second) = tuple(component_names(chosen, ratio)), sliced.names
-    held = f", {sliced.where}" if sliced.where else ""
+    titles, held = tuple(component_names(chosen, ratio)), f", {where}" if where else ""
     table = [
         [title, number(each.min()), number(each.max()), share(float(np.mean(each > 0)))]
         for title, each in zip(titles, values, strict=True)
     ]
     head = ["component", "least", "largest", "positive on"]
     return Levels(
-        axes=sliced.names,
+        axes=axes,
         titles=titles,
-        where=sliced.where,
+        where=where,
         across=across,
         up=up,
         values=values,
@@ -121,16 +110,19 @@ def levels(
             [float(np.percentile(s, 98)) or float(s.max()) or 1.0 for s in np.abs(values)]
         ),
         zeros=tuple(zero_line(across, up, each) for each in values),
-        points=sliced.points,
-        classes=classes(labels, len(sliced.points)),
+        points=points,
+        classes=classes(labels, len(points)),
         several=several,
-        caption=f"Each component over {first} (across) and {second} (up){held}; the line is zero.",
+        caption=f"Each component over {axes[0]} (across) and {axes[1]} (up){held}; the line is zero.",
         tables=(listing("Components over the picture", head, table),),
     )
 
 
 # ── which points ────────────────────────────────────────────────────────────
-def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
+def _read_slice(
+    X: Any, variables: Any, fixed: Any, names: Any
+) -> tuple[Array, tuple[str, str], str, Callable[[Array], Any]]:
+    """The two variables that move, (n, 2), their names, how others are held, and points of all, (m, d)."""
     rows = checks.finite("X", X, ndim=2, shape="(n, d)")
     d = rows.shape[1]
     given = getattr(X, "columns", None) if names is None else names
@@ -163,7 +155,7 @@ def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
         return type(X)(whole, columns=X.columns) if hasattr(X, "iloc") else whole
 
     first, second = (called[l] if called else f"feature {l + 1}" for l in pair)
-    return Slice(rows[:, pair], (first, second), where if d > 2 else "", lifted)
+    return rows[:, pair], (first, second), where if d > 2 else "", lifted
 
 
 def _place(variable: Any, d: int, names: list[str] | None) -> int:

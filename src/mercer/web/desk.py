@@ -93,8 +93,7 @@ class Desk:
                 raise BusyError(msg)
             self._supersede(job)
             self._jobs.append(job)
-        pool = self._worker if fits else self._helpers
-        future = pool.submit(self._done, job, work)
+        future = (self._worker if fits else self._helpers).submit(self._done, job, work)
         # What never begins must not be counted either.
         future.add_done_callback(lambda _: self._forget(job))
         return future

@@ -116,8 +116,7 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
     """The ASGI application of one session."""
 
     async def page(_request: Request) -> Response:
-        index = STATIC / "index.html"
-        return Response(index.read_bytes(), media_type="text/html; charset=utf-8")
+        return HTMLResponse((STATIC / "index.html").read_bytes())
 
     async def ask(request: Request) -> Reply:
         _require_type(request, JSON)

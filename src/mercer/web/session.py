@@ -96,8 +96,7 @@ class Session:
             self.tables[key] = data
             pinned = {(self.start or {}).get("table"), *self.partners.values()}
             while len(self.tables) > MOST_TABLES:
-                oldest = next(each for each in self.tables if each not in pinned)
-                self.drop(oldest)
+                self.drop(next(each for each in self.tables if each not in pinned))
         return key
 
     def drop(self, key: str) -> None:
@@ -142,8 +141,7 @@ class Session:
 
     def open_file(self, path: Path, name: str, reading: Reading | None = None) -> str:
         """A file of rows, or a folder of images."""
-        number = str(next(self._numbers))
-        return self.add(opened(path, name=name, reading=reading), number)
+        return self.add(opened(path, name=name, reading=reading), str(next(self._numbers)))
 
     def reread(self, key: str, body: dict[str, Any]) -> str:
         """The same file, read in another way."""
@@ -173,8 +171,7 @@ class Session:
     # ── models ──────────────────────────────────────────────────────────────
     def add_model(self, found: Opened, file: Path | None = None) -> str:
         """Keep a model, and where its file lies; the oldest goes where there are too many."""
-        number = str(next(self._numbers))
-        key = f"m{number}"
+        key = f"m{next(self._numbers)}"
         with self._lock:
             self.models[key] = found
             if file is not None:

@@ -133,23 +133,22 @@ def module(entry: str = "widget.js") -> str:
     (False, 'export default widget_js.default;')
     """
     written: dict[Path, str] = {}
+
+    def add(path: Path) -> None:
+        if path not in written:
+            text = path.read_text(encoding="utf-8")
+            for found in IMPORT.finditer(text):
+                add((path.parent / found["path"]).resolve())
+            written[path] = f"const {_name(path)} = (() => {{\n{_inlined(path, text)}}})();\n"
+
     start = (STATIC / entry).resolve()
-    _add(start, written)
+    add(start)
     return "".join([*written.values(), f"export default {_name(start)}.default;\n"])
 
 
 def sheet() -> str:
     """The style sheets of the page and of the widget as one text."""
     return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SHEETS)
-
-
-def _add(path: Path, written: dict[Path, str]) -> None:
-    if path in written:
-        return
-    text = path.read_text(encoding="utf-8")
-    for found in IMPORT.finditer(text):
-        _add((path.parent / found["path"]).resolve(), written)
-    written[path] = f"const {_name(path)} = (() => {{\n{_inlined(path, text)}}})();\n"
 
 
 def _name(path: Path) -> str:

@@ -16,7 +16,7 @@ Operand: TypeAlias = "Value | float | Array"
 # Operators are used as opset 13 has them (ONNX 1.8, 2020), and none whose form changed since: a graph runs
 # on old runtimes and, stamped with a newer opset, on new ones.
 OPSET = 13
-IR_VERSION = 7  # the one that came with opset 13
+IR_VERSION = 7  # that of opset 13
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,9 @@ FAR = 750.0
 def _matern(of: f.Expr, nu: float, x: Value, z: Array, *, exact: bool) -> Value:
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of s² = 2νu.
 
-    Of rows in float64, whatever came in: the square root would show what cancelled in ‖x - z‖², and powers of
-    s overflow in float32 where the product with exp(-s) is an ordinary number. `exact`: right to float64.
+    Rows are in float64, whatever the graph takes: the square root would show what cancelled in ‖x - z‖², and
+    powers of s overflow in float32 where the product with exp(-s) is an ordinary number. `exact`: right to
+    float64.
     """
     if nu == 0.5 and exact and isinstance(of, f.Pair) and of.kind == "sqdist":
         # A kink at zero: 1e-16 in s² would be 1e-8 in the value.
@@ -220,13 +221,8 @@ def squared_distances(x: Value, z: Array, scale: float) -> Value:  # (b, d), (m,
 
 def by_differences(x: Value, z: Array, scale: float) -> Value:  # -> (b, m)
     """Scale · ‖x - z‖², subtracted first: right for near points too, at d passes over the tile."""
-
-    def term(x_j: Value, z_j: Value) -> Value:
-        gap = x_j - z_j
-        return gap * gap
-
     x_c, z_c = shifted(x, z)
-    return x_c.over_features(z_c, term) * scale
+    return x_c.over_features(z_c, lambda x_j, z_j: (x_j - z_j).power(2)) * scale
 
 
 def manhattan_distances(x: Value, z: Array, scale: float) -> Value:  # -> (b, m)

@@ -1,4 +1,4 @@
-"""Does the graph say what the model says? Both are asked about the same rows."""
+"""Does a graph agree with its model? Both compute the same rows."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Agreement:
     its component on these rows and its standard deviation in the fit: ``max_rel`` is ``max_ij |Δ_ij|/s_j``.
     That of T², Q and the index is measured row by row, against the larger of the value and its limit.
 
-    ``excess`` is the largest difference over what it may be: the tolerance, or, where the model's own numbers
-    are not certain to that, ten times what rounding leaves open in them.
+    ``excess`` is the largest difference over what it may be: the tolerance, or ten times what rounding leaves
+    open in the model's own numbers.
 
     Beside the rows that were given, a few of them are looked at spread out by 10³, 10⁷ and 10²⁰, and shrunk
     by 10⁻¹⁰ and 10⁻³⁰, as far as the precision of the graph reaches. There the graph agrees or, where a
@@ -126,7 +126,7 @@ def require_agreement(found: Agreement) -> None:
     """Raise when the difference is beyond the tolerance."""
     if not found.ok:
         msg = (
-            f"The graph does not say what the model says: {found}. Nothing was written. Use "
+            f"The graph does not agree with the model: {found}. Nothing was written. Use "
             "dtype='float64'; if it still differs, the model amplifies rounding beyond use: keep fewer "
             "components."
         )
@@ -226,7 +226,7 @@ def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
             f"{given.shape}."
         )
         raise InputError(msg)
-    with np.errstate(over="ignore"):  # told below, in words
+    with np.errstate(over="ignore"):  # refused below, in words
         x: Array = given.astype(dtype)
     if np.any(np.isinf(x) & np.isfinite(given)):
         largest = float(np.max(np.abs(given[np.isfinite(given)])))

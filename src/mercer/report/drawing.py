@@ -105,9 +105,9 @@ class Frame:
     top: int = 14
     bottom: int = 46
 
-    def across(self, low: float, high: float, *, log: bool = False) -> Scale:
+    def across(self, low: float, high: float) -> Scale:
         """A scale from left to right."""
-        return Scale(low, high, self.left, self.width - self.right, log)
+        return Scale(low, high, self.left, self.width - self.right)
 
     def up(self, low: float, high: float, *, log: bool = False) -> Scale:
         """A scale from the bottom to the top."""

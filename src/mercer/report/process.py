@@ -73,7 +73,7 @@ def _begins(seen: Monitoring, span: tuple[int, int], what: str) -> tuple[str, st
 
 
 def _single(subject: Subject, seen: Monitoring, remarks: tuple[str, ...]) -> Html | None:
-    """The first alarms one by one, and what was said about their variables."""
+    """The first alarms one by one, and warnings about their variables."""
     if not seen.runs:
         return None
     parts: list[Any] = [paragraph(text, class_="warning") for text in remarks]
@@ -106,8 +106,7 @@ def _across(view: ControlCharts, frame: Frame) -> tuple[Array, Scale, list[tuple
 
 
 def _charts(view: ControlCharts, seen: Monitoring) -> Html:
-    last = len(view.charts) - 1
-    pictures = [_chart(view, own, named=i == last) for i, own in enumerate(view.charts)]
+    pictures = [_chart(view, own, named=own is view.charts[-1]) for own in view.charts]
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
         f"both in units of their limits. {view.legend}"
@@ -125,9 +124,9 @@ def _chart(view: ControlCharts, own: Chart, *, named: bool) -> Html:
     frame = Frame(height=172 if named else 146, left=LEFT, top=10, bottom=42 if named else 18)
     places, x, ticks = _across(view, frame)
     y = frame.up(*own.ends, log=own.log)
-    label, across = f"{own.name} (log scale)" if own.log else own.name, view.axis if named else ""
-    ticks = ticks if named else [(t, "") for t, _ in ticks]
-    parts = [frame.axes(x, y, x_label=across, y_label=label, x_ticks=ticks)]
+    label = f"{own.name} (log scale)" if own.log else own.name
+    ticks = [(t, text if named else "") for t, text in ticks]
+    parts = [frame.axes(x, y, x_label=view.axis if named else "", y_label=label, x_ticks=ticks)]
     known = ~np.isnan(own.values)
     drawable = np.where(known, np.clip(own.drawn, *own.ends), np.nan)
     draw = _one_by_one if len(places) <= MOST_POINTS else _strokes

@@ -21,6 +21,7 @@ from mercer.views.variance import how_sure, trust
 from mercer.views.wording import count, counted, few, number, power_of_ten, share, small_share
 
 MOST_COLUMNS = 40
+MOST_LED = 10  # runs of alarms whose leaders are among them
 MOST_LINES = 12  # a longer table is folded
 # Notes of a fit on what the preparation tells by itself.
 SAID = re.compile(r"standardised \d|columns are not scaled|the detector standardises")
@@ -49,14 +50,13 @@ def data(subject: Subject) -> list[Any]:
     own = d if made is None else len(made.numbers) + len(made.categories)
     rows = f"{counted(subject.n, 'row')} of {counted(own, 'column')}{what}"
     rows += ". " if own == d else f", {count(d)} after words became columns. "
-    said = [paragraph(rows, _same(subject)), bullets(_done(subject)), _columns(subject)]
+    parts: list[Any] = [paragraph(rows, _same(subject)), bullets(_done(subject)), _columns(subject)]
     looks = subject.looks
-    if not looks.names:
-        return said
-    lots = zip(looks.names, looks.counts, strict=True)
-    labels = [[name, count(n), share(n / subject.n)] for name, n in lots]
-    remark = paragraph(looks.remark) if looks.remark else None
-    return [*said, joined([_table(["label", "rows", "share"], labels, "Labels"), remark])]
+    if looks.names:
+        lots = zip(looks.names, looks.counts, strict=True)
+        labels = [[name, count(n), share(n / subject.n)] for name, n in lots]
+        parts.append(_table(["label", "rows", "share"], labels, "Labels"))
+    return [*parts, paragraph(looks.remark) if looks.remark else None]
 
 
 def _same(subject: Subject) -> str:
@@ -81,7 +81,7 @@ def _done(subject: Subject) -> list[Any]:
     """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
-    # What the command that fitted the model said about its rows, where it is not said already.
+    # Notes of the command that fitted the model, where they are not among these.
     notes = map(str, subject.entry("about", "notes", list) or [])
     at_fit = [note for note in notes if note not in subject.notes and not SAID.match(note)]
     if at_fit:
@@ -120,8 +120,12 @@ def _sentence(text: str) -> str:
 
 
 def _columns(subject: Subject) -> Html:
-    d, led = subject.fitted.d, subject.led
-    shown = sorted(sorted(range(d), key=lambda j: (j not in led, j))[:MOST_COLUMNS])
+    d, led = subject.fitted.d, set()  # the columns that led when the longest runs of alarms began
+    if subject.fitted.detector is not None:
+        seen = subject.watched[0]
+        led = {name for run in seen.longest(MOST_LED) for name, _ in seen.began_with(run)}
+    order = sorted(range(d), key=lambda j: (subject.names[j] not in led, j))
+    shown = sorted(order[:MOST_COLUMNS])
     rows = [[subject.names[j], *map(number, subject.measured.columns[:, j])] for j in shown]
     what = "Kernel values" if subject.fitted.is_precomputed else "Columns, in the units of the file"
     if d > MOST_COLUMNS:
@@ -141,7 +145,7 @@ def _table(head: list[str], rows: list[list[str]], caption: str) -> Html:
 
 # ── kernel ──────────────────────────────────────────────────────────────────
 def kernel(subject: Subject) -> list[Any]:
-    """What it is, why it is one, its parameters, and whether it was compared with others."""
+    """What the kernel is, why it is valid, its parameters, and whether it was compared with others."""
     ours, given = subject.fitted.kernel, subject.fitted.given_kernel
     if ours is None and not subject.fitted.is_precomputed:
         if given is not None:  # a drop-in, which keeps what it was given
@@ -256,15 +260,15 @@ def evidence(subject: Subject) -> list[Any]:
     fit = subject.fitted.fit
     if fit is None:
         return [paragraph(NO_EVIDENCE)]
-    told = [" ".join(text.split()) for text in map(str, fit.warnings())]
-    # What the command that fitted the model warned of.
+    # Warnings of the fit, and those of the command that made it.
+    warned = [" ".join(text.split()) for text in map(str, fit.warnings())]
     theirs = map(str, subject.entry("about", "warnings", list) or [])
-    told += [text for text in theirs if text not in told]
+    warned += [text for text in theirs if text not in warned]
     facts = bullets(_sentences(fit, subject), class_="facts")
     first = [facts, paragraph("The fit gave no warning.", class_="good")]
-    if told:
-        strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
-        first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
+    if warned:
+        strong = tag("strong", "The fit warned." if len(warned) == 1 else "The fit gave warnings.")
+        first = [tag("div", paragraph(strong), bullets(warned), class_="warning"), facts]
     n = subject.entry("data", "n", int)
     whose = "" if n is None or subject.is_retrained else f" of {count(n)} rows"
     limits = (
@@ -302,7 +306,7 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
 def _sentences(fit: Fit, subject: Subject) -> list[Html]:
     plan, reasons = str(fit.plan).splitlines()[0], "; ".join(fit.plan.reasons)
     uncorrelated = power_of_ten(fit.orthogonality)
-    said = {
+    sentences = {
         "Eigenvalues.": trust(fit),
         "Variance.": (
             f"The components hold {how_sure(fit)}{share(float(fit.explained.sum()), 2)} of the whole, "
@@ -312,7 +316,7 @@ def _sentences(fit: Fit, subject: Subject) -> list[Html]:
         "Scores.": f"Those of different components are uncorrelated to {uncorrelated}.",
         "How it was computed.": f"{plan}{f': {reasons}' if reasons else ''}.",
     }
-    return [tag("span", tag("b", head), " ", text) for head, text in said.items()]
+    return [tag("span", tag("b", head), " ", text) for head, text in sentences.items()]
 
 
 def _validity(fit: Fit, subject: Subject) -> str:
@@ -339,7 +343,8 @@ def reproduce(subject: Subject) -> list[Any]:
 
 def _commands(subject: Subject) -> list[str]:
     """The fit, the use and this report, as one types them."""
-    model, data = map(shlex.quote, subject.files)
+    files = subject.model_file or "model.mercer", subject.source or "data.csv"
+    model, data = map(shlex.quote, files)
     in_python = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
     fit = subject.entry("about", "command", str) or in_python
     taught = map(str, subject.entry("about", "retrained", list) or [])
@@ -365,7 +370,7 @@ def _facts(subject: Subject) -> Html:
 
 
 def _versions(subject: Subject) -> Html:
-    """Of what the fit and the page were made with, side by side: a difference is seen at once."""
+    """The versions that made the fit and the page, side by side: a difference is seen at once."""
     here = {"mercer": VERSION, "python": platform.python_version()}
     here |= {name: metadata.version(name) for name in PACKAGES}
     versions = subject.header.get("versions")

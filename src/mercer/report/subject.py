@@ -22,7 +22,6 @@ from mercer.views.fitted import Fitted, each_row
 from mercer.views.leaders import watched
 
 MOST_AXES = 10  # components that a picture can be asked for
-MOST_LED = 10  # runs of alarms whose leaders are told
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class Subject:
 
     @property
     def is_retrained(self) -> bool:
-        """Whether a detector was taught rows after its fit: the header then says of these."""
+        """Whether a detector learned rows after its fit: the header then describes those."""
         detector = self.fitted.detector
         return detector is not None and len(detector.lineage_) > 0
 
@@ -127,15 +126,6 @@ class Subject:
         return watched(self.fitted, rows, names=self.names, gaps=self.gaps, time=self.called)
 
     @cached_property
-    def led(self) -> set[int]:
-        """The columns that led when the longest runs of alarms of a detector began, three of each run."""
-        if self.fitted.detector is None:
-            return set()
-        seen = self.watched[0]
-        names = {name for run in seen.longest(MOST_LED) for name, _ in seen.began_with(run)}
-        return {j for j, name in enumerate(self.names) if name in names}
-
-    @cached_property
     def looks(self) -> Classes:
         """The labels as classes."""
         return classes(self.labels, self.n)
@@ -154,13 +144,8 @@ class Subject:
         return "standard input" if self.source == "-" else self.source
 
     @property
-    def files(self) -> tuple[str, str]:
-        """Model and data as a command takes them."""
-        return self.model_file or "model.mercer", self.source or "data.csv"
-
-    @property
     def row_name(self) -> str:
-        """What the rows go by: the column of ids where the file had one, or their number."""
+        """What rows are named by: the column of ids where the file had one, or their number."""
         if self.ids is None:
             return "row"
         prepared = self.fitted.preparation
@@ -194,12 +179,12 @@ def subject(
     assert fitted.k >= 0
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
-    said: list[MercerWarning] = []
-    with collected(said.append):
+    warnings: list[MercerWarning] = []
+    with collected(warnings.append):
         named, X = fitted.names(names, X), fitted.rows(X)
-    for warning in said:  # on the page as well
+    for warning in warnings:  # on the page as well
         warn(warning)
-    known["notes"] = (*known["notes"], *(str(warning) for warning in said))
+    known["notes"] = (*known["notes"], *map(str, warnings))
     gaps = _gaps(fitted, X)
     X = X if gaps is None else np.asarray(X)[gaps.judged]
     source = as_source(X)

@@ -176,7 +176,7 @@ class Fitted(Anatomy):
         return found[np.isin(np.flatnonzero(whole), places)]
 
     def inner_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the columns that the projector takes: those of earlier rows say so."""
+        """Names of the columns that the projector takes; those of earlier rows are marked."""
         return tuple(self._past.names(names, self.d) or names)
 
     @property
@@ -217,7 +217,7 @@ class Fitted(Anatomy):
     def each(self, ask: Callable[[Any], Any], block: Any, time: Any = None) -> Array:  # (b, …)
         """What `ask` says of rows as the projector takes them; NaN where a row has too few before it.
 
-        Times say where there is a gap, after which a detector that looks back begins anew.
+        Times show where there is a gap, after which a detector that looks back begins anew.
         """
         rows, whole = self._inner_of(block, time)
         with unnamed():

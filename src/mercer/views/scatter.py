@@ -170,19 +170,16 @@ def _tables(view: Scores) -> tuple[Any, ...]:
     if shown < len(points):
         title = f"Scores of the first {shown} of {count(len(points))} rows"
     ids = view.ids or [str(i + 1) for i in view.rows[:shown].tolist()]
-    first, called = ["row"], [[name] for name in ids[:shown]]
+    columns = {"row": ids[:shown]}
     if looks.names:
-        texts = looks.taken(np.arange(shown)).texts or [looks.names[c] for c in looks.codes[:shown]]
-        called = [[*name, text] for name, text in zip(called, texts, strict=False)]
-        first.append("label")
-    rows = [[*name, *map(number, row)] for name, row in zip(called, points, strict=False)]
-    tables = [listing(title, [*first, *heads], rows, texts=len(first))]
+        own = [looks.names[code] for code in looks.codes[:shown]]
+        columns["label"] = looks.taken(np.arange(shown)).texts or own
+    lots = zip(*columns.values(), points[:shown], strict=True)
+    rows = [[*words, *map(number, values)] for *words, values in lots]
+    tables = [listing(title, [*columns, *heads], rows, texts=len(columns))]
     if looks.names:
-        means = [
-            [looks.names[code], count(mine.sum()), *map(number, points[mine].mean(axis=0))]
-            for code, mine in looks.each()
-            if mine.any()
-        ]
+        some = ((looks.names[code], points[mine]) for code, mine in looks.each() if mine.any())
+        means = [[name, count(len(own)), *map(number, own.mean(axis=0))] for name, own in some]
         tables.append(listing("Mean scores of each label", ["label", "rows", *heads], means))
     return tuple(tables)
 

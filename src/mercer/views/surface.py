@@ -13,6 +13,7 @@ from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer._core.wording import Message
+from mercer.data.rows import row_slices
 from mercer.estimators.anatomy import is_model
 from mercer.views import checks
 from mercer.views.base import View, listing, span
@@ -207,8 +208,8 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
     first, second = np.meshgrid(across, up)
     points = np.column_stack([first.ravel(), second.ravel()])  # (r², 2)
     blocks = []
-    for start in range(0, len(points), BLOCK):
-        block = points[start : start + BLOCK]
+    for rows in row_slices(len(points), BLOCK):
+        block = points[rows]
         scores = np.asarray(transform(block))
         if scores.ndim != 2 or len(scores) != len(block):
             msg = (

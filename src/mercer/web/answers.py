@@ -30,7 +30,8 @@ from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
 from mercer.web.desk import Job, SupersededError
-from mercer.web.packets import PACKET, Reply, json_reply, packed, told
+from mercer.web.packets import PACKET, Reply, in_words, json_reply, packed
+from mercer.web.pictures import picture
 from mercer.web.session import MODEL_SUFFIX, NotFoundError, Session, is_readable, safe_name
 
 UPLOAD_BYTES = 512 * 2**20
@@ -173,7 +174,7 @@ def kernel(ask: Asked) -> dict[str, Any]:
     except MercerError as error:
         if not isinstance(ask.get("text"), str):
             raise
-        return {"wrong": told(error)}
+        return {"wrong": in_words(error)}
 
 
 def rows(ask: Asked) -> Panel:
@@ -222,12 +223,12 @@ def select(ask: Asked) -> Panel:
 
 
 def separate(ask: Asked) -> dict[str, Any]:
-    """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
-    a, other, say = ask.shown, ask.get("other"), separating.separated
+    """How well a straight line separates the labels, with two kernels, or with a kernel and with PCA."""
+    a, other, compared = ask.shown, ask.get("other"), separating.separated
     if other is None:
-        other, say = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
+        other, compared = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
     b = Asked(ask.session, {**ask.body, "recipe": other}, ask.job).shown
-    return say(a, b, ask.get("components"))
+    return compared(a, b, ask.get("components"))
 
 
 # ── to take away ────────────────────────────────────────────────────────────
@@ -250,17 +251,11 @@ def save(ask: Asked) -> Kept:
     return SAVED[require("what", what, OneOf(tuple(SAVED)))](ask)
 
 
-def _picture(ask: Asked) -> Kept:
-    from mercer.web.pictures import picture
-
-    return picture(ask.shown, ask.body, ask.table("watch"))
-
-
 SAVED: dict[str, Callable[[Asked], Kept]] = {
     "model": lambda ask: keeping.model(ask.shown),
     "scores": lambda ask: keeping.scores(ask.shown, ask.get("format")),
     "report": lambda ask: keeping.report(ask.shown, ask.get("title")),
-    "picture": _picture,
+    "picture": lambda ask: picture(ask.shown, ask.body, ask.table("watch")),
 }
 ANSWERS: dict[str, Callable[[Asked], Any]] = {
     "state": state,

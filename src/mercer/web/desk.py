@@ -1,4 +1,4 @@
-"""Who is served next: one worker for fits, the newest request of a tab before its older ones, and stops."""
+"""The queue of requests: one worker for fits, the newest request of a tab before its older ones, stops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BusyError(MercerError):
 
 @dataclass(eq=False)
 class Job(Observer):
-    """A request under way: what it does, how far it is, and whether anybody still waits for it."""
+    """A request under way: what it does, how far it is, and whether an answer is still wanted."""
 
     client: str
     slot: str = ""
@@ -50,7 +50,7 @@ class Job(Observer):
             self.cancelled.set()
 
     def check(self) -> None:
-        """Raise where nobody waits for the answer any more."""
+        """Raise where the answer is no longer wanted."""
         if self.cancelled.is_set():
             msg = "This request was stopped."
             raise self.reason(msg)
@@ -149,7 +149,7 @@ class Desk:
         return {"running": False} if found is None else found.progress
 
     def close(self) -> None:
-        """End all work, and wait for no one."""
+        """End all work without waiting for it."""
         with self._lock:
             for job in self._jobs:
                 job.cancel(StoppedError)

@@ -58,7 +58,7 @@ class Guard:
 
     @property
     def allowed(self) -> frozenset[str]:
-        """What a Host header may say."""
+        """The values that a Host header may have."""
         return frozenset(f"{host}:{self.port}" for host in self.hosts)
 
     @property

@@ -151,7 +151,7 @@ class Explorer:
     def serve(self) -> None:
         """Serve until Ctrl-C, or the page's own button."""
         try:
-            with suppress(KeyboardInterrupt):  # the way to end it, and no failure
+            with suppress(KeyboardInterrupt):  # the usual way to end it, not a failure
                 self._server.run(sockets=[self._listening])
         finally:
             self._close()

@@ -93,10 +93,10 @@ ERRORS: dict[type[BaseException], tuple[str, int]] = {
 
 def failed(error: BaseException) -> Reply:
     """An error as the page shows it."""
-    return json_reply({"error": told(error)}, _kind_of(error)[1])
+    return json_reply({"error": in_words(error)}, _kind_of(error)[1])
 
 
-def told(error: BaseException) -> dict[str, Any]:
+def in_words(error: BaseException) -> dict[str, Any]:
     """A sentence, and the place, the parameter and the remedy where it has them."""
     at = None
     if isinstance(error, KernelSyntaxError):

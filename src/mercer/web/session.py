@@ -165,7 +165,7 @@ class Session:
             guessed=(),
             readings=False,
         )
-        _ = again.raw, again.file_columns  # what is wrong with it is said now
+        _ = again.raw, again.file_columns  # a file that can't be read so is refused now
         return self.add(again, str(next(self._numbers)))
 
     # ── models ──────────────────────────────────────────────────────────────

@@ -124,8 +124,8 @@ def _work(
 
 
 # ── the modules of the page as one ──────────────────────────────────────────
-def module(entry: str = "widget.js") -> str:
-    """One ES module: the entry and all that it imports, each once, in an order that has what each needs.
+def module() -> str:
+    """One ES module: `widget.js` and all that it imports, each once, in an order that has what each needs.
 
     >>> from mercer.web.widget import module
     >>> text = module()
@@ -141,7 +141,7 @@ def module(entry: str = "widget.js") -> str:
                 add((path.parent / found["path"]).resolve())
             written[path] = f"const {_name(path)} = (() => {{\n{_inlined(path, text)}}})();\n"
 
-    start = (STATIC / entry).resolve()
+    start = (STATIC / "widget.js").resolve()
     add(start)
     return "".join([*written.values(), f"export default {_name(start)}.default;\n"])
 

@@ -122,8 +122,12 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
     label = onnx.TensorProto.INT64
     shown = [info(name, label if name == LABEL else g.element_type, shape) for name in outputs]
     rows = info(INPUT, g.element_type, ["n", model.model.n_features_in_])
-    facts = _facts(g, model)
-    words = _in_words(facts, model.preparation)
+    facts, preparation = _facts(g, model), model.preparation
+    words = f"Kernel PCA by mercer {VERSION}: {facts['mercer.kernel']}, {facts['mercer.route']}."
+    if preparation is not None:
+        levels = ", and one column of 0 and 1 for each level of a category"
+        words += " X has the columns of the file, in the units of the file"
+        words += f"{levels if preparation.categories else ''}: {facts['mercer.features']}."
     graph = onnx.helper.make_graph(g.nodes, "mercer", [rows], shown, g.tensors, doc_string=words)
     opsets = [onnx.helper.make_opsetid("", opset)]
     proto = onnx.helper.make_model(
@@ -151,22 +155,9 @@ def _facts(g: Graph, model: Fitted) -> dict[str, str]:
     if names is not None:
         facts["mercer.features"] = json.dumps(list(names))
     if detector is not None:
-        t2, q = detector.limits_.t2, detector.limits_.q
-        limits = {"T2": t2, "Q": q, "index": -float(detector.offset_)}
-        facts["mercer.limits"] = json.dumps(limits)
+        limits, index = detector.limits_, -float(detector.offset_)
+        facts["mercer.limits"] = json.dumps({"T2": limits.t2, "Q": limits.q, "index": index})
     return facts
-
-
-def _in_words(facts: dict[str, str], preparation: Preparation | None) -> str:
-    version, kernel, route = (facts[f"mercer.{name}"] for name in ("version", "kernel", "route"))
-    what = f"Kernel PCA by mercer {version}: {kernel}, {route}."
-    if preparation is None:
-        return what
-    levels = ", and one column of 0 and 1 for each level of a category"
-    return (
-        f"{what} X has the columns of the file, in the units of the file"
-        f"{levels if preparation.categories else ''}: {facts['mercer.features']}."
-    )
 
 
 # ── for skl2onnx: pipelines that hold one of mercer's estimators export as others do ─────

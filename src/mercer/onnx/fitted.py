@@ -32,14 +32,7 @@ from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledM
 from mercer.model.projection import Projection
 from mercer.monitoring.statistics import score_variances
 from mercer.onnx.graph import Value
-from mercer.onnx.kernels import (
-    diag,
-    extents,
-    nan_where_lost,
-    require_exportable,
-    tile,
-    unit_rows,
-)
+from mercer.onnx.kernels import diag, extents, nan_where_lost, require_exportable, tile, unit_rows
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.card import PIPELINE
 from mercer.persistence.schema import name_of

@@ -31,9 +31,8 @@ def one(ax: Axes | None, *, width: float, height: float) -> Axes:
     """The Axes that was given, or a new one in a figure of this many inches."""
     if ax is not None:
         return ax
-    pyplot = need("matplotlib.pyplot", extra="plot")
-    new: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-    return new
+    axes: Axes = grid(None, 1, 1, width=width, height=height)[0, 0]
+    return axes
 
 
 def grid(

@@ -113,6 +113,11 @@ class Frame:
         """A scale from the bottom to the top."""
         return Scale(low, high, self.height - self.bottom, self.top, log)
 
+    def scales(self, across: Array, up: Array) -> tuple[Scale, Scale]:
+        """Scales that reach from the first to the last of either numbers."""
+        x, y = ((float(side[0]), float(side[-1])) for side in (across, up))
+        return self.across(*x), self.up(*y)
+
     def axes(
         self,
         x: Scale,

@@ -11,17 +11,7 @@ import numpy as np
 from mercer import views
 from mercer._core.errors import MercerError
 from mercer._core.types import Array
-from mercer.report.drawing import (
-    Frame,
-    Scale,
-    address,
-    bars,
-    class_colour,
-    greys,
-    line,
-    points,
-    strokes,
-)
+from mercer.report.drawing import Frame, address, bars, class_colour, greys, line, points, strokes
 from mercer.report.markup import Html, figure, joined, paragraph, tag
 from mercer.report.subject import Subject
 from mercer.views.sheets import changes
@@ -113,13 +103,8 @@ def levels(subject: Subject) -> list[Any]:
     return [figure(body, replace(view, caption=caption), id_=LEVELS)]
 
 
-def _scales(view: views.Levels, frame: Frame) -> tuple[Scale, Scale]:
-    across, up = ((float(side[0]), float(side[-1])) for side in (view.across, view.up))
-    return frame.across(*across), frame.up(*up)
-
-
 def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
-    x, y = _scales(view, frame)
+    x, y = frame.scales(view.across, view.up)
     values, side = view.values[i], view.values.shape[1]
     image = tag("image", href=address(_colours(values, view.reach[i])), width=side, height=side)
     # An svg of its own: half a pixel of the picture is cut off on every side, so that the first and the last
@@ -147,8 +132,8 @@ def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
 
 def _over(view: views.Levels, frame: Frame, looks: views.Classes) -> Html:
     """Rows as dots, unless they are many, and numbers along the sides."""
-    (x, y), bottom = _scales(view, frame), frame.height - frame.bottom
-    dots, raw = [], view.points
+    x, y = frame.scales(view.across, view.up)
+    dots, raw, bottom = [], view.points, frame.height - frame.bottom
     for code, mine in looks.each():
         if mine.any():
             kind = f"on-levels {class_colour(looks, code) if looks.names else 'ink'}"

@@ -233,13 +233,10 @@ class Fitted(Anatomy):
         rows = dense(block)
         return rows if self.preparation is None else np.asarray(self.preparation.unscaled(rows))
 
-    def prepared(self, raw: Array) -> Array:  # (b, d) -> (b, d)
-        """Rows as the model takes them, from the units of the file."""
-        return raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
-
     def raw_scores(self, raw: Array) -> Array:  # (b, d) -> (b, k)
         """Scores of rows in the units of the file."""
-        return self.scores(self.prepared(raw))
+        rows = raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
+        return self.scores(rows)
 
     def back(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """The pre-images of scores, in the units of the file."""

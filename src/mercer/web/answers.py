@@ -10,22 +10,14 @@ from typing import Any, NamedTuple
 from mercer._core.errors import InputError, MercerError, nearest, refuse
 from mercer._core.params import OneOf, require
 from mercer._core.version import VERSION
-from mercer.app.explore import (
-    BUILTINS,
-    Recipe,
-    expression,
-    judging,
-    keeping,
-    meaning,
-    panels,
-    process,
-    separating,
-)
+from mercer.app.explore import expression, judging, keeping, meaning, process, separating
+from mercer.app.explore.builtin import BUILTINS
 from mercer.app.explore.dataset import MOST_COLUMNS, Dataset
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, Shown, quietly
 from mercer.app.explore.keeping import Kept
-from mercer.app.explore.panels import GRID, back_panel
+from mercer.app.explore.panels import GRID, back_panel, panels
 from mercer.app.explore.planes import Panel, rows_panel
+from mercer.app.explore.recipe import Recipe
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES

@@ -65,18 +65,9 @@ def tidy(ax: Axes) -> None:
 
 def note(ax: Axes, text: str) -> None:
     """A small remark along the right edge: out of the way of the data and of any title."""
-    ax.annotate(
-        text,
-        xy=(1.0, 0.5),
-        xytext=(4, 0),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="left",
-        va="center",
-        rotation=90,
-        fontsize=9,
-        color=INK,
-    )
+    beside: dict[str, Any] = {"xy": (1.0, 0.5), "xycoords": "axes fraction"}
+    beside |= {"xytext": (4, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
+    ax.annotate(text, **beside, rotation=90, fontsize=9, color=INK)
 
 
 # ── labels: classes as colours and markers, measurements as shades ──────────

@@ -140,8 +140,9 @@ def contours(
     axes = _places(ax, view)
     # Points must be seen on dark as well as on pale: a white rim, and black without labels.
     style: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "size": 12.0}
-    style |= {"alpha": 0.7 if view.where else 1.0}
-    style |= {} if view.classes.names else {"color": "black"}
+    style["alpha"] = 0.7 if view.where else 1.0
+    if not view.classes.names:
+        style["color"] = "black"
     for i, place in enumerate(axes):
         _fill(place, view, i)
         shaded = _axes.points(place, view.points, view.classes, **style)
@@ -179,11 +180,10 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
     end = view.reach[i]
     edges = np.linspace(-end, end, BANDS + 1)
-    filled = ax.contourf(
-        view.across, view.up, view.values[i], levels=edges, cmap="PRGn", extend="both"
-    )
+    style: dict[str, Any] = {"levels": edges, "cmap": "PRGn", "extend": "both"}
+    filled = ax.contourf(view.across, view.up, view.values[i], **style)
     if len(view.zeros[i]):
-        style: dict[str, Any] = {"colors": _axes.INK, "linewidths": 1.4, "capstyle": "round"}
+        style = {"colors": _axes.INK, "linewidths": 1.4, "capstyle": "round"}
         ax.add_collection(LineCollection(list(view.zeros[i]), gid="zero", **style), autolim=False)
     beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
     ticks: dict[str, Any] = {"ticks": [-end, 0.0, end], "format": "%.2g"}

@@ -138,15 +138,14 @@ def _over(view: views.Levels, frame: Frame, looks: views.Classes) -> Html:
         if mine.any():
             kind = f"on-levels {class_colour(looks, code) if looks.names else 'ink'}"
             dots.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
-    parts = [
-        tag("text", number(t, 3), x=f"{float(x(t)):.1f}", y=bottom + 16, text_anchor="middle")
-        for t in x.ticks(5)
-    ]
-    parts += [
-        tag("text", number(t, 3), x=frame.left - 6, y=f"{float(y(t)) + 4:.1f}", text_anchor="end")
-        for t in y.ticks(5)
-    ]
-    return joined([tag("g", *dots) if len(raw) <= MOST_POINTS else None, tag("g", *parts)])
+    numbers = []
+    for t in x.ticks(5):
+        at = {"x": f"{float(x(t)):.1f}", "y": bottom + 16, "text_anchor": "middle"}
+        numbers.append(tag("text", number(t, 3), **at))
+    for t in y.ticks(5):
+        at = {"x": frame.left - 6, "y": f"{float(y(t)) + 4:.1f}", "text_anchor": "end"}
+        numbers.append(tag("text", number(t, 3), **at))
+    return joined([tag("g", *dots) if len(raw) <= MOST_POINTS else None, tag("g", *numbers)])
 
 
 def _colours(values: Array, reach: float) -> Any:  # (s, s) -> (s, s, 4)

@@ -207,8 +207,7 @@ def events_table(seen: Monitoring) -> Listing:
     caption = f"Events: {enough_rows()} above the limit"
     if len(shown) < len(every):
         caption += f". The {len(shown)} most severe; {count(len(every) - len(shown))} are left out"
-    head = ["from", "to", "led when it began", "severity", "peak"]
-    return listing(caption, head, rows, texts=4)
+    return listing(caption, ["from", "to", "led when it began", "severity", "peak"], rows, texts=4)
 
 
 def enough_rows() -> str:

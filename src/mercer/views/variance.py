@@ -119,11 +119,8 @@ def trust(fit: Fit) -> str:
     if fit.certificate is not None:
         return f"The fit is an approximation: {fit.certificate}."
     worst = power_of_ten(float(np.max(fit.residuals)))
-    first = number(float(fit.eigenvalues[0]), 3)
-    text = (
-        f"The largest residual ‖K̃u − λu‖/λ₁ is {worst}. So each eigenvalue is within "
-        f"{worst} of a true one, in units of the largest, which is {first}."
-    )
+    text = f"The largest residual ‖K̃u − λu‖/λ₁ is {worst}. So each eigenvalue is within {worst} of a true "
+    text += f"one, in units of the largest, which is {number(float(fit.eigenvalues[0]), 3)}."
     if fit.pairs.status is not Status.CONVERGED:
         text += f" The solver {fit.pairs.status.value}"
     return text
@@ -161,10 +158,8 @@ def _words(shares: Array, running: Array, reached: int | None, sure: str, *, who
 
 def _table(values: Array, shares: Array, running: Array, fit: Fit | None) -> Listing:
     head = ["component", "eigenvalue", "share", "sum of shares"]
-    rows = [
-        [i + 1, number(values[i], 6), share(shares[i], 2), share(running[i], 2)]
-        for i in range(min(len(values), MOST_LISTED))
-    ]
+    lots = list(zip(values, shares, running, strict=True))[:MOST_LISTED]
+    rows = [[i, number(v, 6), share(s, 2), share(r, 2)] for i, (v, s, r) in enumerate(lots, 1)]
     if fit is not None:
         head += ["true value at least", "at most", "residual"]
         for row, (low, high), residual in zip(rows, fit.bounds, fit.residuals, strict=False):
@@ -222,10 +217,8 @@ def distances(errors: Any, lengths: Any, *, space: str = "feature space") -> Dis
     )
     if len(errors) < n:
         words += f" {counted(n - len(errors), 'row')} too far out to be computed are left out here."
-    rows = [
-        [f"{number(a, 3)} to {number(b, 3)}", count(int(c))]
-        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
-    ]
+    lots = zip(edges[:-1], edges[1:], counts, strict=True)
+    rows = [[f"{number(a, 3)} to {number(b, 3)}", count(int(c))] for a, b, c in lots]
     return Distances(
         edges=edges,
         counts=counts,

@@ -233,17 +233,9 @@ def code(ask: Asked) -> dict[str, Any]:
     return {"python": recipe.python(data), "command": recipe.command(data)}
 
 
-def save(ask: Asked) -> Kept:
-    """A file to keep."""
-    what, data = ask.get("what"), ask.data
-    if what == "data":
-        return keeping.file(data)
-    if what == "selection":
-        return keeping.selection(data, ask.get("rows"), ask.get("format"))
-    return SAVED[require("what", what, OneOf(tuple(SAVED)))](ask)
-
-
 SAVED: dict[str, Callable[[Asked], Kept]] = {
+    "data": lambda ask: keeping.file(ask.data),
+    "selection": lambda ask: keeping.selection(ask.data, ask.get("rows"), ask.get("format")),
     "model": lambda ask: keeping.model(ask.shown),
     "scores": lambda ask: keeping.scores(ask.shown, ask.get("format")),
     "report": lambda ask: keeping.report(ask.shown, ask.get("title")),
@@ -273,7 +265,7 @@ ANSWERS: dict[str, Callable[[Asked], Any]] = {
     "separate": separate,
     "plan": lambda ask: judging.plan(ask.recipe, ask.data, ask.job),
     "code": code,
-    "save": save,
+    "save": lambda ask: SAVED[require("what", ask.get("what"), OneOf(tuple(SAVED)))](ask),
 }
 
 

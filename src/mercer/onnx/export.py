@@ -34,7 +34,7 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     model : KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared or mercer.sklearn.KernelPCA
         Fitted. Of a `Prepared`, filling and scaling are part of the graph.
     dtype : "float32", "float64" or None, default=None
-        Of what goes in and comes out; None is that of the training rows. Inside, float64 is used where
+        Precision of input and output; None is that of the training rows. Inside, float64 is used where
         float32 would lose digits: the entry ``mercer.precision`` of the metadata says so.
     opset : int or None, default=None
         Version of ONNX's operators to state; None is 13, which runtimes since 2020 know.
@@ -143,7 +143,7 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
 
 
 def _facts(g: Graph, model: Fitted) -> dict[str, str]:
-    """What is written into the metadata, all of it text."""
+    """The metadata of the graph, all of it text."""
     detector = model.detector
     names = model.names if model.preparation is None else model.preparation.features
     facts = {

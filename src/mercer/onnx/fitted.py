@@ -100,12 +100,12 @@ class Fitted(Anatomy):
 
     # ── rounding ────────────────────────────────────────────────────────────
     def precision(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """What to compute in: `dtype`, or float64 where the terms of a score cancel too much for it."""
+        """The precision to compute in: `dtype`, or float64 where the terms of a score cancel too much."""
         return dtype if np.all(self._uncertain(dtype) <= ENOUGH) else np.dtype(np.float64)
 
     @property
     def rounding(self) -> Array:  # (k,)
-        """What the model's own scores are uncertain by, in units of their spread."""
+        """How uncertain the model's own scores are, in units of their spread."""
         return self._uncertain(np.dtype(self.projection.coef.dtype))
 
     def _uncertain(self, dtype: np.dtype[Any]) -> Array:  # (k,)
@@ -159,7 +159,7 @@ class Fitted(Anatomy):
 
 
 def fitted(model: Any) -> Fitted:
-    """What a fitted model is made of, alone, in a detector or behind a preparation."""
+    """The parts of a fitted model, whether alone, in a detector or behind a preparation."""
     if name_of(model) == PIPELINE:
         model = Prepared(*prepared_parts(model, otherwise=f"Or export it whole: {WHOLE}"))
     if isinstance(model, Prepared):

@@ -254,7 +254,7 @@ def _run(session: Any, x: Array, width: int) -> dict[str, Array]:
 def _compared_scores(
     fitted: Fitted, found: Array, asked: Array, own: Array, tolerance: float, *, far: bool
 ) -> Agreement:
-    """Where the graph answers, it says what the model says; of far rows it may answer NaN."""
+    """Compare scores: a graph may answer NaN to far rows, and must agree wherever it answers."""
     known = np.isfinite(found) if far else np.ones(found.shape, dtype=bool)
     # NaN where the graph has a number and the model has none: they do not agree.
     gap = np.where(known, np.abs(np.where(known, found, 0.0).astype(np.float64) - own), 0.0)

@@ -97,7 +97,7 @@ def contours(
         Where the other variables are held: at the medians of X, at those of the row with this number, or
         at those of a point.
     names : d strings, optional
-        Of the variables; the columns of a data frame where it is left out.
+        Names of the variables; the columns of a data frame where it is left out.
     labels : array of shape (n,), optional
         As in `mercer.plots.scores`.
     ax : matplotlib Axes, or an array of them where several components are drawn, optional
@@ -199,7 +199,7 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
 
 def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
-    """What the two axes are, and where the other variables are held."""
+    """Name the two axes, and say where the other variables are held."""
     across, up = view.axes
     if not view.several:  # in a grid the names would repeat in every cell
         axes[0].set(xlabel=across, ylabel=up)

@@ -86,7 +86,7 @@ def components(
     Parameters
     ----------
     model : fitted model with a pre-image
-        Of rows that are pictures.
+        A model fitted to rows that are pictures.
     shape : (h, w), optional
         Height and width of a picture; a model of a folder of images knows them.
     components : integers, optional

@@ -154,12 +154,12 @@ def arrows(
     scores : fitted model, or array of shape (n, k)
         A model, or scores of n points on k components.
     slopes : rows for a model, or array of shape (d, k) or (b, k, d)
-        Of a model rows (n, d), from which scores and slopes follow. With scores
+        For a model, rows (n, d), from which scores and slopes follow. With scores,
         ``importance(model, X).slopes``: mean slopes for one standard deviation of each variable, so that
         variables in different units can be compared; or ``gradients(model, X)``, for one unit of each, whose
         mean over the rows is drawn.
     names : d strings, optional
-        Of the variables; x0, x1, … otherwise.
+        Names of the variables; x0, x1, … otherwise.
     components : two integers
         Which columns of the scores, counted from 0.
     top : int, default=6

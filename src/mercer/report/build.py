@@ -146,7 +146,7 @@ def build(
     Returns
     -------
     html : str
-        To be written as UTF-8.
+        The page, to be written as UTF-8.
 
     Examples
     --------

@@ -120,7 +120,7 @@ def _picture(inside: Html, view: views.Scores, ranges: Ranges) -> Html:
 
 
 def _radius(n: int) -> float:
-    """Of a point: fewer are larger."""
+    """The radius of a point: the fewer, the larger."""
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 
@@ -165,7 +165,7 @@ def cell_paths(found: Cells) -> Iterator[tuple[int, int, str]]:
 
 # ── what stands around it ───────────────────────────────────────────────────
 def _choice(names: tuple[str, ...]) -> Html:
-    """Which two components; the script shows it, for without it nothing would happen."""
+    """Controls that choose two components; hidden until the script, which obeys them, shows them."""
     inside = []
     for chosen, (which, words) in enumerate([("x", "across"), ("y", "up")]):
         options = [

@@ -75,7 +75,7 @@ class Subject:
     # ── what the rows say ───────────────────────────────────────────────────
     @cached_property
     def measured(self) -> Measured:
-        """What is in the columns, the first scores, and what the components miss."""
+        """Statistics of the columns, the first scores, and what the components miss."""
         n, d, fitted = self.n, self.fitted.d, self.fitted
         c = min(fitted.k, MOST_AXES)
         # Of rows so far out that the kernel, or a square, overflows.
@@ -107,7 +107,7 @@ class Subject:
 
     @cached_property
     def every(self) -> Array:  # (N, d)
-        """All rows that were given; those that lack a cell are without any."""
+        """All rows that were given; those with a missing cell are NaN throughout."""
         found = np.full((len(self.gaps.judged), self.fitted.d), np.nan)
         found[self.gaps.judged] = np.asarray(self.rows[:])
         return found
@@ -132,7 +132,7 @@ class Subject:
 
     @cached_property
     def score_looks(self) -> Classes:
-        """What colours the scores: the labels, or which rows are alarms."""
+        """The classes that colour the scores: labels, or alarms."""
         if self.fitted.detector is None:
             return self.looks
         return alarm_classes(self.watched[0].table["alarm"][self.gaps.judged], self.labels)

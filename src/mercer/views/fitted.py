@@ -269,7 +269,7 @@ class Fitted(Anatomy):
 
 
 def each_row(ask: Callable[[Rows], Array], rows: Rows, refused: Array) -> Array:  # (b, …)
-    """What a model says of rows, and in place of it the last argument for each row that it refuses."""
+    """The answer of a model for each of some rows, `refused` in place of it where the model refuses one."""
     try:
         return np.asarray(ask(rows))
     except InputError:

@@ -183,7 +183,7 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
 
 
 def along(seen: Monitoring) -> tuple[str, Any]:
-    """What rows lie along, "time" or "row", and their times; None where these are none, or in no order."""
+    """The name of the axis, "time" or "row", and the times; None where there are none, or in no order."""
     times = axis_times(seen.table["time"])
     if times is None or np.any(times[1:] < times[:-1]):
         return "row", None

@@ -59,7 +59,7 @@ class Spectrum(View):
 
 
 def how_sure(fit: Fit | None) -> str:
-    """What belongs before a share of the variance: an approximation knows it from below, or about."""
+    """The words before a share of the variance, which an approximation knows from below, or about."""
     if fit is None or fit.certificate is None or fit.trace_error == 0.0:
         return ""
     return "at least " if fit.certificate.kind == "below" else "about "

@@ -32,7 +32,7 @@ MOST_TEXT = 20_000
 
 
 class Question(NamedTuple):
-    """What answers it, whether it is as long as a fit, and whether it is answered at once.
+    """The function that answers, whether it takes as long as a fit, and whether it is called at once.
 
     A stop has to arrive while everything else waits.
     """
@@ -127,7 +127,7 @@ def state(ask: Asked) -> dict[str, Any]:
 
 
 def place_for(session: Session, name: str) -> Path:
-    """Where a file that is handed over goes: its name says how it is read, and nothing else."""
+    """A path for an uploaded file: its name decides how it is read, and nothing else."""
     if not is_readable(name):
         must_be = f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}"
         refuse("name", name, must_be)
@@ -280,7 +280,7 @@ QUESTIONS = {name: _question(name) for name in ANSWERS}
 
 
 def job_of(name: Any, body: Any) -> tuple[Question, Job]:
-    """What was asked, and a job for it; raises where it is not a question."""
+    """The question of this name, and a job for it; raises where there is none."""
     if name not in QUESTIONS:
         msg = f"There is no question {name!r}. {nearest(str(name), QUESTIONS)}"
         raise NotFoundError(msg)

@@ -230,7 +230,7 @@ def explore(
     labels : array-like of shape (n,), optional
         To colour rows by.
     names : sequence of d strings, optional
-        Of the columns.
+        Names of the columns.
     browser : bool, default=True
         Whether to open the page.
     port : int, default=0

@@ -110,7 +110,7 @@ def _kind() -> Any:
 def _work(
     session: Session, content: Any, buffers: Any
 ) -> tuple[Question, Job, Callable[[Job], Reply]]:
-    """What a message asks for; a file has its bytes beside it."""
+    """The question of a message, its job and its answer; a file is a question with bytes beside it."""
     body = content.get("body", {})
     if content.get("ask") == "upload":
         name = str(body.get("name", ""))

@@ -109,17 +109,10 @@ def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
     image = tag("image", href=address(_colours(values, view.reach[i])), width=side, height=side)
     # An svg of its own: half a pixel of the picture is cut off on every side, so that the first and the last
     # grid points lie on the edges.
-    inside = tag(
-        "svg",
-        image,
-        x=frame.left,
-        y=frame.top,
-        width=frame.width - frame.left - frame.right,
-        height=frame.height - frame.top - frame.bottom,
-        viewBox=f"0.5 0.5 {side - 1} {side - 1}",
-        preserveAspectRatio="none",
-        class_="inside",
-    )
+    across, up = frame.width - frame.left - frame.right, frame.height - frame.top - frame.bottom
+    box = {"x": frame.left, "y": frame.top, "width": across, "height": up}
+    cut = {"viewBox": f"0.5 0.5 {side - 1} {side - 1}", "preserveAspectRatio": "none"}
+    inside = tag("svg", image, **box, **cut, class_="inside")
     a, b = x(view.zeros[i][:, :, 0]), y(view.zeros[i][:, :, 1])  # (s, 2)
     pieces = zip(a[:, 0], b[:, 0], a[:, 1], b[:, 1], strict=True)
     d = "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*piece) for piece in pieces)

@@ -426,7 +426,7 @@ def test_a_wrong_graph_is_found_out(cloud):
     other = KernelPCA(2, kernel=RBF(0.3001)).fit(cloud)
     found = verify(to_onnx(other), model, cloud)
     assert not found.ok
-    with pytest.raises(DisagreementError, match="does not say what the model says"):
+    with pytest.raises(DisagreementError, match="does not agree with the model"):
         require_agreement(found)
     broken = to_onnx(model)
     onnx.helper.set_model_props(broken, {})

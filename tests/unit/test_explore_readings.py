@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer import app
+from mercer import KernelPCA, app
 from mercer.app import demo
 from mercer.app.explore import Recipe, panels, planes, process
 from mercer.app.explore.dataset import opened
@@ -88,3 +88,18 @@ def test_a_column_that_begins_with_bad_readings_is_one_of_numbers(folder, tmp_pa
     told = opened(path, name="bad.csv")
     assert lines[0][2] in told.raw.names
     assert told.raw.labels is None
+
+
+def test_a_notebook_shows_a_model_file_with_the_rows_beside_it(tmp_path):
+    """As `mercer.explore` does: it began with the model alone, and showed the rows that this keeps."""
+    pytest.importorskip("anywidget")
+    from mercer.web.widget import widget
+
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    KernelPCA(2).fit(X).save(tmp_path / "model.mercer")
+    np.savetxt(tmp_path / "rows.csv", X[:20] + 1.0, delimiter=",", header="a,b,c", comments="")
+    page = widget(tmp_path / "model.mercer", tmp_path / "rows.csv")
+    try:
+        assert page.session.described(page.session.start["table"])["name"] == "rows.csv"
+    finally:
+        page.close()

@@ -404,7 +404,7 @@ def test_no_answer_says_where_files_lie(session):
     path = session.place()[1] / "x.csv"
     path.write_text("a,b\n1,2\n")
     from mercer.web.answers import received
-    from mercer.web.refusals import failed
+    from mercer.web.packets import failed
 
     with pytest.raises(InputError) as caught:
         received(session, path, "x.csv")

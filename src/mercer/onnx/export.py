@@ -13,10 +13,9 @@ from mercer._core.public import public
 from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
-from mercer.onnx.fitted import Fitted, fitted
+from mercer.onnx.fitted import Fitted, fitted, guard, scores, statistics
 from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
 from mercer.onnx.kernels import nan_where_infinite
-from mercer.onnx.projection import guard, scores, statistics
 from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
 
@@ -35,7 +34,7 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     model : KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared or mercer.sklearn.KernelPCA
         Fitted. Of a `Prepared`, filling and scaling are part of the graph.
     dtype : "float32", "float64" or None, default=None
-        Of what goes in and comes out; None is that of the training rows. Inside, float64 is used where
+        Precision of input and output; None is that of the training rows. Inside, float64 is used where
         float32 would lose digits: the entry ``mercer.precision`` of the metadata says so.
     opset : int or None, default=None
         Version of ONNX's operators to state; None is 13, which runtimes since 2020 know.
@@ -66,7 +65,9 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     g = Graph(chosen_dtype(dtype, source.dtype))
     source.require_exportable(g.dtype)
     outputs = write(source, Value(g, INPUT))
-    return _assembled(g, source, outputs, checked_opset(opset))
+    newest = int(need("onnx", extra="onnx").defs.onnx_opset_version())
+    opset = OPSET if opset is None else int(require("opset", opset, Whole(OPSET, newest)))
+    return _assembled(g, source, outputs, opset)
 
 
 def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
@@ -81,14 +82,6 @@ def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
         msg = f"dtype must be 'float32', 'float64' or None; got {dtype!r}."
         raise InputError(msg)
     return found
-
-
-def checked_opset(opset: int | None) -> int:
-    """The opset to state: any from 13 to the newest that is known here."""
-    newest = int(need("onnx", extra="onnx").defs.onnx_opset_version())
-    if opset is None:
-        return OPSET
-    return int(require("opset", opset, Whole(OPSET, newest)))
 
 
 # ── the graph ───────────────────────────────────────────────────────────────
@@ -124,16 +117,18 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
     onnx = need("onnx", extra="onnx")
     info = onnx.helper.make_tensor_value_info
     for name, value in outputs.items():
-        node = onnx.helper.make_node("Identity", [value.name], [name], name=f"{name}_out")
-        g.nodes.append(node)
+        g.end(value, name, f"{name}_out")
     shape = ["n", model.projection.n_components] if SCORES in outputs else ["n"]
     label = onnx.TensorProto.INT64
     shown = [info(name, label if name == LABEL else g.element_type, shape) for name in outputs]
-    rows = info(INPUT, g.element_type, ["n", model.n_features])
-    facts = _facts(g, model)
-    graph = onnx.helper.make_graph(
-        g.nodes, "mercer", [rows], shown, g.tensors, doc_string=_in_words(facts, model.preparation)
-    )
+    rows = info(INPUT, g.element_type, ["n", model.model.n_features_in_])
+    facts, preparation = _facts(g, model), model.preparation
+    words = f"Kernel PCA by mercer {VERSION}: {facts['mercer.kernel']}, {facts['mercer.route']}."
+    if preparation is not None:
+        levels = ", and one column of 0 and 1 for each level of a category"
+        words += " X has the columns of the file, in the units of the file"
+        words += f"{levels if preparation.categories else ''}: {facts['mercer.features']}."
+    graph = onnx.helper.make_graph(g.nodes, "mercer", [rows], shown, g.tensors, doc_string=words)
     opsets = [onnx.helper.make_opsetid("", opset)]
     proto = onnx.helper.make_model(
         graph,
@@ -148,7 +143,7 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
 
 
 def _facts(g: Graph, model: Fitted) -> dict[str, str]:
-    """What is written into the metadata, all of it text."""
+    """The metadata of the graph, all of it text."""
     detector = model.detector
     names = model.names if model.preparation is None else model.preparation.features
     facts = {
@@ -160,22 +155,9 @@ def _facts(g: Graph, model: Fitted) -> dict[str, str]:
     if names is not None:
         facts["mercer.features"] = json.dumps(list(names))
     if detector is not None:
-        t2, q = detector.limits_.t2, detector.limits_.q
-        limits = {"T2": t2, "Q": q, "index": -float(detector.offset_)}
-        facts["mercer.limits"] = json.dumps(limits)
+        limits, index = detector.limits_, -float(detector.offset_)
+        facts["mercer.limits"] = json.dumps({"T2": limits.t2, "Q": limits.q, "index": index})
     return facts
-
-
-def _in_words(facts: dict[str, str], preparation: Preparation | None) -> str:
-    version, kernel, route = (facts[f"mercer.{name}"] for name in ("version", "kernel", "route"))
-    what = f"Kernel PCA by mercer {version}: {kernel}, {route}."
-    if preparation is None:
-        return what
-    levels = ", and one column of 0 and 1 for each level of a category"
-    return (
-        f"{what} X has the columns of the file, in the units of the file"
-        f"{levels if preparation.categories else ''}: {facts['mercer.features']}."
-    )
 
 
 # ── for skl2onnx: pipelines that hold one of mercer's estimators export as others do ─────
@@ -216,13 +198,12 @@ def register() -> None:
 
 def _set_shapes(operator: Any) -> None:
     n, source = operator.inputs[0].get_first_dimension(), fitted(operator.raw_operator)
+    types = need("skl2onnx.common.data_types", extra="onnx")
     *labels, numbers = operator.outputs
     for label in labels:  # of a detector
-        label.type = need("skl2onnx.common.data_types", extra="onnx").Int64TensorType([n, 1])
-    width = 1 if labels else source.projection.n_components
-    types = need("skl2onnx.common.data_types", extra="onnx")
+        label.type = types.Int64TensorType([n, 1])
     tensor = types.DoubleTensorType if _is_double(operator) else types.FloatTensorType
-    numbers.type = tensor([n, width])
+    numbers.type = tensor([n, 1 if labels else source.projection.n_components])
 
 
 def _is_double(operator: Any) -> bool:
@@ -238,8 +219,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             f"target_opset must be at least {OPSET} for mercer's graphs; got target_opset={opset}."
         )
         raise InputError(msg)
-    dtype = np.dtype(np.float64 if _is_double(operator) else np.float32)
-    source = fitted(operator.raw_operator)
+    dtype, source = np.dtype(DTYPES[_is_double(operator)]), fitted(operator.raw_operator)
     source.require_exportable(dtype)
     g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")
     x = Value(g, operator.inputs[0].full_name).op("Cast", to=g.element_type)
@@ -249,10 +229,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         found = statistics(source, x.at(DOUBLE))
         decision = found["index"].op("Neg") - float(source.detector.offset_)
         outputs = [found[LABEL], decision.at(dtype)]
-    helper = need("onnx.helper", extra="onnx")
     for value, variable in zip(outputs, operator.outputs, strict=True):
-        name = g.name("out")
-        g.nodes.append(helper.make_node("Identity", [value.name], [variable.full_name], name=name))
+        g.end(value, variable.full_name, g.name("out"))
     container.nodes.extend(g.nodes)
     container.initializers.extend(g.tensors)
     container.node_domain_version_pair_sets.add(("", OPSET))

@@ -16,7 +16,7 @@ Operand: TypeAlias = "Value | float | Array"
 # Operators are used as opset 13 has them (ONNX 1.8, 2020), and none whose form changed since: a graph runs
 # on old runtimes and, stamped with a newer opset, on new ones.
 OPSET = 13
-IR_VERSION = 7  # the one that came with opset 13
+IR_VERSION = 7  # that of opset 13
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,13 @@ class Graph:
 
     def op(self, kind: str, *inputs: Operand, **attributes: Any) -> Value:
         """One node with one output."""
-        number = inputs[-1]
-        if (
-            kind in ("Mul", "Div")
-            and not isinstance(number, Value)
-            and self._looks_like_one(number)
-        ):
+        number, is_factor = inputs[-1], kind in ("Mul", "Div")
+        if is_factor and not isinstance(number, Value) and self._looks_like_one(number):
             # Powers of two cost no digit.
             twice = self.op(kind, *inputs[:-1], np.asarray(2.0 * number))
             return twice * (0.5 if kind == "Mul" else 2.0)
         helper = need("onnx.helper", extra="onnx")
-        names = [
-            value.name if isinstance(value, Value) else self.store(value).name for value in inputs
-        ]
+        names = [(v if isinstance(v, Value) else self.store(v)).name for v in inputs]
         out = self.name(kind)
         self.nodes.append(helper.make_node(kind, names, [out], name=f"{out}_node", **attributes))
         return Value(self, out)
@@ -84,9 +78,13 @@ class Graph:
         if array.dtype.kind == "f":
             array = array.astype(self.dtype)
         name = self.name("stored")
-        from_array = need("onnx.numpy_helper", extra="onnx").from_array
-        self.tensors.append(from_array(array, name))
+        self.tensors.append(need("onnx.numpy_helper", extra="onnx").from_array(array, name))
         return Value(self, name)
+
+    def end(self, value: Value, output: str, name: str) -> None:
+        """The node that gives a value the name of an output."""
+        make_node = need("onnx.helper", extra="onnx").make_node
+        self.nodes.append(make_node("Identity", [value.name], [output], name=name))
 
     def name(self, kind: str) -> str:
         """A name that nothing else in the graph has."""
@@ -169,11 +167,8 @@ class Value:
         x_j = body.op("Gather", self, step.op("Reshape", np.array([1])), axis=1)  # (b, 1)
         z_j = body.op("Gather", rows, step, axis=0)  # (1, m)
         after, on = before + term(x_j, z_j), go.op("Identity")
-        inputs = [
-            info(step.name, tensor.INT64, []),
-            info(go.name, tensor.BOOL, []),
-            info(before.name, g.element_type, None),
-        ]
+        count, flag = info(step.name, tensor.INT64, []), info(go.name, tensor.BOOL, [])
+        inputs = [count, flag, info(before.name, g.element_type, None)]
         outputs = [info(on.name, tensor.BOOL, []), info(after.name, g.element_type, None)]
         graph = onnx.helper.make_graph(body.nodes, "feature", inputs, outputs)
         start = self.filled(len(z), 0.0)

@@ -31,8 +31,14 @@ def require_exportable(kernel: Kernel) -> None:
         )
         raise KernelError(msg)
     for node in expr.walk():
-        if isinstance(node, f.Matern):
-            require_closed_form(node.nu, kernel)
+        if not isinstance(node, f.Matern) or node.nu >= LARGE_NU or (node.nu - 0.5).is_integer():
+            continue
+        low = max(np.floor(node.nu - 0.5), 0.0) + 0.5
+        msg = (
+            f"{kernel!r} can't be exported: its value is a Bessel function, which ONNX does not have, but "
+            f"for nu = 0.5, 1.5, 2.5, … and from {LARGE_NU:g} on. Fit with nu={low:g} or nu={low + 1.0:g}."
+        )
+        raise KernelError(msg)
 
 
 def tile(kernel: Kernel, x: Value, z: Array) -> Value:  # (b, d), (m, d) -> (b, m)
@@ -115,7 +121,9 @@ def _unit(of: f.Expr, x: Value, z: Array | None, d: int) -> Value:
         return _is_positive(extents(x))
     # In float64: k(x, x) is a square, and beyond float32 where x is an ordinary number.
     wide = x.at(np.float64)
-    own = _own_lengths(of, wide, d)
+    # √k(x, x), and NaN where it is out of range, or below zero, where mercer refuses: (b, 1), or (1, 1).
+    own = nan_where_lost(_written(of, wide, None, d).op("Sqrt"), wide, SMALL_ENTRY)
+    own = own.unless((own > MOST) | ((own > 0.0) & (own < 1.0 / MOST)), np.nan)
     if z is None:
         return _is_positive(own).at(x.graph.dtype)
     zero = own.equals(0.0)
@@ -126,16 +134,9 @@ def _unit(of: f.Expr, x: Value, z: Array | None, d: int) -> Value:
     return (_written(of, wide, z, d) * inverse * along).at(x.graph.dtype)
 
 
-def _own_lengths(of: f.Expr, x: Value, d: int) -> Value:  # -> (b, 1), or (1, 1)
-    """√k(x, x), and NaN where it is out of range, or below zero, where mercer refuses."""
-    own = nan_where_lost(_written(of, x, None, d).op("Sqrt"), x, SMALL_ENTRY)
-    return own.unless((own > MOST) | ((own > 0.0) & (own < 1.0 / MOST)), np.nan)
-
-
 def _is_positive(found: Value) -> Value:
     """1 where positive, 0 where not, NaN for what is no number."""
-    sign = (found > 0.0).op("Where", 1.0, 0.0)
-    return sign.unless(found.op("IsNaN"), np.nan)
+    return (found > 0.0).op("Where", 1.0, 0.0).unless(found.op("IsNaN"), np.nan)
 
 
 # ── Matérn ──────────────────────────────────────────────────────────────────
@@ -143,23 +144,12 @@ def _is_positive(found: Value) -> Value:
 FAR = 750.0
 
 
-def require_closed_form(nu: float, kernel: Kernel) -> None:
-    """Raise for a ν whose values are Bessel functions."""
-    p = nu - 0.5
-    if nu < LARGE_NU and not p.is_integer():
-        low = max(np.floor(p), 0.0) + 0.5
-        msg = (
-            f"{kernel!r} can't be exported: its value is a Bessel function, which ONNX does not have, but "
-            f"for nu = 0.5, 1.5, 2.5, … and from {LARGE_NU:g} on. Fit with nu={low:g} or nu={low + 1.0:g}."
-        )
-        raise KernelError(msg)
-
-
 def _matern(of: f.Expr, nu: float, x: Value, z: Array, *, exact: bool) -> Value:
     """2^(1-ν)/Γ(ν) · s^ν K_ν(s) of s² = 2νu.
 
-    Of rows in float64, whatever came in: the square root would show what cancelled in ‖x - z‖², and powers of
-    s overflow in float32 where the product with exp(-s) is an ordinary number. `exact`: right to float64.
+    Rows are in float64, whatever the graph takes: the square root would show what cancelled in ‖x - z‖², and
+    powers of s overflow in float32 where the product with exp(-s) is an ordinary number. `exact`: right to
+    float64.
     """
     if nu == 0.5 and exact and isinstance(of, f.Pair) and of.kind == "sqdist":
         # A kink at zero: 1e-16 in s² would be 1e-8 in the value.
@@ -188,8 +178,7 @@ def _debye(squares: Value, nu: float) -> Value:
     z2 = squares * (1.0 / nu**2)
     w = (z2 + 1.0).op("Sqrt")
     e = z2 / (w + 1.0)  # w - 1
-    rate = (_log1p(e * 0.5) - e) * nu
-    out = rate.op("Exp") / w.op("Sqrt")
+    out = ((_log1p(e * 0.5) - e) * nu).op("Exp") / w.op("Sqrt")
     # The constant in a factor of its own: beside both others, onnxruntime's optimiser rounds it to float32.
     return out * (debye_sum(1.0 / w, nu) * (1.0 / debye_sum(1.0, nu)))
 
@@ -232,13 +221,8 @@ def squared_distances(x: Value, z: Array, scale: float) -> Value:  # (b, d), (m,
 
 def by_differences(x: Value, z: Array, scale: float) -> Value:  # -> (b, m)
     """Scale · ‖x - z‖², subtracted first: right for near points too, at d passes over the tile."""
-
-    def term(x_j: Value, z_j: Value) -> Value:
-        gap = x_j - z_j
-        return gap * gap
-
     x_c, z_c = shifted(x, z)
-    return x_c.over_features(z_c, term) * scale
+    return x_c.over_features(z_c, lambda x_j, z_j: (x_j - z_j).power(2)) * scale
 
 
 def manhattan_distances(x: Value, z: Array, scale: float) -> Value:  # -> (b, m)

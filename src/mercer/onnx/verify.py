@@ -1,9 +1,8 @@
-"""Does the graph say what the model says? Both are asked about the same rows."""
+"""Does a graph agree with its model? Both compute the same rows."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,8 +20,8 @@ from mercer.data.table import Table
 from mercer.engine.pairwise import dense
 from mercer.estimators.prepared import Prepared
 from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
-from mercer.onnx.fitted import Fitted, fitted
-from mercer.onnx.projection import MOST_PHASE
+from mercer.onnx.fitted import MOST_PHASE, Fitted, fitted
+from mercer.views.fitted import each_row, unnamed
 
 # How many times as far from the centre as the rows at hand: a wrong unit, a stuck sensor, a filler.
 SPREADS = (1e3, 1e7, 1e20)
@@ -82,8 +81,8 @@ class Agreement:
     its component on these rows and its standard deviation in the fit: ``max_rel`` is ``max_ij |Δ_ij|/s_j``.
     That of T², Q and the index is measured row by row, against the larger of the value and its limit.
 
-    ``excess`` is the largest difference over what it may be: the tolerance, or, where the model's own numbers
-    are not certain to that, ten times what rounding leaves open in them.
+    ``excess`` is the largest difference over what it may be: the tolerance, or ten times what rounding leaves
+    open in the model's own numbers.
 
     Beside the rows that were given, a few of them are looked at spread out by 10³, 10⁷ and 10²⁰, and shrunk
     by 10⁻¹⁰ and 10⁻³⁰, as far as the precision of the graph reaches. There the graph agrees or, where a
@@ -127,7 +126,7 @@ def require_agreement(found: Agreement) -> None:
     """Raise when the difference is beyond the tolerance."""
     if not found.ok:
         msg = (
-            f"The graph does not say what the model says: {found}. Nothing was written. Use "
+            f"The graph does not agree with the model: {found}. Nothing was written. Use "
             "dtype='float64'; if it still differs, the model amplifies rounding beyond use: keep fewer "
             "components."
         )
@@ -162,11 +161,10 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
     >>> verify(to_onnx(model), model, X).max_rel < 1e-14
     True
     """
-    session = _session(proto)
-    dtype = np.dtype(np.float64 if session.get_inputs()[0].type == "tensor(double)" else np.float32)
-    source = fitted(model)
-    preparation = source.preparation
-    x = _rounded(_coded(rows, source), dtype, session.get_inputs()[0].shape[1])
+    session, source = _session(proto), fitted(model)
+    (taken,), preparation = session.get_inputs(), source.preparation
+    dtype = np.dtype(np.float64 if taken.type == "tensor(double)" else np.float32)
+    x = _rounded(_coded(rows, source), dtype, taken.shape[1])
     tolerance = TOLERANCES[min(dtype.itemsize, source.dtype.itemsize)]
 
     def asked(rows: Array) -> Array:
@@ -182,21 +180,21 @@ def verify(proto: Any, model: Any, rows: Any) -> Agreement:
             raise InputError(msg)
         if source.detector is not None:
             return _compared_statistics(source, found, rows, tolerance, far=far)
-        own = _scores_or_nan(source, rows) if far else _scores(source, rows)
+        with unnamed():  # rows without names are what a graph takes, too
+            own = _scores_or_nan(source, rows) if far else source.model.transform(rows)
         own = np.asarray(own, dtype=np.float64)
         return _compared_scores(source, found[SCORES], rows, own, tolerance, far=far)
 
     groups = far_rows(x, source, asked)
     near = compared(x, far=False)
     parts = [compared(rows, far=True) for rows in groups.values()]
-    reach = f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else ""
     return replace(
         near,
-        excess=float(np.max([near.excess, *(part.excess for part in parts)])),  # NaN stays
-        n_labels=near.n_labels + sum(part.n_labels for part in parts),
+        excess=float(np.max([part.excess for part in (near, *parts)])),  # NaN stays
+        n_labels=sum(part.n_labels for part in (near, *parts)),
         n_far=sum(map(len, groups.values())),
         n_unknown=sum(part.n_unknown for part in parts),
-        reach=reach,
+        reach=f"spread out and shrunk by {min(groups):.0e} to {max(groups):.0e}" if groups else "",
     )
 
 
@@ -228,7 +226,7 @@ def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
             f"{given.shape}."
         )
         raise InputError(msg)
-    with np.errstate(over="ignore"):  # told below, in words
+    with np.errstate(over="ignore"):  # refused below, in words
         x: Array = given.astype(dtype)
     if np.any(np.isinf(x) & np.isfinite(given)):
         largest = float(np.max(np.abs(given[np.isfinite(given)])))
@@ -256,9 +254,9 @@ def _run(session: Any, x: Array, width: int) -> dict[str, Array]:
 def _compared_scores(
     fitted: Fitted, found: Array, asked: Array, own: Array, tolerance: float, *, far: bool
 ) -> Agreement:
-    """Where the graph answers, it says what the model says; of far rows it may answer NaN."""
+    """Compare scores: a graph may answer NaN to far rows, and must agree wherever it answers."""
     known = np.isfinite(found) if far else np.ones(found.shape, dtype=bool)
-    # NaN where the graph has a number and the model has none: that is no agreement.
+    # NaN where the graph has a number and the model has none: they do not agree.
     gap = np.where(known, np.abs(np.where(known, found, 0.0).astype(np.float64) - own), 0.0)
     scale = np.maximum(np.max(np.abs(own), axis=0, where=known, initial=0.0), fitted.spread)
     share = np.divide(gap, scale, out=gap.copy(), where=scale > 0)
@@ -266,9 +264,15 @@ def _compared_scores(
     if far:
         allowed = allowed + _wobble(fitted, asked, own, scale)
     excess = float(np.max(np.where(np.isnan(share), np.inf, share / allowed)))
-    unknown = int(np.count_nonzero(~known.all(axis=1)))
-    worst = float(np.max(gap)), float(np.max(share))
-    return Agreement(*worst, len(own), tolerance, excess, n_unknown=unknown)
+    worst, unknown = float(np.max(gap)), int(np.count_nonzero(~known.all(axis=1)))
+    return Agreement(worst, float(np.max(share)), len(own), tolerance, excess, n_unknown=unknown)
+
+
+def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
+    """The model's scores, NaN for rows that its kernel refuses."""
+    refused = np.full((1, fitted.projection.n_components), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return each_row(fitted.projection, asked, refused).astype(np.float64)
 
 
 def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  # (b, k)
@@ -282,24 +286,6 @@ def _wobble(fitted: Fitted, asked: Array, own: Array, scale: Array) -> Array:  #
     with np.errstate(invalid="ignore"):  # of scores that are infinite both times
         gap = np.nan_to_num(np.abs(_scores_or_nan(fitted, asked * (1.0 + signs)) - own))
     return np.divide(gap, scale, out=np.zeros_like(gap), where=scale > 0)
-
-
-def _scores(fitted: Fitted, asked: Array) -> Any:
-    """The model's scores; rows without names are what a graph takes, too."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        return fitted.model.transform(asked)
-
-
-def _scores_or_nan(fitted: Fitted, asked: Array) -> Array:
-    """The model's scores, NaN for rows that its kernel refuses."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        try:
-            return fitted.projection(asked).astype(np.float64)
-        except MercerError:
-            if len(asked) == 1:
-                return np.full((1, fitted.projection.n_components), np.nan)
-            return np.concatenate([_scores_or_nan(fitted, row[None]) for row in asked])
 
 
 def _compared_statistics(
@@ -316,7 +302,11 @@ def _compared_statistics(
     with np.errstate(over="ignore", invalid="ignore"):
         table = detector.statistics(asked)
         own: dict[str, Array] = {name: np.asarray(table[name], np.float64) for name in STATISTICS}
-        allowed = _allowed(detector, source, own, asked)
+        # What rounding explains: T² = Σ(s/σ)² moves by 2Σ|s/σ| times what the s/σ move by.
+        t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(source.rounding)
+        q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
+        index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
+        allowed = {"T2": t2, "Q": q, "index": index}
         gaps, shares, excesses = [], [], []
         for name, values in own.items():
             same = np.isinf(values) & (values == found[name])
@@ -331,16 +321,6 @@ def _compared_statistics(
         n_labels = int(np.count_nonzero((found[LABEL] != detector.predict(asked)) & clear))
     worst, share, excess = (float(np.max(kind)) for kind in (gaps, shares, excesses))  # NaN stays
     return Agreement(worst, share, len(asked), tolerance, excess, n_labels, n_unknown=unknown)
-
-
-def _allowed(
-    detector: Any, fitted: Fitted, own: dict[str, Array], asked: Array
-) -> dict[str, Array]:  # (b,) each
-    """What rounding explains of a difference: T² = Σ(s/σ)² moves by 2Σ|s/σ| times that of the s/σ."""
-    t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(fitted.rounding)
-    q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
-    index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
-    return {"T2": t2, "Q": q, "index": index}
 
 
 # ── rows to try a graph on when none are at hand ─────────────────────────────
@@ -365,11 +345,13 @@ def sample_rows(model: Any, *, rng: np.random.Generator) -> Array:  # -> (n, d)
 
 
 def _prepared_rows(model: Fitted, rng: np.random.Generator) -> Array:
-    sections, d = model.projection.sections, model.n_features
+    sections, d = model.projection.sections, model.model.n_features_in_
     noise = rng.standard_normal((SAMPLE_ROWS, d))
     if model.points is not None:
-        points = dense(model.some_points(SAMPLE_ROWS // 2)).astype(np.float64)
-        return _near(points, noise)
+        z = dense(model.some_points(SAMPLE_ROWS // 2)).astype(np.float64)
+        again = z[np.arange(len(noise) - len(z)) % len(z)]
+        moved = again + JITTER * z.std(axis=0) * noise[: len(again)]
+        return np.concatenate([z, np.abs(moved) if np.all(z >= 0) else moved])  # counts stay counts
     if isinstance(sections, FourierSections):
         lengths = np.linalg.norm(sections.frequencies, axis=1)
         return sections.centre + noise / max(float(np.median(lengths)), 1e-300)
@@ -378,10 +360,3 @@ def _prepared_rows(model: Fitted, rng: np.random.Generator) -> Array:
         axes = model.projection.coef.astype(np.float64).T
         return model.mean + scores @ axes + JITTER * float(np.mean(model.spread)) * noise
     return noise
-
-
-def _near(z: Array, noise: Array) -> Array:
-    """The points, then points that are moved; counts stay counts."""
-    again = z[np.arange(len(noise) - len(z)) % len(z)]
-    moved = again + JITTER * z.std(axis=0) * noise[: len(again)]
-    return np.concatenate([z, np.abs(moved) if np.all(z >= 0) else moved])

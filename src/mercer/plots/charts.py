@@ -68,24 +68,17 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     if view.bounds is not None and view.shows_bounds:
         words = "where the true share lies"
         ax.vlines(position, *(100 * view.bounds.T), color=_axes.INK, linewidth=1.2, label=words)
-    _mark(ax, view)
+    enough, k = 100 * view.enough, view.reached
+    style, words = {"color": _axes.INK, "linewidth": 1}, f"{enough:.0f} %, not reached"
+    if k is not None:
+        ax.plot([k], [running[k - 1]], marker="o", markersize=6, linestyle="", **style, zorder=3)
+        words = f"{enough:.0f} % with k = {k}"
+    ax.axhline(enough, linestyle="--", label=words, **style)
     ax.set(xlabel=view.axes[0], ylabel=view.axes[1], xlim=(0.4, len(share) + 0.6), ylim=(0, 104))
     ax.set_yticks(range(0, 101, 20))
     ax.locator_params(axis="x", integer=True)
     ax.legend(loc="best", fontsize=9, framealpha=0.9, edgecolor="none")
     return ax
-
-
-def _mark(ax: Axes, view: views.Spectrum) -> None:
-    """The 95 % line, and how many components it takes where those given come so far."""
-    enough, k = 100 * view.enough, view.reached
-    style: dict[str, Any] = {"color": _axes.INK, "linewidth": 1}
-    text = f"{enough:.0f} %, not reached"
-    if k is not None:
-        at = 100 * view.running[k - 1]
-        ax.plot([k], [at], marker="o", markersize=6, linestyle="", **style, zorder=3)
-        text = f"{enough:.0f} % with k = {k}"
-    ax.axhline(enough, linestyle="--", label=text, **style)
 
 
 # ── a process over time ─────────────────────────────────────────────────────
@@ -164,12 +157,10 @@ def monitoring(
         the row, otherwise.
     names : sequence of d strings, optional
         Names of the variables.
-    fault_at : a time, optional
-        Where to draw a line, such as when a fault is known to have begun.
-    fig : matplotlib Figure, optional
-        Where to draw. A new figure is made otherwise.
     axis : str, optional
         What the times are called.
+    fault_at, fig
+        As in `mercer.plots.control_charts`.
 
     Returns
     -------
@@ -267,10 +258,8 @@ def contribution_bars(
         Rows for a detector, such as those of one run of alarms.
     top : int, default=10
         How many to draw: those that matter most, either way.
-    ax : matplotlib Axes, optional
-        Where to draw. A new figure is made otherwise.
-    title : str, optional
-        Title of the Axes.
+    ax, title
+        As in `mercer.plots.scores`.
 
     Returns
     -------
@@ -336,6 +325,5 @@ def contributions_over_time(
     ax.invert_yaxis()
     _along_time(ax, view.axis, view.time)
     _axes.tidy(ax)
-    bar = ax.figure.colorbar(mesh, ax=ax, label="share", pad=0.02)
-    bar.outline.set_visible(False)
+    ax.figure.colorbar(mesh, ax=ax, label="share", pad=0.02).outline.set_visible(False)
     return ax

@@ -11,7 +11,7 @@ from mercer import views
 from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.types import Array
-from mercer.plots import _axes, _labels
+from mercer.plots import _axes
 from mercer.views import checks
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def contours(
         Where the other variables are held: at the medians of X, at those of the row with this number, or
         at those of a point.
     names : d strings, optional
-        Of the variables; the columns of a data frame where it is left out.
+        Names of the variables; the columns of a data frame where it is left out.
     labels : array of shape (n,), optional
         As in `mercer.plots.scores`.
     ax : matplotlib Axes, or an array of them where several components are drawn, optional
@@ -132,21 +132,25 @@ def contours(
         variables=variables,
         fixed=fixed,
         names=names,
-        labels=_labels.read(labels),
+        labels=_axes.drawable(labels),
         resolution=resolution,
         margin=margin,
         preparation=preparation,
     )
     axes = _places(ax, view)
+    # Points must be seen on dark as well as on pale: a white rim, and black without labels.
+    style: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "size": 12.0}
+    style["alpha"] = 0.7 if view.where else 1.0
+    if not view.classes.names:
+        style["color"] = "black"
     for i, place in enumerate(axes):
         _fill(place, view, i)
-        style = _on_top(view.classes, pale=bool(view.where))
-        shaded = _labels.draw(place, view.points, view.classes, **style)
+        shaded = _axes.points(place, view.points, view.classes, **style)
         place.set_title(view.titles[i], fontsize=11)
     if view.several and ax is None:
-        _labels.common_key(axes, view.classes, shaded)
+        _axes.common_key(axes, view.classes, shaded)
     else:
-        _labels.key(axes[0], view.classes, shaded)
+        _axes.key(axes[0], view.classes, shaded)
     _describe(axes, view, own=ax is None)
     return axes if view.several else axes[0]
 
@@ -176,11 +180,10 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
     end = view.reach[i]
     edges = np.linspace(-end, end, BANDS + 1)
-    filled = ax.contourf(
-        view.across, view.up, view.values[i], levels=edges, cmap="PRGn", extend="both"
-    )
+    style: dict[str, Any] = {"levels": edges, "cmap": "PRGn", "extend": "both"}
+    filled = ax.contourf(view.across, view.up, view.values[i], **style)
     if len(view.zeros[i]):
-        style: dict[str, Any] = {"colors": _axes.INK, "linewidths": 1.4, "capstyle": "round"}
+        style = {"colors": _axes.INK, "linewidths": 1.4, "capstyle": "round"}
         ax.add_collection(LineCollection(list(view.zeros[i]), gid="zero", **style), autolim=False)
     beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
     ticks: dict[str, Any] = {"ticks": [-end, 0.0, end], "format": "%.2g"}
@@ -196,7 +199,7 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
 
 def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
-    """What the two axes are, and where the other variables are held."""
+    """Name the two axes, and say where the other variables are held."""
     across, up = view.axes
     if not view.several:  # in a grid the names would repeat in every cell
         axes[0].set(xlabel=across, ylabel=up)
@@ -209,10 +212,3 @@ def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
             ax.set_xlabel(across if place + columns >= len(axes) else "")
         if view.where:
             axes[0].figure.suptitle(f"over {across} and {up}, {view.where}", fontsize=10)
-
-
-def _on_top(labels: views.Classes, *, pale: bool) -> dict[str, Any]:
-    """Points must be seen on dark as well as on pale: a white rim, and black without labels."""
-    seen = 0.7 if pale else 1.0
-    rim: dict[str, Any] = {"linewidths": 0.4, "edgecolors": "white", "alpha": seen, "size": 12.0}
-    return rim if labels.names else rim | {"color": "black"}

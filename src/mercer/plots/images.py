@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer import views
 from mercer._core.public import public
-from mercer.plots import _axes, _labels
+from mercer.plots import _axes
 from mercer.plots.scatter import returned
 from mercer.views.classes import PALETTE
 
@@ -86,17 +86,15 @@ def components(
     Parameters
     ----------
     model : fitted model with a pre-image
-        Of rows that are pictures.
+        A model fitted to rows that are pictures.
     shape : (h, w), optional
         Height and width of a picture; a model of a folder of images knows them.
     components : integers, optional
         Which components, counted from 0; the first 15 otherwise.
-    n_columns : int
-        Pictures side by side.
     preparation : Preparation, optional
         What was done to rows before the fit: pictures are in the units of the file. A `Prepared` brings it.
-    fig : matplotlib Figure or SubFigure, optional
-        Where to draw. A new figure is made otherwise.
+    n_columns, fig
+        As in `mercer.plots.faces`.
 
     Returns
     -------
@@ -135,16 +133,14 @@ def ladder(
         The pictures, one a row.
     reconstructions : array of shape (m, s, h * w)
         Each of them rebuilt in s steps.
-    shape : (h, w)
-        Height and width of a picture.
     steps : s integers
         Number of components of each step.
     errors : array of shape (m, s), optional
         Relative errors, 1 for 100 %. ``‖x - x̂‖ / ‖x‖`` is used otherwise.
     row_titles : m strings, optional
         What stands to the left of each row.
-    fig : matplotlib Figure or SubFigure, optional
-        Where to draw. A new figure is made otherwise.
+    shape, fig
+        As in `mercer.plots.faces`.
 
     Returns
     -------
@@ -240,16 +236,20 @@ def reconstruction(
     ['a', 'b', 'c']
     """
     knobs: dict[str, Any] = {"names": names, "shape": shape, "preparation": preparation}
-    view = views.reconstruction(model, X, _labels.read(labels), **knobs)
-    if view.shape is not None:
-        return _pairs(view, fig)
+    view = views.reconstruction(model, X, _axes.drawable(labels), **knobs)
+    if view.shape is not None:  # the rows above what their scores say of them, on one scale
+        pictures = np.concatenate([view.original, view.back])
+        above = [f"row {i + 1}" for i in view.rows]
+        titles = [*above, *("from its scores",) * len(above)]
+        sheet: dict[str, Any] = {"shape": view.shape, "n_columns": len(above), "titles": titles}
+        return drawn(views.images(pictures, **sheet), fig)
     tall = 5.0 if len(view.rows) else 1.0 + 0.28 * len(view.drawn)
     axes = _axes.grid(fig, 1, 1, width=5.2, height=tall)[0]
     ax = axes[0]
     if len(view.rows):
         shaded = returned(ax, view.original, view.back, view.classes, view.names)
         ax.set_aspect("equal", adjustable="datalim")
-        _labels.key(ax, view.classes, shaded)
+        _axes.key(ax, view.classes, shaded)
         return axes
     names = [view.names[j] for j in view.drawn]
     _axes.named_bars(ax, names, view.relative[view.drawn], PALETTE[5])
@@ -257,12 +257,3 @@ def reconstruction(
     ax.set_xlabel("error, in standard deviations of the column")
     ax.legend(loc="best", fontsize=9, framealpha=0.9, edgecolor="none")
     return axes
-
-
-def _pairs(view: views.Reconstruction, fig: Figure | SubFigure | None) -> _axes.AxesArray:
-    """The rows above what their scores say of them, on one scale."""
-    rows = np.concatenate([view.original, view.back])
-    assert view.shape is not None
-    names = [f"row {i + 1}" for i in view.rows]
-    titles = [*names, *("from its scores",) * len(names)]
-    return drawn(views.images(rows, shape=view.shape, n_columns=len(names), titles=titles), fig)

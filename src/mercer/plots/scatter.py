@@ -11,9 +11,10 @@ from mercer import views
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.estimators.anatomy import is_model
-from mercer.plots import _axes, _labels
+from mercer.plots import _axes
 from mercer.views import checks
 from mercer.views.classes import Classes, classes
+from mercer.views.scatter import Arrows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
+FEATURES = ("feature 1", "feature 2")
 LINE = 0.06  # of the height of the picture: one line of text with some room
 CHARACTER = 0.075  # inches of a letter of 9 points, about
 OUTWARD = 0.02  # of the width, from the tip of an arrow to its name
@@ -80,8 +82,8 @@ def scores(
     """
     view = views.scores(
         scores,
-        X if is_model(scores) else _labels.read(X),
-        _labels.read(labels),
+        X if is_model(scores) else _axes.drawable(X),
+        _axes.drawable(labels),
         components=checks.one_or_two(components, least=1),
         explained_variance_ratio=explained_variance_ratio,
         time=time,
@@ -94,31 +96,26 @@ def _scattered(
 ) -> Axes:
     """Points with names on the axes, a key and a title."""
     looks = view.classes
-    ax = _axes.one(ax, width=width + 0.7 * _labels.outside(looks), height=height)
-    shaded = draw(ax, view.points, looks, view.axes)
+    ax = _axes.one(ax, width=width + 0.7 * _axes.outside(looks), height=height)
+    shaded = _drawn(ax, view.points, looks, view.axes)
     if view.points.shape[1] == 2 or looks.shade is not None:
-        _labels.key(ax, looks, shaded)  # a strip of few classes has them on its axis already
+        _axes.key(ax, looks, shaded)  # a strip of few classes has them on its axis already
     if title is not None:
         ax.set_title(title, fontsize=11)
     return ax
 
 
-def draw(ax: Axes, chosen: Array, labels: Classes, names: Sequence[str]) -> PathCollection | None:
+def _drawn(ax: Axes, chosen: Array, labels: Classes, names: Sequence[str]) -> PathCollection | None:
     """Draw (n, 1) or (n, 2) scores with their names on the axes, and no key."""
+    if chosen.shape[1] == 2:
+        return _inputs(ax, chosen, labels, names)
     _axes.tidy(ax)
     ax.set_xlabel(names[0])
-    if chosen.shape[1] == 1:
-        return _strip(ax, chosen, labels)
-    ax.set_ylabel(names[1])
-    return _labels.draw(ax, chosen, labels)
-
-
-def _strip(ax: Axes, chosen: Array, labels: Classes) -> PathCollection | None:
     # One number a point leaves the other axis free. It shows the label, or the index, and never
     # random jitter: that would draw a second coordinate which is not there.
     height = labels.codes.astype(np.float64) if labels.shade is None else labels.shade
     height = height if labels.names else np.arange(len(chosen), dtype=np.float64)
-    shaded = _labels.draw(ax, np.column_stack([chosen[:, 0], height]), labels)
+    shaded = _axes.points(ax, np.column_stack([chosen[:, 0], height]), labels)
     if not labels.names:
         ax.set_ylabel("index of the point")
     elif labels.shade is None:
@@ -157,24 +154,18 @@ def arrows(
     scores : fitted model, or array of shape (n, k)
         A model, or scores of n points on k components.
     slopes : rows for a model, or array of shape (d, k) or (b, k, d)
-        Of a model rows (n, d), from which scores and slopes follow. With scores
+        For a model, rows (n, d), from which scores and slopes follow. With scores,
         ``importance(model, X).slopes``: mean slopes for one standard deviation of each variable, so that
         variables in different units can be compared; or ``gradients(model, X)``, for one unit of each, whose
         mean over the rows is drawn.
-    labels : array of shape (n,), optional
-        As in `mercer.plots.scores`.
     names : d strings, optional
-        Of the variables; x0, x1, … otherwise.
+        Names of the variables; x0, x1, … otherwise.
     components : two integers
         Which columns of the scores, counted from 0.
     top : int, default=6
         How many arrows: those that are longest in this plane.
-    explained_variance_ratio : array of shape (k,), optional
-        Shares of the variance between 0 and 1, written on the axes in per cent.
-    ax : matplotlib Axes, optional
-        Where to draw. A new figure is made otherwise.
-    title : str, optional
-        Title of the Axes.
+    labels, explained_variance_ratio, ax, title
+        As in `mercer.plots.scores`.
 
     Returns
     -------
@@ -185,39 +176,35 @@ def arrows(
     >>> from matplotlib.figure import Figure
     >>> from sklearn.datasets import load_iris
     >>> from mercer import PCA
-    >>> from mercer.diagnostics import importance
     >>> from mercer.plots import arrows
-    >>> iris = load_iris()
-    >>> pca = PCA(2).fit(iris.data)
-    >>> found = importance(pca, iris.data, names=["sepal l", "sepal w", "petal l", "petal w"])
-    >>> Z = pca.transform(iris.data)
-    >>> ax = arrows(Z, found.slopes, names=found.names, top=2, ax=Figure().subplots())
+    >>> X, names = load_iris().data, ["sepal l", "sepal w", "petal l", "petal w"]
+    >>> ax = arrows(PCA(2).fit(X), X, names=names, top=2, ax=Figure().subplots())
     >>> sorted(text.get_text() for text in ax.texts if text.get_text())
     ['petal l', 'sepal l']
     """
     ratio = explained_variance_ratio
     knobs: dict[str, Any] = {"names": names, "components": components, "top": top}
     view = views.biplot(
-        scores, slopes, _labels.read(labels), explained_variance_ratio=ratio, **knobs
+        scores, slopes, _axes.drawable(labels), explained_variance_ratio=ratio, **knobs
     )
     ax = _scattered(ax, view, title, width=6.0, height=4.6)
     for backdrop in ax.collections:
         backdrop.set_alpha(0.4)  # the arrows are what this picture is about
     assert view.arrows is not None
-    _draw(ax, view.arrows.start, view.arrows.tips, list(view.arrows.names))
+    _draw(ax, view.arrows)
     return ax
 
 
-def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
+def _draw(ax: Axes, arrows: Arrows) -> None:
     from matplotlib.patheffects import withStroke
 
+    centre, tips, names = arrows.start, arrows.tips, arrows.names
     if len(tips) == 0:
         _axes.note(ax, "no variable moves these scores one way")
         return
     style: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 4}
     start = np.broadcast_to(centre, tips.shape)
-    made = ax.quiver(*start.T, *tips.T, color=_axes.INK, width=0.005, **style)
-    made.set_gid("arrows")
+    ax.quiver(*start.T, *tips.T, color=_axes.INK, width=0.005, gid="arrows", **style)
     ends = centre + tips
     right = tips[:, 0] >= 0
     _make_room(ax, ends[:, 0], right, names)
@@ -227,11 +214,10 @@ def _draw(ax: Axes, centre: Array, tips: Array, names: list[str]) -> None:
         own = np.flatnonzero(right == side)
         heights = _spread(ends[own, 1], LINE * (top - bottom))
         style = {"ha": "left" if side else "right", "va": "center", "fontsize": 9}
+        style["path_effects"] = [withStroke(linewidth=2.5, foreground="white")]  # over points too
         for l, height in zip(own, heights, strict=True):
             x = ends[l, 0] + (outward if side else -outward)
-            text = ax.text(x, height, names[l], color="black", zorder=5, **style)
-            # Over points too.
-            text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+            ax.text(x, height, names[l], color="black", zorder=5, **style)
 
 
 def _spread(heights: Array, gap: float) -> Array:
@@ -245,12 +231,10 @@ def _spread(heights: Array, gap: float) -> Array:
             break
         placed[1:] += 0.5 * short
         placed[:-1] -= 0.5 * short
-    out = np.empty_like(placed)
-    out[order] = placed
-    return out
+    return placed[np.argsort(order)]
 
 
-def _make_room(ax: Axes, ends: Array, right: Any, names: list[str]) -> None:
+def _make_room(ax: Axes, ends: Array, right: Any, names: Sequence[str]) -> None:
     """Widen the picture until the names, which stand outward of the tips, lie in it."""
     inches = ax.get_window_extent().width / ax.figure.dpi
     for _ in range(4):  # a wider picture moves the tips, and with them the names
@@ -259,7 +243,7 @@ def _make_room(ax: Axes, ends: Array, right: Any, names: list[str]) -> None:
         words = np.array([OUTWARD + CHARACTER * len(name) / inches for name in names]) * wide
         most = max(high, float(np.max(ends + np.where(right, words, 0.0))))
         least = min(low, float(np.min(ends - np.where(right, 0.0, words))))
-        ax.set_xlim(min(least, low), min(max(most, high), high + 2 * wide))
+        ax.set_xlim(least, min(most, high + 2 * wide))
 
 
 # ── input space ─────────────────────────────────────────────────────────────
@@ -310,15 +294,15 @@ def panels(
     linear = checks.finite("pca_scores", pca_scores, ndim=2, shape="(n, k)")
     kernel = checks.finite("kpca_scores", kpca_scores, ndim=2, shape="(n, k)")
     checks.same_rows(len(X), pca_scores=linear, kpca_scores=kernel, reconstruction=back)
-    looks = classes(_labels.read(labels), len(X))
+    looks = classes(_axes.drawable(labels), len(X))
     titles = TITLES if titles is None else titles
     checks.count("titles", titles, 4, "panels")
 
     axes = _axes.grid(fig, 2, 2, width=7.6, height=6.4)
     names = ("component 1", "component 2")
     shaded = _inputs(axes[0, 0], X, looks)
-    draw(axes[0, 1], linear[:, :2], looks, names)
-    draw(axes[1, 0], kernel[:, :2], looks, names)
+    _drawn(axes[0, 1], linear[:, :2], looks, names)
+    _drawn(axes[1, 0], kernel[:, :2], looks, names)
     returned(axes[1, 1], X, back, looks)
     # Distances are what a reader compares in input space: one unit is as long in x as in y, and as
     # long in the one panel as in the other.
@@ -330,25 +314,21 @@ def panels(
         axes[0, 1].set_aspect("equal", adjustable="datalim")  # PCA turns the data, it bends nothing
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize=11)
-    _labels.common_key(axes, looks, shaded)
+    _axes.common_key(axes, looks, shaded)
     return axes
 
 
 def returned(
-    ax: Axes,
-    X: Array,
-    back: Array,
-    labels: Classes,
-    names: Sequence[str] = ("feature 1", "feature 2"),
+    ax: Axes, X: Array, back: Array, labels: Classes, names: Sequence[str] = FEATURES
 ) -> PathCollection | None:
     """Points of the plane taken back, over where they were."""
-    _labels.draw(ax, X, None, color=_axes.FAINT, alpha=0.5, gid="original")
+    _axes.points(ax, X, None, color=_axes.FAINT, alpha=0.5, gid="original")
     return _inputs(ax, back, labels, names)
 
 
 def _inputs(
-    ax: Axes, points: Array, labels: Classes, names: Sequence[str] = ("feature 1", "feature 2")
+    ax: Axes, points: Array, labels: Classes, names: Sequence[str] = FEATURES
 ) -> PathCollection | None:
     _axes.tidy(ax)
     ax.set(xlabel=names[0], ylabel=names[1])
-    return _labels.draw(ax, points, labels)
+    return _axes.points(ax, points, labels)

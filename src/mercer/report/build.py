@@ -73,10 +73,9 @@ def report(model: Any, X: Any, path: str | os.PathLike[str], **about: Any) -> Pa
     if not about.keys() <= {*known}:
         raise UnknownParameterError(unknown_words("mercer.report", known, about))
     if target.suffix.lower() not in ENDINGS:
-        must_be, remedy = "a file that ends in .html", "For a PDF, print the page from a browser."
-        raise ParameterError.about(
-            parameter="path", value=str(path), must_be=must_be, remedy=remedy
-        )
+        wrong = {"value": str(path), "must_be": "a file that ends in .html"}
+        remedy = "For a PDF, print the page from a browser."
+        raise ParameterError.about(parameter="path", **wrong, remedy=remedy)
     if not target.parent.is_dir():  # before the page is made
         msg = f"There is no folder {target.parent} to write the report {target.name} to. Create it first."
         raise FileNotFoundError(msg)
@@ -147,7 +146,7 @@ def build(
     Returns
     -------
     html : str
-        To be written as UTF-8.
+        The page, to be written as UTF-8.
 
     Examples
     --------
@@ -162,8 +161,8 @@ def build(
     about = subject(
         model,
         X,
-        preparation=preparation,
-        names=names,
+        preparation,
+        names,
         ids=time if ids is None else ids,
         labels=labels,
         missing=missing,
@@ -196,22 +195,17 @@ def _page(about: Subject, date: str | None) -> str:
         tag("style", style),
     )
     maker = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
-    order = SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
-    parts = {id_: [p for p in made(about) if p is not None] for id_, (_, made) in order.items()}
-    shown = {id_: order[id_][0] for id_, own in parts.items() if own}
-    links = [tag("li", tag("a", name, href=f"#{id_}")) for id_, name in shown.items()]
+    links, sections = [], []
+    for id_, (name, made) in (
+        SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
+    ).items():
+        parts = [part for part in made(about) if part is not None]
+        if parts:
+            heading = tag("h2", name, id=f"{id_}-title")
+            links.append(tag("li", tag("a", name, href=f"#{id_}")))
+            sections.append(tag("section", heading, *parts, id=id_, aria_labelledby=f"{id_}-title"))
     contents = tag("nav", tag("ul", *links), aria_label="Contents")
     top = tag("header", tag("h1", title), paragraph(maker, class_="made"), *_lede(about), contents)
-    sections = [
-        tag(
-            "section",
-            tag("h2", name, id=f"{id_}-title"),
-            *parts[id_],
-            id=id_,
-            aria_labelledby=f"{id_}-title",
-        )
-        for id_, name in shown.items()
-    ]
     body = tag("body", top, tag("main", *sections), tag("script", script))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
@@ -237,10 +231,8 @@ def _lede(about: Subject) -> list[Any]:
     """The page in one paragraph and a few numbers."""
     fitted = about.fitted
     if fitted.detector is not None:
-        return [
-            paragraph(about.watched[0].summary(about.row_name), class_="lede"),
-            tiles(key_figures(about)),
-        ]
+        words = about.watched[0].summary(about.row_name)
+        return [paragraph(words, class_="lede"), tiles(key_figures(about))]
     numbers = {"rows": about.n, "columns": fitted.d, "components": fitted.k}
     facts = [(what, count(n), "") for what, n in numbers.items()]
     with_what = "" if _method(about) == "PCA" else f" with the kernel {kernel_text(about)}"
@@ -255,7 +247,6 @@ def _lede(about: Subject) -> list[Any]:
     if about.entry("about", "selection", dict) is not None:
         text += " The kernel was chosen by comparison on rows held out."
     text += f" {proof}"
-    warned = 0 if fit is None else len(fit.warnings())
-    if warned:
-        text += f" The fit gave {counted(warned, 'warning')}: see below."
+    if fit is not None and fit.warnings():
+        text += f" The fit gave {counted(len(fit.warnings()), 'warning')}: see below."
     return [paragraph(text, class_="lede"), tiles(facts)]

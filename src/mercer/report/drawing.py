@@ -38,15 +38,19 @@ class Scale:
         return self.start + (numbers - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Round numbers within the range."""
-        return (_powers if self.log else nice)(self.low, self.high, most)
+        """Round numbers within the range, powers of ten on a long logarithmic scale."""
+        if self.log:
+            first = math.ceil(math.log10(self.low) - 1e-9)
+            last = math.floor(math.log10(self.high) + 1e-9)
+            if last > first:
+                every = max(1, math.ceil((last - first + 1) / most))
+                return [10.0**i for i in range(first, last + 1, every)]
+        return nice(self.low, self.high, most)
 
 
 def nice(low: float, high: float, most: int = 6) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten, at most so many.
 
-    Examples
-    --------
     >>> nice(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
@@ -57,14 +61,6 @@ def nice(low: float, high: float, most: int = 6) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-def _powers(low: float, high: float, most: int) -> list[float]:
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if last - first < 1:
-        return nice(low, high, most)
-    every = max(1, math.ceil((last - first + 1) / most))
-    return [10.0**i for i in range(first, last + 1, every)]
-
-
 # Steps between dates on an axis in seconds, up to a week; months follow.
 STEPS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800)
 MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200)
@@ -73,24 +69,21 @@ MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200)
 def date_ticks(first: Any, last: Any, most: int) -> list[tuple[float, str]]:
     """Round dates between two, as seconds from the first, with what they are called.
 
-    Examples
-    --------
     >>> date_ticks(np.datetime64("2026-01-05T22:10"), np.datetime64("2026-01-06T03:00"), 3)
     [(6600.0, '2026-01-06 00:00'), (17400.0, '03:00')]
     """
     begin, end = first.astype("M8[s]"), last.astype("M8[s]")
     span = int((end - begin).astype(int))
     step = next((s for s in STEPS if span // s < most), None)
+    grid = "M8[s]" if step is not None else "M8[M]"
+    low, high = (int(t.astype(grid).astype(int)) for t in (begin, end))
     if step is not None:
-        low, high = (int(t.astype(int)) for t in (begin, end))
-        dates = np.arange(-(-low // step) * step, high + 1, step).astype("M8[s]")
         unit: Any = "D" if step >= 86400 else ("m" if step >= 60 else "s")
     else:
-        low, high = (int(t.astype("M8[M]").astype(int)) for t in (begin, end))
         step = next(s for s in MONTHS if (high - low) // s < most or s == MONTHS[-1])
-        months = np.arange(-(-low // step) * step, high + 1, step).astype("M8[M]")
-        dates = months.astype("M8[s]")
-        dates, unit = dates[dates >= begin], "M" if step % 12 else "Y"
+        unit = "M" if step % 12 else "Y"
+    dates = np.arange(-(-low // step) * step, high + 1, step).astype(grid).astype("M8[s]")
+    dates = dates[dates >= begin]
     ticks, day = [], ""
     for date in dates:
         text = str(np.datetime_as_string(date, unit=unit)).replace("T", " ")
@@ -112,13 +105,18 @@ class Frame:
     top: int = 14
     bottom: int = 46
 
-    def across(self, low: float, high: float, *, log: bool = False) -> Scale:
+    def across(self, low: float, high: float) -> Scale:
         """A scale from left to right."""
-        return Scale(low, high, self.left, self.width - self.right, log)
+        return Scale(low, high, self.left, self.width - self.right)
 
     def up(self, low: float, high: float, *, log: bool = False) -> Scale:
         """A scale from the bottom to the top."""
         return Scale(low, high, self.height - self.bottom, self.top, log)
+
+    def scales(self, across: Array, up: Array) -> tuple[Scale, Scale]:
+        """Scales that reach from the first to the last of either numbers."""
+        x, y = ((float(side[0]), float(side[-1])) for side in (across, up))
+        return self.across(*x), self.up(*y)
 
     def axes(
         self,
@@ -152,8 +150,8 @@ class Frame:
 
     def drawing(self, *parts: Any, label: str, id_: str, **more: Any) -> Html:
         """The picture of a figure, whose words are for those who don't see it."""
-        box, words = f"0 0 {self.width} {self.height}", {"aria_describedby": f"{id_}-words"}
-        return tag("svg", *parts, viewBox=box, role="img", aria_label=label, **words, **more)
+        about = {"role": "img", "aria_label": label, "aria_describedby": f"{id_}-words"}
+        return tag("svg", *parts, viewBox=f"0 0 {self.width} {self.height}", **about, **more)
 
 
 def line(x: Array, y: Array, **attributes: Any) -> Html:
@@ -206,13 +204,10 @@ def class_colour(looks: Classes, code: int) -> str:
 
 
 # ── pixels ──────────────────────────────────────────────────────────────────
-GREY, RGBA = 0, 6  # colour types of the standard (ISO/IEC 15948)
-
-
 def encoded(pixels: NDArray[np.uint8]) -> bytes:  # (h, w) or (h, w, 4)
     """A PNG file of grey or of red, green, blue and opacity."""
     height, width = pixels.shape[:2]
-    kind = GREY if pixels.ndim == 2 else RGBA
+    kind = 0 if pixels.ndim == 2 else 6  # colour types of the standard (ISO/IEC 15948)
     # Each line begins with the number of its filter: 0, none.
     lines = np.zeros((height, 1 + pixels[0].size), dtype=np.uint8)
     lines[:, 1:] = pixels.reshape(height, -1)

@@ -28,8 +28,6 @@ def escaped(value: Any) -> Html:
 
     Control characters have no place in HTML (U+0000 is an error there) and are shown as U+FFFD.
 
-    Examples
-    --------
     >>> escaped("<script>")
     '&lt;script&gt;'
     """
@@ -46,22 +44,17 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Html:
     Attributes may end in an underscore (``class_``) and have underscores for hyphens; None and False leave
     one out, True is one without a value.
 
-    Examples
-    --------
     >>> tag("p", "1 < 2", class_="note")
     '<p class="note">1 &lt; 2</p>'
     """
-    opened = "".join(_attribute(key, value) for key, value in attributes.items())
+    opened = ""
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            written = "" if value is True else f'="{escaped(value)}"'
+            opened += f" {key.rstrip('_').replace('_', '-')}{written}"
     if name in VOID:
         return Html(f"<{name}{opened}>")
     return Html(f"<{name}{opened}>{joined(children)}</{name}>")
-
-
-def _attribute(key: str, value: Any) -> str:
-    if value is None or value is False:
-        return ""
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escaped(value)}"'
 
 
 def joined(parts: Iterable[Any]) -> Html:
@@ -95,8 +88,6 @@ def packed(values: Any, dtype: str) -> str:
 def worded(text: Any) -> Html:
     """A sentence of ours in which `names` stand in backquotes: they become code.
 
-    Examples
-    --------
     >>> worded("see `a < b`")
     'see <code>a &lt; b</code>'
     """
@@ -155,12 +146,8 @@ def figure(picture: Any, what: View | str, *, id_: str, class_: str | None = Non
 
 def tiles(facts: Iterable[tuple[str, str, str]]) -> Html:
     """Key figures: the number large, what it is, and a remark."""
-    cells = [
-        tag(
-            "div",
-            tag("dt", what),
-            tag("dd", tag("b", value), tag("span", remark) if remark else None),
-        )
-        for what, value, remark in facts
-    ]
+    cells = []
+    for what, value, remark in facts:
+        number = tag("dd", tag("b", value), tag("span", remark) if remark else None)
+        cells.append(tag("div", tag("dt", what), number))
     return tag("dl", *cells, class_="tiles")

@@ -11,17 +11,7 @@ import numpy as np
 from mercer import views
 from mercer._core.errors import MercerError
 from mercer._core.types import Array
-from mercer.report.drawing import (
-    Frame,
-    Scale,
-    address,
-    bars,
-    class_colour,
-    greys,
-    line,
-    points,
-    strokes,
-)
+from mercer.report.drawing import Frame, address, bars, class_colour, greys, line, points, strokes
 from mercer.report.markup import Html, figure, joined, paragraph, tag
 from mercer.report.subject import Subject
 from mercer.views.sheets import changes
@@ -48,9 +38,9 @@ def spectrum(subject: Subject) -> list[Any]:
     if not view.whole:
         whole = "the variance of the kept components: this model does not know the whole"
     text = (
-        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary along it. "
-        f"Shares are of {whole}."
+        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary "
     )
+    text += f"along it. Shares are of {whole}."
     return [paragraph(text), figure(_spectrum(view), view, id_=SPECTRUM)]
 
 
@@ -101,13 +91,11 @@ def levels(subject: Subject) -> list[Any]:
     knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
     view = views.levels(fitted.model, rows, component=shown, **knobs)
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
-    x, y = _scales(view, frame)
     # What lies over the colours of every panel: the rows and the numbers along the sides.
-    dots = _dots(view, subject, x, y) if subject.n <= MOST_POINTS else None
-    over = joined([dots, _ticks(frame, x, y)])
+    over = _over(view, frame, subject.looks)
     panels = [_panel(view, i, frame, over) for i in range(len(view.titles))]
     caption = f"{view.caption} Green is positive, purple negative."
-    if dots is None:
+    if subject.n > MOST_POINTS:
         caption += f" The {count(subject.n)} rows are not drawn on top: they would cover it."
     if len(shown) < fitted.k:
         caption += f" The first {len(shown)} of {fitted.k} components."
@@ -115,60 +103,42 @@ def levels(subject: Subject) -> list[Any]:
     return [figure(body, replace(view, caption=caption), id_=LEVELS)]
 
 
-def _scales(view: views.Levels, frame: Frame) -> tuple[Scale, Scale]:
-    x, y = ((float(side[0]), float(side[-1])) for side in (view.across, view.up))
-    return frame.across(*x), frame.up(*y)
-
-
 def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
-    x, y = _scales(view, frame)
+    x, y = frame.scales(view.across, view.up)
     values, side = view.values[i], view.values.shape[1]
     image = tag("image", href=address(_colours(values, view.reach[i])), width=side, height=side)
     # An svg of its own: half a pixel of the picture is cut off on every side, so that the first and the last
     # grid points lie on the edges.
-    inside = tag(
-        "svg",
-        image,
-        x=frame.left,
-        y=frame.top,
-        width=frame.width - frame.left - frame.right,
-        height=frame.height - frame.top - frame.bottom,
-        viewBox=f"0.5 0.5 {side - 1} {side - 1}",
-        preserveAspectRatio="none",
-        class_="inside",
-    )
+    across, up = frame.width - frame.left - frame.right, frame.height - frame.top - frame.bottom
+    box = {"x": frame.left, "y": frame.top, "width": across, "height": up}
+    cut = {"viewBox": f"0.5 0.5 {side - 1} {side - 1}", "preserveAspectRatio": "none"}
+    inside = tag("svg", image, **box, **cut, class_="inside")
     a, b = x(view.zeros[i][:, :, 0]), y(view.zeros[i][:, :, 1])  # (s, 2)
     pieces = zip(a[:, 0], b[:, 0], a[:, 1], b[:, 1], strict=True)
-    zero = tag(
-        "path", d="".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*p) for p in pieces), class_="zero"
-    )
-    title = view.titles[i]
+    d = "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*piece) for piece in pieces)
+    zero, title = tag("path", d=d, class_="zero"), view.titles[i]
     heading = tag("text", title, x=frame.left, y=18, class_="panel-title")
     most = number(float(np.abs(values).max()))
     label = f"{title} as a function of {view.axes[0]} and {view.axes[1]}, at most {most} in size"
     return frame.drawing(heading, inside, zero, over, label=label, id_=LEVELS)
 
 
-def _ticks(frame: Frame, x: Scale, y: Scale) -> Html:
-    bottom = frame.height - frame.bottom
-    parts = [
-        tag("text", number(t, 3), x=f"{float(x(t)):.1f}", y=bottom + 16, text_anchor="middle")
-        for t in x.ticks(5)
-    ]
-    parts += [
-        tag("text", number(t, 3), x=frame.left - 6, y=f"{float(y(t)) + 4:.1f}", text_anchor="end")
-        for t in y.ticks(5)
-    ]
-    return tag("g", *parts)
-
-
-def _dots(view: views.Levels, subject: Subject, x: Scale, y: Scale) -> Html:
-    parts, looks, raw = [], subject.looks, view.points
+def _over(view: views.Levels, frame: Frame, looks: views.Classes) -> Html:
+    """Rows as dots, unless they are many, and numbers along the sides."""
+    x, y = frame.scales(view.across, view.up)
+    dots, raw, bottom = [], view.points, frame.height - frame.bottom
     for code, mine in looks.each():
         if mine.any():
             kind = f"on-levels {class_colour(looks, code) if looks.names else 'ink'}"
-            parts.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
-    return tag("g", *parts)
+            dots.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
+    numbers = []
+    for t in x.ticks(5):
+        at = {"x": f"{float(x(t)):.1f}", "y": bottom + 16, "text_anchor": "middle"}
+        numbers.append(tag("text", number(t, 3), **at))
+    for t in y.ticks(5):
+        at = {"x": frame.left - 6, "y": f"{float(y(t)) + 4:.1f}", "text_anchor": "end"}
+        numbers.append(tag("text", number(t, 3), **at))
+    return joined([tag("g", *dots) if len(raw) <= MOST_POINTS else None, tag("g", *numbers)])
 
 
 def _colours(values: Array, reach: float) -> Any:  # (s, s) -> (s, s, 4)
@@ -208,16 +178,10 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
     text = f"Of the squared distance of these rows from the mean, the components hold {kept}"
     fit = subject.fitted.fit
     if fit is not None:
-        own = share(float(fit.explained.sum()))
-        text += f"; of the rows that the model was fitted to, {own}"
+        text += f"; of the rows that the model was fitted to, {share(float(fit.explained.sum()))}"
     if view.is_rounding:
-        return [
-            paragraph(f"{text}. What they miss is rounding: there is no picture to draw of it.")
-        ]
-    return [paragraph(f"{text}."), figure(_histogram(view), view, id_=MISSED)]
-
-
-def _histogram(view: views.Distances) -> Html:
+        text += ". What they miss is rounding: there is no picture to draw of it"
+        return [paragraph(f"{text}.")]
     frame = Frame(height=200)
     x = frame.across(0.0, float(view.edges[-1]))
     y = frame.up(0.0, float(view.counts.max()) * 1.05)
@@ -226,17 +190,18 @@ def _histogram(view: views.Distances) -> Html:
         frame.axes(x, y, x_label=view.axes[0], y_label=view.axes[1]),
         bars(left, right, y(view.counts), float(y(0.0)), class_="bar"),
     ]
-    return frame.drawing(*parts, label="Histogram of distances", id_=MISSED)
+    picture = frame.drawing(*parts, label="Histogram of distances", id_=MISSED)
+    return [paragraph(f"{text}."), figure(picture, view, id_=MISSED)]
 
 
 def _returned(subject: Subject) -> list[Any]:
     """The error of each column on the way there and back, or some pictures beside each other."""
-    model, preparation = subject.fitted.model, subject.fitted.preparation
-    knobs: dict[str, Any] = {"names": subject.names, "preparation": preparation}
+    fitted = subject.fitted
+    knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            view = views.reconstruction(model, subject.rows, **knobs)
+            view = views.reconstruction(fitted.model, subject.rows, **knobs)
         except MercerError as cause:
             return [paragraph(f"There is no picture in the columns: {cause}")]
     parts: list[Any] = [paragraph(view.caption)]
@@ -245,8 +210,7 @@ def _returned(subject: Subject) -> list[Any]:
         parts.append(tag("div", *map(paragraph, remarks), class_="warning"))
     if view.shape is not None:
         return [*parts, *_faces(subject), _pairs(subject, view)]
-    finite = np.isfinite(view.error).all() and np.isfinite(view.spread).all()
-    if finite and not view.is_exact:
+    if np.isfinite([view.error, view.spread]).all() and not view.is_exact:
         parts.append(_per_column(view))
     return parts
 
@@ -292,11 +256,9 @@ def _pairs(subject: Subject, view: views.Reconstruction) -> Html:
     m, called = len(view.rows), subject.called_rows
     titles = [str(called[i]) for i in view.rows] + ["from its scores"] * m
     sheet = views.images(rows, shape=view.shape, titles=titles)
-    pairs = [_sheet(sheet, (i, m + i)) for i in range(m)]
+    pairs = tag("div", *(_sheet(sheet, (i, m + i)) for i in range(m)), class_="pairs")
     words = f"{count(m)} pictures, each beside what its scores say of it."
-    return figure(
-        tag("div", *pairs, class_="pairs"), replace(sheet, caption=words), id_="returned-figure"
-    )
+    return figure(pairs, replace(sheet, caption=words), id_="returned-figure")
 
 
 def _sheet(view: views.Images, which: Any = None) -> Html:

@@ -31,23 +31,16 @@ def alarms(subject: Subject) -> list[Any]:
     view = monitoring(seen, statistics=("index", "T2", "Q"), axis=subject.row_name)
     explained = seen.contributions is not None and len(seen.explained) > 0
     over = contributions_over_time(seen, axis=subject.row_name) if explained else None
+    found, none = events_table(seen), f"No event: never were {enough_rows()} above the limit."
+    events = listed(found) if found.rows else paragraph(none) if seen.runs else None
     return [
         _charts(view, seen),
         None if over is None else figure(_leaders(view, over), over, id_=LEADERS),
-        _events(seen),
+        events,
         paragraph(f"Limits: {subject.fitted.limits}."),
         listed(runs_table(seen)) if seen.runs else None,
         _single(subject, seen, remarks),
     ]
-
-
-def _events(seen: Monitoring) -> Html | None:
-    """The events by the usual alarm rule: what a person looks for first."""
-    found = events_table(seen)
-    if not found.rows:
-        none = f"No event: never were {enough_rows()} above the limit."
-        return paragraph(none) if seen.runs else None
-    return listed(found)
 
 
 def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
@@ -66,8 +59,8 @@ def key_figures(subject: Subject) -> list[tuple[str, str, str]]:
         return [("events", "none", words), alone, *facts]
     longest = max(spans, key=lambda span: span[1] - span[0])
     begun = {longest: "longest event begins"} | {spans[0]: "first event"}  # which may be the same
-    told = [_begins(seen, span, what) for span, what in sorted(begun.items())]
-    return [*told, ("events", count(len(spans)), words), *facts]
+    begins = [_begins(seen, span, what) for span, what in sorted(begun.items())]
+    return [*begins, ("events", count(len(spans)), words), *facts]
 
 
 def _begins(seen: Monitoring, span: tuple[int, int], what: str) -> tuple[str, str, str]:
@@ -80,7 +73,7 @@ def _begins(seen: Monitoring, span: tuple[int, int], what: str) -> tuple[str, st
 
 
 def _single(subject: Subject, seen: Monitoring, remarks: tuple[str, ...]) -> Html | None:
-    """The first alarms one by one, and what was said about their variables."""
+    """The first alarms one by one, and warnings about their variables."""
     if not seen.runs:
         return None
     parts: list[Any] = [paragraph(text, class_="warning") for text in remarks]
@@ -98,13 +91,13 @@ def _across(view: ControlCharts, frame: Frame) -> tuple[Array, Scale, list[tuple
     """Places of rows, the scale they lie on, and its ticks: dates, numbers, or rows by their names."""
     n, time = len(view.time), view.time
     if time.dtype.kind == "M":
-        seconds = (time - time[0]) / np.timedelta64(1, "s")  # (n,)
-        ticks = date_ticks(time[0], time[-1], 6)
-        pad = 0.5 * float(seconds[-1]) / max(n - 1, 1) or 0.5
-        return seconds, frame.across(-pad, float(seconds[-1]) + pad), ticks
-    places = time.astype(np.float64) if view.ids is None else np.arange(1.0, n + 1)
+        places = (time - time[0]) / np.timedelta64(1, "s")  # (n,)
+    else:
+        places = time.astype(np.float64) if view.ids is None else np.arange(1.0, n + 1)
     pad = 0.5 * float(places[-1] - places[0]) / max(n - 1, 1) or 0.5
     x = frame.across(float(places[0]) - pad, float(places[-1]) + pad)
+    if time.dtype.kind == "M":
+        return places, x, date_ticks(time[0], time[-1], 6)
     if view.ids is None:
         return places, x, [(t, number(t)) for t in x.ticks(7) if places[0] <= t <= places[-1]]
     # The last one would run out of the picture, and long ones into each other.
@@ -113,8 +106,7 @@ def _across(view: ControlCharts, frame: Frame) -> tuple[Array, Scale, list[tuple
 
 
 def _charts(view: ControlCharts, seen: Monitoring) -> Html:
-    last = len(view.charts) - 1
-    pictures = [_chart(view, own, named=i == last) for i, own in enumerate(view.charts)]
+    pictures = [_chart(view, own, named=own is view.charts[-1]) for own in view.charts]
     words = (
         "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
         f"both in units of their limits. {view.legend}"
@@ -132,9 +124,9 @@ def _chart(view: ControlCharts, own: Chart, *, named: bool) -> Html:
     frame = Frame(height=172 if named else 146, left=LEFT, top=10, bottom=42 if named else 18)
     places, x, ticks = _across(view, frame)
     y = frame.up(*own.ends, log=own.log)
-    label, across = f"{own.name} (log scale)" if own.log else own.name, view.axis if named else ""
-    ticks = ticks if named else [(t, "") for t, _ in ticks]
-    parts = [frame.axes(x, y, x_label=across, y_label=label, x_ticks=ticks)]
+    label = f"{own.name} (log scale)" if own.log else own.name
+    ticks = [(t, text if named else "") for t, text in ticks]
+    parts = [frame.axes(x, y, x_label=view.axis if named else "", y_label=label, x_ticks=ticks)]
     known = ~np.isnan(own.values)
     drawable = np.where(known, np.clip(own.drawn, *own.ends), np.nan)
     draw = _one_by_one if len(places) <= MOST_POINTS else _strokes

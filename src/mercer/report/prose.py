@@ -21,6 +21,7 @@ from mercer.views.variance import how_sure, trust
 from mercer.views.wording import count, counted, few, number, power_of_ten, share, small_share
 
 MOST_COLUMNS = 40
+MOST_LED = 10  # runs of alarms whose leaders are among them
 MOST_LINES = 12  # a longer table is folded
 # Notes of a fit on what the preparation tells by itself.
 SAID = re.compile(r"standardised \d|columns are not scaled|the detector standardises")
@@ -31,6 +32,10 @@ RULES = {
 MOST_CANDIDATES = 30
 LONG = re.compile(r"\b\d+\.\d{6,}(?:e[-+]?\d+)?\b")
 PACKAGES = ("numpy", "scipy", "scikit-learn")
+NO_KERNEL = (
+    "There is no kernel: this is linear PCA, whose components are directions of the columns "
+    "themselves."
+)
 NO_EVIDENCE = (
     "This model is the drop-in for scikit-learn's class: it keeps that class's attributes, and no evidence "
     "beside them. A model of `mercer fit` hands over residuals, bounds and the validity of its kernel."
@@ -45,12 +50,13 @@ def data(subject: Subject) -> list[Any]:
     own = d if made is None else len(made.numbers) + len(made.categories)
     rows = f"{counted(subject.n, 'row')} of {counted(own, 'column')}{what}"
     rows += ". " if own == d else f", {count(d)} after words became columns. "
-    return [
-        paragraph(rows, _same(subject)),
-        bullets(_done(subject)),
-        _columns(subject),
-        _labels(subject),
-    ]
+    parts: list[Any] = [paragraph(rows, _same(subject)), bullets(_done(subject)), _columns(subject)]
+    looks = subject.looks
+    if looks.names:
+        lots = zip(looks.names, looks.counts, strict=True)
+        labels = [[name, count(n), share(n / subject.n)] for name, n in lots]
+        parts.append(_table(["label", "rows", "share"], labels, "Labels"))
+    return [*parts, paragraph(looks.remark) if looks.remark else None]
 
 
 def _same(subject: Subject) -> str:
@@ -66,11 +72,8 @@ def _same(subject: Subject) -> str:
     many = counted(n, "other row") if n is not None and n > 1 else "other rows"
     text = f"{whose.capitalize()} {many}, whose digest differs from that of these."
     events = subject.entry("about", "events", dict) or {}
-    alike = [
-        repr(event)
-        for event, rows in events.items()
-        if isinstance(rows, dict) and rows.get("digest") == subject.digest
-    ]
+    known = ((event, rows) for event, rows in events.items() if isinstance(rows, dict))
+    alike = [repr(event) for event, rows in known if rows.get("digest") == subject.digest]
     return f"{text} These are the rows by which it knows {', '.join(alike)}." if alike else text
 
 
@@ -78,7 +81,7 @@ def _done(subject: Subject) -> list[Any]:
     """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
-    # What the command that fitted the model said about its rows, where it is not said already.
+    # Notes of the command that fitted the model, where they are not among these.
     notes = map(str, subject.entry("about", "notes", list) or [])
     at_fit = [note for note in notes if note not in subject.notes and not SAID.match(note)]
     if at_fit:
@@ -117,8 +120,12 @@ def _sentence(text: str) -> str:
 
 
 def _columns(subject: Subject) -> Html:
-    d, led = subject.fitted.d, subject.led
-    shown = sorted(sorted(range(d), key=lambda j: (j not in led, j))[:MOST_COLUMNS])
+    d, led = subject.fitted.d, set()  # the columns that led when the longest runs of alarms began
+    if subject.fitted.detector is not None:
+        seen = subject.watched[0]
+        led = {name for run in seen.longest(MOST_LED) for name, _ in seen.began_with(run)}
+    order = sorted(range(d), key=lambda j: (subject.names[j] not in led, j))
+    shown = sorted(order[:MOST_COLUMNS])
     rows = [[subject.names[j], *map(number, subject.measured.columns[:, j])] for j in shown]
     what = "Kernel values" if subject.fitted.is_precomputed else "Columns, in the units of the file"
     if d > MOST_COLUMNS:
@@ -130,16 +137,6 @@ def _columns(subject: Subject) -> Html:
     return _table(head, rows, what)
 
 
-def _labels(subject: Subject) -> Html | None:
-    looks = subject.looks
-    if not looks.names:
-        return None
-    lots = zip(looks.names, looks.counts, strict=True)
-    rows = [[name, count(n), share(n / subject.n)] for name, n in lots]
-    remark = paragraph(looks.remark) if looks.remark else None
-    return joined([_table(["label", "rows", "share"], rows, "Labels"), remark])
-
-
 def _table(head: list[str], rows: list[list[str]], caption: str) -> Html:
     """A table; a long one opens when asked for."""
     made = grid(head, rows, caption=caption)
@@ -148,7 +145,7 @@ def _table(head: list[str], rows: list[list[str]], caption: str) -> Html:
 
 # ── kernel ──────────────────────────────────────────────────────────────────
 def kernel(subject: Subject) -> list[Any]:
-    """What it is, why it is one, its parameters, and whether it was compared with others."""
+    """What the kernel is, why it is valid, its parameters, and whether it was compared with others."""
     ours, given = subject.fitted.kernel, subject.fitted.given_kernel
     if ours is None and not subject.fitted.is_precomputed:
         if given is not None:  # a drop-in, which keeps what it was given
@@ -156,11 +153,7 @@ def kernel(subject: Subject) -> list[Any]:
             width = "" if gamma is None else f" with gamma={number(gamma)}"
             given = tag("code", str(given))
             return [paragraph("The kernel is ", given, f"{width}, given by hand.")]
-        text = (
-            "There is no kernel: this is linear PCA, whose components are directions of the columns "
-            "themselves."
-        )
-        return [paragraph(text)]
+        return [paragraph(NO_KERNEL)]
     valid = (
         "Nothing guarantees that it is valid for all data; the evidence below says what was seen."
     )
@@ -208,10 +201,8 @@ def _numbers(ours: Kernel) -> dict[str, Any]:
 
 
 def _asked(subject: Subject) -> dict[str, Any]:
-    if subject.fitted.chose_kernel:
-        return {}
-    # With its rules still rules.
-    given = subject.fitted.given_kernel
+    """Parameters of the kernel that was given, with its rules still rules."""
+    given = None if subject.fitted.chose_kernel else subject.fitted.given_kernel
     given = as_kernel(given) if isinstance(given, str) else given
     return _numbers(given) if isinstance(given, Kernel) else {}
 
@@ -230,8 +221,8 @@ def _by_hand(subject: Subject) -> str:
         )
     if subject.fitted.is_precomputed:
         return "It was computed elsewhere and given as a matrix."
-    texts = {name: v for name, v in _asked(subject).items() if isinstance(v, str)}
-    rules = [f"{name} by {RULES[text]}" for name, text in texts.items() if text in RULES]
+    asked = _asked(subject).items()
+    rules = [f"{name} by {RULES[v]}" for name, v in asked if isinstance(v, str) and v in RULES]
     if rules:
         return f"It was not compared with others: {'; '.join(rules)}."
     if subject.fitted.detector is not None and not subject.entry("about", "command", str):
@@ -269,15 +260,15 @@ def evidence(subject: Subject) -> list[Any]:
     fit = subject.fitted.fit
     if fit is None:
         return [paragraph(NO_EVIDENCE)]
-    told = [" ".join(text.split()) for text in map(str, fit.warnings())]
-    # What the command that fitted the model warned of.
+    # Warnings of the fit, and those of the command that made it.
+    warned = [" ".join(text.split()) for text in map(str, fit.warnings())]
     theirs = map(str, subject.entry("about", "warnings", list) or [])
-    told += [text for text in theirs if text not in told]
+    warned += [text for text in theirs if text not in warned]
     facts = bullets(_sentences(fit, subject), class_="facts")
     first = [facts, paragraph("The fit gave no warning.", class_="good")]
-    if told:
-        strong = tag("strong", "The fit warned." if len(told) == 1 else "The fit gave warnings.")
-        first = [tag("div", paragraph(strong), bullets(told), class_="warning"), facts]
+    if warned:
+        strong = tag("strong", "The fit warned." if len(warned) == 1 else "The fit gave warnings.")
+        first = [tag("div", paragraph(strong), bullets(warned), class_="warning"), facts]
     n = subject.entry("data", "n", int)
     whose = "" if n is None or subject.is_retrained else f" of {count(n)} rows"
     limits = (
@@ -303,8 +294,7 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
             "The eigenvalues are approximate: an estimate, not a bound, puts them within "
             f"{number(certificate.left_out, 3)} of the true ones."
         )
-        error = power_of_ten(certificate.left_out)
-        return text, ("estimated error", error, "of each eigenvalue")
+        return text, ("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue")
     left_out = small_share(fit.trace_error)
     text = (
         f"The fit is an approximation that left out {left_out} of the trace of the kernel matrix, which "
@@ -314,22 +304,19 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
 
 
 def _sentences(fit: Fit, subject: Subject) -> list[Html]:
-    reasons = "; ".join(fit.plan.reasons)
-    said = {
+    plan, reasons = str(fit.plan).splitlines()[0], "; ".join(fit.plan.reasons)
+    uncorrelated = power_of_ten(fit.orthogonality)
+    sentences = {
         "Eigenvalues.": trust(fit),
         "Variance.": (
             f"The components hold {how_sure(fit)}{share(float(fit.explained.sum()), 2)} of the whole, "
             f"{number(fit.total, 6)}: that is the trace, not the sum of what was kept."
         ),
         "Validity.": _validity(fit, subject),
-        "Scores.": (
-            f"Those of different components are uncorrelated to {power_of_ten(fit.orthogonality)}."
-        ),
-        "How it was computed.": (
-            f"{str(fit.plan).splitlines()[0]}{f': {reasons}' if reasons else ''}."
-        ),
+        "Scores.": f"Those of different components are uncorrelated to {uncorrelated}.",
+        "How it was computed.": f"{plan}{f': {reasons}' if reasons else ''}.",
     }
-    return [tag("span", tag("b", head), " ", text) for head, text in said.items()]
+    return [tag("span", tag("b", head), " ", text) for head, text in sentences.items()]
 
 
 def _validity(fit: Fit, subject: Subject) -> str:
@@ -356,19 +343,16 @@ def reproduce(subject: Subject) -> list[Any]:
 
 def _commands(subject: Subject) -> list[str]:
     """The fit, the use and this report, as one types them."""
-    model, data = map(shlex.quote, subject.files)
+    files = subject.model_file or "model.mercer", subject.source or "data.csv"
+    model, data = map(shlex.quote, files)
     in_python = f"# fitted in Python: {' '.join(repr(subject.fitted.model).split())}"
     fit = subject.entry("about", "command", str) or in_python
     taught = map(str, subject.entry("about", "retrained", list) or [])
     use = f"mercer transform {model} {data} -o scores.csv"
     if subject.fitted.detector is not None:
         use = f"mercer monitor {model} {data} -o alarms.csv"
-    return [
-        fit,
-        *taught,
-        use,
-        *(subject.commands or (f"mercer report {model} {data} -o report.html",)),
-    ]
+    made = subject.commands or (f"mercer report {model} {data} -o report.html",)
+    return [fit, *taught, use, *made]
 
 
 def _facts(subject: Subject) -> Html:
@@ -386,15 +370,13 @@ def _facts(subject: Subject) -> Html:
 
 
 def _versions(subject: Subject) -> Html:
-    """Of what the fit and the page were made with, side by side: a difference is seen at once."""
+    """The versions that made the fit and the page, side by side: a difference is seen at once."""
     here = {"mercer": VERSION, "python": platform.python_version()}
     here |= {name: metadata.version(name) for name in PACKAGES}
-    told = subject.header.get("versions")
+    versions = subject.header.get("versions")
     fitted = {"mercer": subject.header.get("mercer_version")}
-    fitted |= told if isinstance(told, dict) else {}
+    fitted |= versions if isinstance(versions, dict) else {}
     if not any(fitted.values()):  # a model that was never in a file
         return paragraph(f"Made with {', '.join(' '.join(one) for one in here.items())}.")
-    rows = [
-        [name, *(str(made.get(name) or "—") for made in (fitted, here))] for name in here | fitted
-    ]
+    rows = [[n, *(str(made.get(n) or "—") for made in (fitted, here))] for n in here | fitted]
     return grid(["version of", "at the fit", "of this page"], rows, caption="Versions")

@@ -30,12 +30,17 @@ def scores(subject: Subject) -> list[Any]:
     """The picture, its legend, the choice of components, and the data of all this for the script."""
     view = _view(subject)
     if view is None:
-        text = (
+        words = (
             "All rows lie so far out that their scores can't be computed: there is nothing to draw."
         )
-        return [paragraph(text)]
+        return [paragraph(words)]
     ranges = [span(column, MARGIN) for column in view.points.T]  # what each axis spans
-    found = _counted(view, ranges) if len(view.points) > MOST_POINTS else {}
+    found: dict[tuple[int, int], Cells] = {}  # of each pair of axes, the first across
+    if len(view.points) > MOST_POINTS:
+        lots = list(zip(view.points.T, ranges, strict=True))
+        for i, j in combinations(range(len(lots)), 2):
+            (x, x_range), (y, y_range) = lots[i], lots[j]
+            found[i, j] = cells(x, y, x_range, y_range, view.classes)
     inside = _cells_drawn(found[0, 1], view.classes) if found else _points_drawn(view, ranges)
     # Where the script writes what is under the pointer; a screen reader says it.
     tip = tag("div", class_="tip", id="scores-tip", role="status", aria_live="polite", hidden=True)
@@ -85,24 +90,13 @@ def _called(subject: Subject) -> bool:
     return subject.ids is not None or subject.gaps.count > 0 or len(subject.placed) < subject.n
 
 
-def _counted(view: views.Scores, ranges: Ranges) -> dict[tuple[int, int], Cells]:
-    """Cells of each pair of axes, the first across."""
-    columns = view.points.T
-    return {
-        (i, j): cells(columns[i], columns[j], ranges[i], ranges[j], view.classes)
-        for i, j in combinations(range(len(columns)), 2)
-    }
-
-
 def _caption(view: views.Scores, *, many: bool) -> str:
     """What the picture shows: points, or cells where there are too many."""
     how = " Point at one, or use the arrow keys, to see what it is."
     if not many:
         return view.caption + how
-    looks, n = view.classes, len(view.points)
-    text = (
-        f"Showing {count(n)} points as {BINS} × {BINS} cells, each the stronger the more it holds"
-    )
+    looks, grid = view.classes, f"{BINS} × {BINS}"
+    text = f"Showing {count(len(view.points))} points as {grid} cells, each the stronger the more it holds"
     text += ", in the colour of its most frequent label." if looks.names else "."
     left = " None was left out."
     if view.left_out:
@@ -126,7 +120,7 @@ def _picture(inside: Html, view: views.Scores, ranges: Ranges) -> Html:
 
 
 def _radius(n: int) -> float:
-    """Of a point: fewer are larger."""
+    """The radius of a point: the fewer, the larger."""
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 
@@ -135,12 +129,10 @@ def _mark(x: Array, y: Array, r: float, code: int, looks: views.Classes, **more:
 
 
 def _points_drawn(view: views.Scores, ranges: Ranges) -> Html:
-    x = FRAME.across(*ranges[0])(view.points[:, 0])
-    y = FRAME.up(*ranges[1])(view.points[:, 1])
+    x, y = FRAME.across(*ranges[0])(view.points[:, 0]), FRAME.up(*ranges[1])(view.points[:, 1])
     r, looks = _radius(len(x)), view.classes
-    return joined(
-        _mark(x[mine], y[mine], r, code, looks, data_code=code) for code, mine in looks.each()
-    )
+    marks = (_mark(x[own], y[own], r, code, looks, data_code=code) for code, own in looks.each())
+    return joined(marks)
 
 
 def _cells_drawn(found: Cells, looks: views.Classes) -> Html:
@@ -173,15 +165,13 @@ def cell_paths(found: Cells) -> Iterator[tuple[int, int, str]]:
 
 # ── what stands around it ───────────────────────────────────────────────────
 def _choice(names: tuple[str, ...]) -> Html:
-    """Which two components; the script shows it, for without it nothing would happen."""
-
-    def chooser(which: str, words: str, chosen: int) -> Html:
+    """Controls that choose two components; hidden until the script, which obeys them, shows them."""
+    inside = []
+    for chosen, (which, words) in enumerate([("x", "across"), ("y", "up")]):
         options = [
             tag("option", name, value=str(j), selected=j == chosen) for j, name in enumerate(names)
         ]
-        return tag("label", words, " ", tag("select", *options, id=f"scores-{which}"))
-
-    inside = [chooser("x", "across", 0), chooser("y", "up", 1)]
+        inside.append(tag("label", words, " ", tag("select", *options, id=f"scores-{which}")))
     return tag("div", *inside, class_="controls", hidden=True)
 
 
@@ -213,7 +203,11 @@ def _data(
         "frame": asdict(FRAME),
     }
     if found:
-        pairs = {f"{i},{j}": _packed_cells(cell) for (i, j), cell in found.items()}
+        kinds = {"places": "u2", "counts": "u4", "codes": "u1", "majority": "u4"}
+        pairs = {}
+        for (i, j), cell in found.items():
+            lots = {name: packed(getattr(cell, name), kind) for name, kind in kinds.items()}
+            pairs[f"{i},{j}"] = {"x": list(cell.x), "y": list(cell.y), **lots}
         return {**shared, "kind": "cells", "bins": BINS, "levels": LEVELS, "pairs": pairs}
     called = _called(subject) or view.left_out > 0
     return {
@@ -226,9 +220,3 @@ def _data(
         "ids": [str(name) for name in subject.called_rows[view.rows]] if called else None,
         "labels": looks.texts,
     }
-
-
-def _packed_cells(cell: Cells) -> dict[str, Any]:
-    kinds = {"places": "u2", "counts": "u4", "codes": "u1", "majority": "u4"}
-    lots = {name: packed(getattr(cell, name), kind) for name, kind in kinds.items()}
-    return {"x": list(cell.x), "y": list(cell.y), **lots}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,10 @@ from mercer.engine.moments import ColumnMoments
 from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.report import Monitoring, index_times
 from mercer.views.classes import Classes, alarm_classes, classes
-from mercer.views.fitted import Fitted
-from mercer.views.watched import watched
+from mercer.views.fitted import Fitted, each_row
+from mercer.views.leaders import watched
 
 MOST_AXES = 10  # components that a picture can be asked for
-MOST_LED = 10  # runs of alarms whose leaders are told
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,29 +68,23 @@ class Subject:
 
     @property
     def is_retrained(self) -> bool:
-        """Whether a detector was taught rows after its fit: the header then says of these."""
+        """Whether a detector learned rows after its fit: the header then describes those."""
         detector = self.fitted.detector
         return detector is not None and len(detector.lineage_) > 0
 
     # ── what the rows say ───────────────────────────────────────────────────
-    def _scored(self, rows: Rows) -> Array:  # (b, k)
-        """Scores of rows as the projector takes them; NaN for those so far out that the kernel overflows."""
-        return _each_row(self.fitted.projector.transform, rows, np.full((1, self.fitted.k), np.nan))
-
-    def _missed(self, rows: Rows) -> Array:  # (b,)
-        """What the components miss of rows; infinite for those so far out that squares overflow."""
-        return _each_row(self.fitted.projector.reconstruction_error, rows, np.full(1, np.inf))
-
     @cached_property
     def measured(self) -> Measured:
-        """What is in the columns, the first scores, and what the components miss."""
+        """Statistics of the columns, the first scores, and what the components miss."""
         n, d, fitted = self.n, self.fitted.d, self.fitted
         c = min(fitted.k, MOST_AXES)
+        # Of rows so far out that the kernel, or a square, overflows.
+        no_scores, no_error = np.full((1, fitted.k), np.nan), np.full(1, np.inf)
         scores, lengths = np.empty((n, c)), np.empty(n)
         errors = np.empty(n) if fitted.measures_distance else None
         seen: ColumnMoments | None = None
         low, high = np.full(d, np.inf), np.full(d, -np.inf)
-        # A row so far out that its numbers overflow has infinite ones, and is told of where they are shown.
+        # A row so far out that its numbers overflow has infinite ones, and the page says so.
         with np.errstate(over="ignore", invalid="ignore"):
             for i, block in fitted.blocks(self.rows):
                 raw = fitted.raw(block).astype(np.float64, copy=False)
@@ -101,17 +94,20 @@ class Subject:
                 own, at, when = block, np.full(int(block.shape[0]), fill_value=True), None
                 if fitted.looks_back:  # with those before a row, and what lies between in its place
                     own, at, when = self.every, self.gaps.judged, self.called
-                found = fitted.each(self._scored, own, when)[at]
+                scored = partial(each_row, fitted.projector.transform, refused=no_scores)
+                found = fitted.each(scored, own, when)[at]
                 scores[i], lengths[i] = found[:, :c], np.sum(found.astype(np.float64) ** 2, axis=1)
                 if errors is not None:
-                    errors[i] = fitted.each(self._missed, own, when)[at]
+                    missed = fitted.projector.reconstruction_error
+                    of_rows = partial(each_row, missed, refused=no_error)
+                    errors[i] = fitted.each(of_rows, own, when)[at]
         assert seen is not None  # there are rows
         columns = np.stack([low, seen.mean, seen.spread(), high])
         return Measured(columns, scores, errors, lengths)
 
     @cached_property
     def every(self) -> Array:  # (N, d)
-        """All rows that were given; those that lack a cell are without any."""
+        """All rows that were given; those with a missing cell are NaN throughout."""
         found = np.full((len(self.gaps.judged), self.fitted.d), np.nan)
         found[self.gaps.judged] = np.asarray(self.rows[:])
         return found
@@ -130,26 +126,16 @@ class Subject:
         return watched(self.fitted, rows, names=self.names, gaps=self.gaps, time=self.called)
 
     @cached_property
-    def led(self) -> set[int]:
-        """The columns that led when the longest runs of alarms of a detector began, three of each run."""
-        if self.fitted.detector is None:
-            return set()
-        seen = self.watched[0]
-        names = {name for run in seen.longest(MOST_LED) for name, _ in seen.began_with(run)}
-        return {j for j, name in enumerate(self.names) if name in names}
-
-    @cached_property
     def looks(self) -> Classes:
         """The labels as classes."""
         return classes(self.labels, self.n)
 
     @cached_property
     def score_looks(self) -> Classes:
-        """What colours the scores: the labels, or which rows are alarms."""
+        """The classes that colour the scores: labels, or alarms."""
         if self.fitted.detector is None:
             return self.looks
-        alarm = self.watched[0].table["alarm"][self.gaps.judged]
-        return alarm_classes(alarm, self.labels)
+        return alarm_classes(self.watched[0].table["alarm"][self.gaps.judged], self.labels)
 
     # ── what things are called ──────────────────────────────────────────────
     @property
@@ -158,13 +144,8 @@ class Subject:
         return "standard input" if self.source == "-" else self.source
 
     @property
-    def files(self) -> tuple[str, str]:
-        """Model and data as a command takes them."""
-        return self.model_file or "model.mercer", self.source or "data.csv"
-
-    @property
     def row_name(self) -> str:
-        """What the rows go by: the column of ids where the file had one, or their number."""
+        """What rows are named by: the column of ids where the file had one, or their number."""
         if self.ids is None:
             return "row"
         prepared = self.fitted.preparation
@@ -184,9 +165,9 @@ class Subject:
 def subject(
     model: Any,
     X: Any,
-    *,
     preparation: Any,
     names: Any,
+    *,
     ids: Any,
     labels: Any,
     missing: Any,
@@ -198,36 +179,35 @@ def subject(
     assert fitted.k >= 0
     if ids is None and index_times(X) is not None:
         ids, known["id_name"] = index_times(X), "time"
-    said: list[MercerWarning] = []
-    with collected(said.append):
+    warnings: list[MercerWarning] = []
+    with collected(warnings.append):
         named, X = fitted.names(names, X), fitted.rows(X)
-    for warning in said:  # on the page as well
+    for warning in warnings:  # on the page as well
         warn(warning)
-    known["notes"] = (*known["notes"], *(str(warning) for warning in said))
+    known["notes"] = (*known["notes"], *map(str, warnings))
     gaps = _gaps(fitted, X)
-    rows = _rows(X if gaps is None else np.asarray(X)[gaps.judged])
+    X = X if gaps is None else np.asarray(X)[gaps.judged]
+    source = as_source(X)
+    rows = batch_rows(X, None, what="`X`")[0] if source is None else source
     n, d = map(int, rows.shape)
     if d != fitted.d:
-        msg = (
-            f"The rows have {d} columns, but the model was fitted to {fitted.d}. Pass rows of the same "
-            "columns, in the same order."
-        )
+        msg = f"The rows have {d} columns, but the model was fitted to {fitted.d}. "
+        msg += "Pass rows of the same columns, in the same order."
         raise InputError(msg)
     if n == 0:
         msg = "There are no rows to report on. Pass at least one."
         raise InputError(msg)
     gaps = gaps or Gaps(np.ones(n, dtype=bool), np.zeros(d, dtype=int))
-    about = Subject(
-        fitted,
-        rows,
-        named,
-        gaps,
-        ids=_shown(_one_each("ids", ids, len(gaps.judged), "rows")),
-        labels=_one_each("labels", labels, len(gaps.judged), "rows"),
-        missing=_one_each("missing", missing, d, "columns"),
-        **known,
-    )
-    return _complete(about) if gaps.count else about
+    ids = _shown(_one_each("ids", ids, len(gaps.judged), "rows"))
+    labels = _one_each("labels", labels, len(gaps.judged), "rows")
+    missing = _one_each("missing", missing, d, "columns")
+    if gaps.count:
+        labels = None if labels is None else labels[gaps.judged]
+        missing = gaps.missing if missing is None else missing + gaps.missing
+        words = "The page is about the others; the charts of alarms mark them."
+        known["notes"] += (f"{gaps.in_words(named)} {words}",)
+    beside = {"ids": ids, "labels": labels, "missing": missing}
+    return Subject(fitted, rows, named, gaps, **beside, **known)
 
 
 def _shown(ids: Any) -> Any:
@@ -253,23 +233,6 @@ def _gaps(fitted: Fitted, X: Any) -> Gaps | None:
     return found
 
 
-def _complete(about: Subject) -> Subject:
-    """The labels of the complete rows, and a note on the others."""
-    gaps = about.gaps
-    told = f"{gaps.in_words(about.names)} The page is about the others; the charts of alarms mark them."
-    return replace(
-        about,
-        labels=None if about.labels is None else about.labels[gaps.judged],
-        missing=gaps.missing if about.missing is None else about.missing + gaps.missing,
-        notes=(*about.notes, told),
-    )
-
-
-def _rows(X: Any) -> Rows:
-    source = as_source(X)
-    return batch_rows(X, None, what="`X`")[0] if source is None else source
-
-
 def _one_each(what: str, values: Any, n: int, of: str) -> Any:
     if values is None:
         return None
@@ -278,16 +241,3 @@ def _one_each(what: str, values: Any, n: int, of: str) -> Any:
         msg = f"`{what}` has shape {array.shape}, but there are {n} {of}. Pass one for each."
         raise InputError(msg)
     return array
-
-
-def _each_row(ask: Callable[[Rows], Array], rows: Rows, refused: Array) -> Array:
-    """What a model says of rows, and in place of it the last argument for each row that it refuses."""
-    try:
-        return np.asarray(ask(rows))
-    except InputError:
-        if rows.shape[0] == 1:
-            return refused
-    middle = rows.shape[0] // 2
-    return np.concatenate(
-        [_each_row(ask, part, refused) for part in (rows[:middle], rows[middle:])]
-    )

@@ -57,8 +57,6 @@ class View:
 def plain(value: Any) -> Any:
     """Any value of a view as JSON has it.
 
-    Examples
-    --------
     >>> plain(np.array([1.0, np.nan, np.inf])), plain((np.int64(3), "a"))
     ([1.0, None, 'Infinity'], [3, 'a'])
     """

@@ -155,9 +155,7 @@ def _most(codes: Indices, names: list[str], labels: Any) -> Classes:
     place = np.full(len(names), len(kept))
     place[kept] = np.arange(len(kept))
     others = len(names) - len(kept)
-    remark = (
-        f"There are {count(len(names))} labels: the {len(kept)} most frequent have a look of their own, "
-        f"the other {count(others)} share one."
-    )
+    remark = f"There are {count(len(names))} labels: the {len(kept)} most frequent have a look of their own, "
+    remark += f"the other {count(others)} share one."
     shown = (*(names[i] for i in kept), f"others ({count(others)} labels)")
     return _made(place[codes], shown, remark=remark, labels=labels)

@@ -114,9 +114,8 @@ class Fitted(Anatomy):
     def image_shape(self) -> tuple[int, int] | None:
         """Height and width, where a row is a picture."""
         shape = None if self.preparation is None else self.preparation.image_shape
-        if shape is None or int(shape[0]) * int(shape[1]) != self.d:
-            return None
-        return int(shape[0]), int(shape[1])
+        height, width = (0, 0) if shape is None else map(int, shape)
+        return (height, width) if height * width == self.d else None
 
     @property
     def training_rows(self) -> Array | None:  # (n, d)
@@ -144,17 +143,17 @@ class Fitted(Anatomy):
     # ── rows in, numbers out ────────────────────────────────────────────────
     def rows(self, X: Any) -> Any:
         """Rows as the model takes them; missing cells stay for a detector, which marks their rows."""
-        if self.prepared_model is None:
-            columns, own = getattr(X, "columns", None), self.feature_names
-            if columns is None or not hasattr(X, "to_numpy"):
-                return X
-            if own is not None and tuple(map(str, columns)) != own:
-                msg = f"The columns of `X` must be those of the fit, in their order: {', '.join(own)}; got "
-                msg += f"{', '.join(map(str, columns))}."
-                raise InputError(msg)
-            return np.asarray(X)
         whole = self.prepared_model
-        return whole.rows(X) if self.detector is None else whole.gappy_rows(X)
+        if whole is not None:
+            return whole.rows(X) if self.detector is None else whole.gappy_rows(X)
+        if getattr(X, "columns", None) is None or not hasattr(X, "to_numpy"):
+            return X
+        columns, own = tuple(map(str, X.columns)), self.feature_names
+        if own is not None and columns != own:
+            msg = f"The columns of `X` must be those of the fit, in their order: {', '.join(own)}; got "
+            msg += f"{', '.join(columns)}."
+            raise InputError(msg)
+        return np.asarray(X)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
         """All rows, some at a time; at once for a detector that judges rows by those before them."""
@@ -169,15 +168,15 @@ class Fitted(Anatomy):
 
     def inner_at(self, rows: Rows, places: Indices | None) -> Any:  # (n, d) -> (m, d)
         """Rows at some positions, or all of them, as the projector takes them."""
-        if not self.looks_back:
-            return self.inner(rows[:] if places is None else rows[places])
-        block, whole = self._with_past(rows[:])
-        if places is not None:
-            block = block[np.isin(np.flatnonzero(whole), places)]
-        return block if self._scale is None else self._scale(block)
+        if not self.looks_back and places is not None:
+            return self.inner(rows[places])
+        found, whole = self._inner_of(rows[:])
+        if whole is None or places is None:
+            return found
+        return found[np.isin(np.flatnonzero(whole), places)]
 
     def inner_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the columns that the projector takes: those of earlier rows say so."""
+        """Names of the columns that the projector takes; those of earlier rows are marked."""
         return tuple(self._past.names(names, self.d) or names)
 
     @property
@@ -190,19 +189,22 @@ class Fitted(Anatomy):
         return None if detector is None else Scale(detector.center_, detector.spread_)
 
     def _with_past(self, block: Any, time: Any = None) -> tuple[Array, Flags]:
-        """Rows with those before them, (m, d(l + 1)), and which of the rows they end with, (b,).
-
-        Refused where none can be judged.
-        """
+        """Rows with those before them, (m, d(l + 1)), and which they end with, (b,); refused without any."""
         every = dense(block)
         found, whole = self.judge._with_past(every, time)
         Gaps.of(every).require_some(self.names())
         return found, whole
 
+    def _inner_of(self, block: Any, time: Any = None) -> tuple[Any, Flags | None]:
+        """Rows as the projector takes them, and which of those given they end with; None for all."""
+        whole = None
+        if self.looks_back:
+            block, whole = self._with_past(block, time)
+        return block if self._scale is None else self._scale(block), whole
+
     def inner(self, block: Any, time: Any = None) -> Any:
         """Rows as the projector takes them: a detector scales its own, with their past where it has one."""
-        block = self._with_past(block, time)[0] if self.looks_back else block
-        return block if self._scale is None else self._scale(block)
+        return self._inner_of(block, time)[0]
 
     def times(self, X: Any, time: Any = None) -> Any:  # (b,)
         """When rows were taken, as given or as they bring it; None where rows are judged one by one."""
@@ -215,13 +217,11 @@ class Fitted(Anatomy):
     def each(self, ask: Callable[[Any], Any], block: Any, time: Any = None) -> Array:  # (b, …)
         """What `ask` says of rows as the projector takes them; NaN where a row has too few before it.
 
-        Times say where there is a gap, after which a detector that looks back begins anew.
+        Times show where there is a gap, after which a detector that looks back begins anew.
         """
-        whole = None
-        if self.looks_back:
-            block, whole = self._with_past(block, time)
+        rows, whole = self._inner_of(block, time)
         with unnamed():
-            found = np.asarray(ask(block if self._scale is None else self._scale(block)))
+            found = np.asarray(ask(rows))
         return found if whole is None else spread_out(found, whole, np.nan)
 
     def scores(self, block: Any, time: Any = None) -> Array:  # (b, d) -> (b, k)
@@ -233,13 +233,10 @@ class Fitted(Anatomy):
         rows = dense(block)
         return rows if self.preparation is None else np.asarray(self.preparation.unscaled(rows))
 
-    def prepared(self, raw: Array) -> Array:  # (b, d) -> (b, d)
-        """Rows as the model takes them, from the units of the file."""
-        return raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
-
     def raw_scores(self, raw: Array) -> Array:  # (b, d) -> (b, k)
         """Scores of rows in the units of the file."""
-        return self.scores(self.prepared(raw))
+        rows = raw if self.preparation is None else np.asarray(self.preparation.scaled(raw))
+        return self.scores(rows)
 
     def back(self, scores: Array) -> Array:  # (b, k) -> (b, d)
         """The pre-images of scores, in the units of the file."""
@@ -249,8 +246,7 @@ class Fitted(Anatomy):
     def monitor(self, rows: Any, **knobs: Any) -> Monitoring:
         """What a detector sees in rows."""
         with unnamed():
-            found: Monitoring = self.judge.monitor(rows, **knobs)
-        return found
+            return self.judge.monitor(rows, **knobs)
 
     def contributions(self, rows: Any) -> Array:  # (b, d) -> (b, d)
         """What each variable adds to the statistic of a detector."""
@@ -259,10 +255,9 @@ class Fitted(Anatomy):
 
     def contributions_at(self, rows: Rows, place: int) -> Array:  # (n, d) -> (d,)
         """Those of one row, judged with the rows before it; NaN where they are too few or have gaps."""
-        past = self._past
-        if place < past.lags:
+        if place < self._past.lags:
             return np.full(self.d, np.nan)
-        first = 0 if past.smoothing is not None else place - past.lags
+        first = 0 if self._past.smoothing is not None else place - self._past.lags
         return np.asarray(self.contributions(rows[first : place + 1])[-1])
 
     def alarm(self, rows: Any, time: Any = None) -> Any:  # (b, d) -> (b,)
@@ -271,3 +266,14 @@ class Fitted(Anatomy):
             return self.monitor(rows, time=time, top=0).table["alarm"]
         with unnamed():
             return np.asarray(self.judge.predict(rows)) == -1
+
+
+def each_row(ask: Callable[[Rows], Array], rows: Rows, refused: Array) -> Array:  # (b, …)
+    """The answer of a model for each of some rows, `refused` in place of it where the model refuses one."""
+    try:
+        return np.asarray(ask(rows))
+    except InputError:
+        if rows.shape[0] == 1:
+            return refused
+    halves = rows[: rows.shape[0] // 2], rows[rows.shape[0] // 2 :]
+    return np.concatenate([each_row(ask, part, refused) for part in halves])

@@ -1,8 +1,10 @@
-"""The variables behind alarms and events: what each adds, which led when, and events in a table."""
+"""The variables behind alarms: what each adds, which led when, events, and what a detector sees."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,20 +12,23 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.params import Whole, require
 from mercer._core.public import public
-from mercer._core.types import Array, Indices
+from mercer._core.table import Table
+from mercer._core.types import Array, Indices, Rows
+from mercer.data.rows import take_rows
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
-from mercer.monitoring.alarms import Run, shares
+from mercer.monitoring.alarms import FIRST_ALARMS, Gaps, Run, shares
 from mercer.monitoring.events import Event, severity
 from mercer.monitoring.report import Monitoring
 from mercer.views import checks
-from mercer.views.base import Listing, View, listing
-from mercer.views.fitted import Fitted
-from mercer.views.process import along, axis_times
+from mercer.views.base import Listing, View, listing, spaced
+from mercer.views.fitted import Fitted, unnamed
+from mercer.views.process import MOST_LISTED, along, axis_times
 from mercer.views.wording import count, counted, number, share
 
 MOST_VARIABLES = 8
 SLOTS = 120  # of time
 MOST_EVENTS = 12
+MOST_EXPLAINED = 300  # alarms whose contributions are computed for a picture
 RULE = AlarmRule()  # the usual one
 
 Spans = list[tuple[int, int]]  # the first and the last row of each
@@ -68,12 +73,14 @@ def contributions(
     order = most[np.argsort(-mean[most], kind="stable")]
     own, shown = tuple(named[j] for j in order), mean[order]
     several = f"mean contribution of {counted(len(each), 'row')}"
-    table = listing(
-        "Contributions", ["variable", "contribution"], zip(own, map(number, shown), strict=True)
+    rows = zip(own, map(number, shown), strict=True)
+    return Contributions(
+        names=own,
+        values=shown,
+        axis="contribution" if values.ndim == 1 else several,
+        caption=f"{own[0]} adds most.",
+        tables=(listing("Contributions", ["variable", "contribution"], rows),),
     )
-    axis = "contribution" if values.ndim == 1 else several
-    words = f"{own[0]} adds most."
-    return Contributions(names=own, values=shown, axis=axis, caption=words, tables=(table,))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,10 +122,8 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
     counts = np.bincount(slot, minlength=len(edges) - 1)
     with np.errstate(invalid="ignore"):
         means = [np.bincount(slot, own[:, j], minlength=len(edges) - 1) / counts for j in order]
-    names = tuple(seen.names[j] for j in order)
-    most = float(np.nanmax(means, initial=0.0))
-    total = own.mean(axis=0)[order]
-    every = int(seen.table["alarm"].sum())
+    names, total = tuple(seen.names[j] for j in order), own.mean(axis=0)[order]
+    most, every = float(np.nanmax(means, initial=0.0)), int(seen.table["alarm"].sum())
     which = "all alarms"
     if len(own) < every:
         which = f"{count(len(own))} of {count(every)} alarms, spread over all of them"
@@ -130,21 +135,17 @@ def contributions_over_time(seen: Monitoring, *, axis: str | None = None) -> Con
     rows = [[name, f"{100 * value:.0f} %"] for name, value in zip(names, total, strict=True)]
     usual, times = along(seen)
     times = np.arange(1, n + 1) if times is None else times
+    # Where each row begins and the last one ends: slots are as wide as their rows.
+    step = times[-1:] - times[-2:-1] if n > 1 else np.ones(1, dtype=np.int64)
     return ContributionsOverTime(
         axis=axis or usual,
         names=names,
-        time=_ends(times)[edges],
+        time=np.concatenate([times, times[-1:] + step])[edges],
         rows=edges,
         shares=np.array(means).reshape(len(order), -1),
         caption=words,
         tables=(listing("Mean shares over all alarms", ["variable", "share"], rows),),
     )
-
-
-def _ends(times: Any) -> Any:  # (n,) -> (n + 1,)
-    """Where each row begins and the last one ends: slots are as wide as their rows."""
-    step = times[-1:] - times[-2:-1] if len(times) > 1 else np.ones(1, dtype=np.int64)
-    return np.concatenate([times, times[-1:] + step])
 
 
 # ── events ──────────────────────────────────────────────────────────────────
@@ -172,10 +173,11 @@ def event_blame(event: Event) -> ContributionsOverTime:
     names = tuple(event.names[j] for j in order)
     moved = "; ".join(f"{name} from {when} on" for when, name in event.moves())
     rows = [(name, share(mean[j])) for name, j in zip(names, order, strict=True)]
+    times = _stretch_times(event)
     return ContributionsOverTime(
         axis="time",
         names=names,
-        time=_edges(event),
+        time=edges if times is None else times,
         rows=edges,
         shares=np.array([[stretch.shares[j] for stretch in event.blame] for j in order]),
         caption=f"{str(event).capitalize()}. The largest share: {moved or 'no variable'}.",
@@ -183,12 +185,11 @@ def event_blame(event: Event) -> ContributionsOverTime:
     )
 
 
-def _edges(event: Event) -> Any:  # (b + 1,)
-    """Where stretches begin, and the last one ends: times where they are in order, else alarms counted."""
-    last = event.blame[-1]
-    ends = axis_times([*(stretch.begin for stretch in event.blame), last.end])
+def _stretch_times(event: Event) -> Any:  # (b + 1,)
+    """When stretches begin, and the last one ends; None where these are not times, or not in order."""
+    ends = axis_times([*(stretch.begin for stretch in event.blame), event.blame[-1].end])
     if ends is None or np.any(ends[1:] < ends[:-1]):
-        return np.cumsum([0, *(stretch.alarms for stretch in event.blame)])
+        return None
     if ends[-1] == ends[-2]:  # of one alarm: as wide as the one before
         unit = "timedelta64[s]" if ends.dtype.kind == "M" else ends.dtype
         step = ends[-2] - ends[-3] if len(ends) > 2 else np.asarray(1).astype(unit)
@@ -198,16 +199,15 @@ def _edges(event: Event) -> Any:  # (b + 1,)
 
 def events_table(seen: Monitoring) -> Listing:
     """The most severe events of a run by the usual alarm rule, and what led when each began."""
-    every = event_spans(seen)
-    shown, time, rows = severest(seen, every), seen.table["time"], []
+    every, time, rows = event_spans(seen), seen.table["time"], []
+    shown = severest(seen, every)
     for first, last in shown:
         led, top = ", ".join(leaders(seen, first, last)), peak(seen, first, last)
         rows.append([time[first], time[last], led or "not known", severity(top), number(top)])
     caption = f"Events: {enough_rows()} above the limit"
     if len(shown) < len(every):
         caption += f". The {len(shown)} most severe; {count(len(every) - len(shown))} are left out"
-    head = ["from", "to", "led when it began", "severity", "peak"]
-    return listing(caption, head, rows, texts=4)
+    return listing(caption, ["from", "to", "led when it began", "severity", "peak"], rows, texts=4)
 
 
 def enough_rows() -> str:
@@ -228,8 +228,8 @@ def severest(seen: Monitoring, spans: Spans) -> Spans:
     return sorted(ranked[:MOST_EVENTS])
 
 
-def told_spans(seen: Monitoring) -> Spans:
-    """The events that a page tells of: the most severe ones, the first one and the longest."""
+def shown_spans(seen: Monitoring) -> Spans:
+    """The events that a page shows: the most severe ones, the first one and the longest."""
     spans = event_spans(seen)
     longest = sorted(spans, key=lambda span: span[0] - span[1])[:1]
     return sorted({*severest(seen, spans), *spans[:1], *longest})
@@ -261,3 +261,63 @@ def leaders(seen: Monitoring, first: int, last: int) -> list[str]:
     own = Run(first, last, 0, 0)
     run = next((run for run in seen.runs if run.first <= last and run.last >= first), own)
     return [name for name, _ in seen.began_with(own if first in seen.onsets else run)]
+
+
+# ── a detector over many rows ───────────────────────────────────────────────
+def watched(
+    fitted: Fitted, rows: Rows, *, names: Any, gaps: Gaps, time: Any
+) -> tuple[Monitoring, tuple[str, ...]]:
+    """What a detector sees in many rows, and what it warned of: some alarms explained, and onsets.
+
+    `rows` are those without a missing cell, of which `gaps` says where they lie among all; for a detector
+    that looks back, all of them.
+    """
+    detector = fitted.judge
+    if fitted.looks_back:  # rows are judged by those before them, missing ones included
+        every = np.asarray(rows[:])
+        seen = replace(fitted.monitor(every, time=time, names=names), missing=gaps.missing)
+        with unnamed():
+            past, judged = detector._with_past(detector._read(every, gaps=True), time)
+        place = np.cumsum(judged) - 1
+        return _begun(fitted, seen, lambda at: detector._judge.scaled(past[place[at]])), ()
+    blocks = [fitted.monitor(block, names=names, top=0) for _, block in fitted.blocks(rows)]
+    seen = Monitoring.joined(blocks)
+    alarms = np.flatnonzero(seen.table["alarm"])
+    if len(alarms) == 0:
+        return seen.among(gaps, time), ()
+    begun = [alarms[alarms >= first][:FIRST_ALARMS] for first, _ in shown_spans(seen)]
+    # The first ones are in a table, those at equal distances in a picture; events have the others.
+    spread = alarms[spaced(len(alarms), MOST_EXPLAINED)]
+    some: Any = np.unique(np.concatenate([alarms[:MOST_LISTED], spread, *begun]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = fitted.monitor(np.asarray(take_rows(rows, some)), names=names, explain="all")
+    top = seen.table["top"].copy()
+    top[some] = found.table["top"]
+    table = _with_column(seen.table, "top", top)
+    seen = replace(seen, table=table, contributions=found.contributions, explained=some)
+
+    def take(at: Indices) -> Array:
+        return detector._rows(np.asarray(take_rows(rows, at)))
+
+    with unnamed():
+        seen = _begun(fitted, detector._with_onsets(seen, take), take)
+    remarks = tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    return seen.among(gaps, time), remarks
+
+
+def _begun(fitted: Fitted, seen: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
+    """The report with what the first run and each event that a page shows began with, however short."""
+    alarm, onsets = seen.table["alarm"], dict(seen.onsets)
+    first = [(run.first, run.last) for run in seen.runs[:1]]
+    for begin, end in (*first, *shown_spans(seen)):
+        if begin not in onsets:
+            own = np.zeros_like(alarm)  # as if there were no other: an event is one run
+            own[begin : end + 1] = alarm[begin : end + 1]
+            alone = replace(seen, table=_with_column(seen.table, "alarm", own))
+            onsets |= fitted.judge._with_onsets(alone, take).onsets
+    return replace(seen, onsets=onsets)
+
+
+def _with_column(table: Table, name: str, values: Array) -> Table:
+    return Table({own: table[own] for own in table.columns} | {name: values})

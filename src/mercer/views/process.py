@@ -74,9 +74,13 @@ def control_charts(
     >>> view.charts[0].alarm.tolist(), view.charts[0].log
     ([False, True], False)
     """
-    known = _judged(judged, t2)
+    n = len(np.atleast_1d(t2))
+    known = np.ones(n, dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
+    checks.same_rows(n, judged=known)
+    if not known.any():
+        msg = "`judged` is False for every row, so there is nothing to draw. Pass rows with statistics."
+        raise InputError(msg)
     far, off = _statistic("t2", t2, known), _statistic("q", q, known)
-    n = len(far)
     when: Any = np.arange(n) if time is None else np.asarray(time)
     marked: Any = None if alarms is None else np.asarray(alarms, dtype=bool)
     checks.same_rows(n, q=off, time=when, **({} if marked is None else {"alarms": marked}))
@@ -84,9 +88,8 @@ def control_charts(
         chart("T²", far, _limit("t2_limit", t2_limit), marked),
         chart("Q", off, _limit("q_limit", q_limit), marked),
     )
-    return ControlCharts(
-        axis="row" if time is None else "time", time=when, judged=known, charts=charts
-    )
+    axis = "row" if time is None else "time"
+    return ControlCharts(axis=axis, time=when, judged=known, charts=charts)
 
 
 def chart(name: str, values: Array, limit: float | None, alarm: Any = None) -> Chart:
@@ -104,16 +107,6 @@ def chart(name: str, values: Array, limit: float | None, alarm: Any = None) -> C
     log = high > WIDE_RANGE * usual and low > 0.0
     ends = (0.8 * min(low, usual), 1.5 * high) if log else (0.0, 1.06 * max(high, usual) or 1.0)
     return Chart(name, values, limit, above, drawn, ends, log)
-
-
-def _judged(judged: Any, t2: Any) -> Any:  # (n,)
-    n = len(np.atleast_1d(np.asarray(t2)))
-    known = np.ones(n, dtype=bool) if judged is None else np.asarray(judged, dtype=bool)
-    checks.same_rows(n, judged=known)
-    if not known.any():
-        msg = "`judged` is False for every row, so there is nothing to draw. Pass rows with statistics."
-        raise InputError(msg)
-    return known
 
 
 def _statistic(name: str, values: Any, known: Any) -> Array:
@@ -190,7 +183,7 @@ def seen_by(detector: Any, X: Any = None, *, time: Any = None, names: Any = None
 
 
 def along(seen: Monitoring) -> tuple[str, Any]:
-    """What rows lie along, "time" or "row", and their times; None where these are none, or in no order."""
+    """The name of the axis, "time" or "row", and the times; None where there are none, or in no order."""
     times = axis_times(seen.table["time"])
     if times is None or np.any(times[1:] < times[:-1]):
         return "row", None
@@ -201,8 +194,6 @@ def along(seen: Monitoring) -> tuple[str, Any]:
 def axis_times(names: Any, form: str | None = None) -> Any:
     """Names of rows as numbers or dates, where all of them are; None otherwise.
 
-    Examples
-    --------
     >>> axis_times(["1", "2.5"])
     array([1. , 2.5])
     >>> axis_times(["2026-01-05T06:00", "2026-01-05T06:01"]).dtype
@@ -242,14 +233,10 @@ def runs_table(seen: Monitoring) -> Listing:
 def alarms_table(seen: Monitoring, row: str = "row") -> Listing:
     """The first alarms, with the variables behind each where they were asked for."""
     table, alarms = seen.table, np.flatnonzero(seen.table["alarm"])
-    rows = [
-        [
-            table["time"][i],
-            table["top"][i] or "not known",
-            *(number(table[s][i]) for s in STATISTICS),
-        ]
-        for i in alarms[:MOST_LISTED]
-    ]
+    rows = []
+    for i in alarms[:MOST_LISTED]:
+        values = (number(table[s][i]) for s in STATISTICS)
+        rows.append([table["time"][i], table["top"][i] or "not known", *values])
     caption = "Alarms"
     if len(rows) < len(alarms):
         caption = f"The first {len(rows)} of {count(len(alarms))} alarms"

@@ -95,8 +95,8 @@ def scores(
         values, ratio, labels = scores, None, X if labels is None else labels
     if explained_variance_ratio is not None:
         ratio = explained_variance_ratio
-    which: dict[str, Any] = {"ids": ids, "placed": placed, "keep_infinite": keep_infinite}
-    return _of_arrays(values, labels, components, ratio, **which)
+    kept = {"ids": ids, "keep_infinite": keep_infinite}
+    return _of_arrays(values, labels, components, ratio, placed, **kept)
 
 
 def _of_arrays(
@@ -104,9 +104,9 @@ def _of_arrays(
     labels: Any,
     components: Sequence[int],
     ratio: Any,
+    placed: Indices | None,
     *,
     ids: Any = None,
-    placed: Indices | None = None,
     keep_infinite: bool = True,
 ) -> Scores:
     try:
@@ -121,8 +121,8 @@ def _of_arrays(
     points = checks.finite("scores", values[kept], ndim=(1, 2), shape="(n, k)")
     points = points.reshape(len(points), -1)  # (n,) is one component
     k = points.shape[1]
-    only = k == 1 and tuple(components) == (0, 1)
-    chosen = [checks.component(index, k) for index in ((0,) if only else components)]
+    wanted = (0,) if k == 1 and tuple(components) == (0, 1) else components
+    chosen = [checks.component(index, k) for index in wanted]
     view = Scores(
         points=points[:, chosen],
         axes=tuple(component_names(chosen, ratio)),
@@ -170,19 +170,16 @@ def _tables(view: Scores) -> tuple[Any, ...]:
     if shown < len(points):
         title = f"Scores of the first {shown} of {count(len(points))} rows"
     ids = view.ids or [str(i + 1) for i in view.rows[:shown].tolist()]
-    first, called = ["row"], [[name] for name in ids[:shown]]
+    columns = {"row": ids[:shown]}
     if looks.names:
-        texts = looks.taken(np.arange(shown)).texts or [looks.names[c] for c in looks.codes[:shown]]
-        called = [[*name, text] for name, text in zip(called, texts, strict=False)]
-        first.append("label")
-    rows = [[*name, *map(number, row)] for name, row in zip(called, points, strict=False)]
-    tables = [listing(title, [*first, *heads], rows, texts=len(first))]
+        own = [looks.names[code] for code in looks.codes[:shown]]
+        columns["label"] = looks.taken(np.arange(shown)).texts or own
+    lots = zip(*columns.values(), points[:shown], strict=True)
+    rows = [[*words, *map(number, values)] for *words, values in lots]
+    tables = [listing(title, [*columns, *heads], rows, texts=len(columns))]
     if looks.names:
-        means = [
-            [looks.names[code], count(mine.sum()), *map(number, points[mine].mean(axis=0))]
-            for code, mine in looks.each()
-            if mine.any()
-        ]
+        some = ((looks.names[code], points[mine]) for code, mine in looks.each() if mine.any())
+        means = [[name, count(len(own)), *map(number, own.mean(axis=0))] for name, own in some]
         tables.append(listing("Mean scores of each label", ["label", "rows", *heads], means))
     return tuple(tables)
 
@@ -229,14 +226,15 @@ def biplot(
     pair = [checks.component(index, k) for index in checks.one_or_two(components, least=2)]
     tips = _mean_slopes(slopes, k)[:, pair]  # (d, 2)
     called = checks.named(names, len(tips))
-    chosen = _longest(tips, require("top", top, Whole(1)))
-    view = _of_arrays(points, labels, pair, ratio, placed=placed)
+    length = np.linalg.norm(tips, axis=1)
+    chosen = np.argsort(-length, kind="stable")[: require("top", top, Whole(1))]
+    chosen = chosen[length[chosen] > SHORTEST * length.max()]
+    view = _of_arrays(points, labels, pair, ratio, placed)
     centre = view.points.mean(axis=0)
     tips = tips[chosen] * _scale(view.points - centre, tips[chosen])
     words = f"{view.caption} An arrow is the mean slope of both scores with respect to a variable."
-    return replace(
-        view, caption=words, arrows=Arrows(centre, tips, tuple(called[l] for l in chosen))
-    )
+    arrows = Arrows(centre, tips, tuple(called[l] for l in chosen))
+    return replace(view, caption=words, arrows=arrows)
 
 
 def _mean_slopes(slopes: Any, k: int) -> Array:  # -> (d, k)
@@ -249,13 +247,6 @@ def _mean_slopes(slopes: Any, k: int) -> Array:  # -> (d, k)
         )
         raise InputError(msg)
     return mean
-
-
-def _longest(tips: Array, top: int) -> Indices:
-    """The variables with the longest arrows, without those that have no direction at all."""
-    length = np.linalg.norm(tips, axis=1)
-    order = np.argsort(-length, kind="stable")[:top]
-    return order[length[order] > SHORTEST * length.max()]
 
 
 def _scale(points: Array, tips: Array) -> float:

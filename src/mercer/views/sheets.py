@@ -113,8 +113,8 @@ def ladder(
         checks.count("row_titles", row_titles, m, "rows")
     words = []
     for row in _errors(original, rebuilt, errors):
-        told = ["undefined" if np.isnan(error) else f"{100 * error:.1f} %" for error in row]
-        words += [f"error {told[0]}", *told[1:], ""]
+        below = ["undefined" if np.isnan(error) else f"{100 * error:.1f} %" for error in row]
+        words += [f"error {below[0]}", *below[1:], ""]
     # The original's own greys are the scale of its row: only then does a pale reconstruction look pale.
     return Images(
         images=np.concatenate([rebuilt, original[:, None]], axis=1).reshape(-1, height, width),
@@ -193,16 +193,13 @@ def components(
     pictures = np.asarray(fitted.back(steps), dtype=np.float64)  # (1 + c, h * w)
     mean = pictures[0] - pictures[0].mean()  # so that middle grey is its average brightness
     kept = fitted.shares
-    titles = [
-        "mean",
-        *(str(j + 1) if kept is None else f"{j + 1}: {share(kept[j])}" for j in chosen),
-    ]
+    called = [str(j + 1) if kept is None else f"{j + 1}: {share(kept[j])}" for j in chosen]
     sheet = np.vstack([mean, pictures[1:] - pictures[0]])
     words = (
         "The mean, and what one standard deviation along each component changes in it: bright where it "
         "grows, dark where it falls, grey where nothing changes."
     )
-    made = images(sheet, shape=shape, n_columns=n_columns, titles=titles, symmetric=True)
+    made = images(sheet, shape=shape, n_columns=n_columns, titles=["mean", *called], symmetric=True)
     return replace(made, caption=words)
 
 

@@ -13,9 +13,10 @@ from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer._core.wording import Message
+from mercer.data.rows import row_slices
 from mercer.estimators.anatomy import is_model
 from mercer.views import checks
-from mercer.views.base import Listing, View, listing, span
+from mercer.views.base import View, listing, span
 from mercer.views.classes import Classes, classes
 from mercer.views.fitted import Fitted
 from mercer.views.scatter import component_names
@@ -41,16 +42,6 @@ class Levels(View):
     points: Array  # (n, 2): the data
     classes: Classes
     several: bool = True  # whether a sequence of components was asked for
-
-
-@dataclass(frozen=True)
-class Slice:
-    """The points whose two variables move, all others held."""
-
-    points: Array  # (n, 2): the two variables of the data
-    names: tuple[str, str]
-    where: str
-    lifted: Callable[[Array], Any]  # (m, 2) -> (m, d), a data frame where the data are one
 
 
 @public
@@ -91,47 +82,48 @@ def levels(
         names, X = fitted.names(names, X), fitted.raw(fitted.rows(X))
         if component is None and n_components is None:
             n_components = min(fitted.k, MOST)
-    sliced = _read_slice(X, variables, fixed, names)
+    points, axes, where, lifted = _read_slice(X, variables, fixed, names)
     chosen, several = _chosen(component, n_components)
     require("resolution", resolution, Whole(2))
     remedy = "It is a share of the extent of X, such as 0.15."
     require("margin", margin, Number(0, ends="[)"), remedy=remedy)
-    across, up = (np.linspace(*span(column, margin), resolution) for column in sliced.points.T)
-    scores = _on_grid(lambda points: transform(sliced.lifted(points)), across, up)
+    across, up = (np.linspace(*span(column, margin), resolution) for column in points.T)
+    scores = _on_grid(lambda at: transform(lifted(at)), across, up)
     scores = checks.finite("transform(points)", scores, ndim=2, shape="(m, k)")
     chosen = [checks.component(index, scores.shape[1]) for index in chosen]
     values = scores.T[chosen].reshape(-1, resolution, resolution)
-    titles = tuple(component_names(chosen, ratio))
-    first, second = sliced.names
-    held = f", {sliced.where}" if sliced.where else ""
-    return Levels(
-        axes=sliced.names,
-        titles=titles,
-        where=sliced.where,
-        across=across,
-        up=up,
-        values=values,
-        reach=np.array([_reach(each) for each in values]),
-        zeros=tuple(zero_line(across, up, each) for each in values),
-        points=sliced.points,
-        classes=classes(labels, len(sliced.points)),
-        several=several,
-        caption=f"Each component over {first} (across) and {second} (up){held}; the line is zero.",
-        tables=(_table(titles, values),),
-    )
-
-
-def _table(titles: tuple[str, ...], values: Array) -> Listing:
-    rows = [
+    titles, held = tuple(component_names(chosen, ratio)), f", {where}" if where else ""
+    table = [
         [title, number(each.min()), number(each.max()), share(float(np.mean(each > 0)))]
         for title, each in zip(titles, values, strict=True)
     ]
     head = ["component", "least", "largest", "positive on"]
-    return listing("Components over the picture", head, rows)
+    return Levels(
+        axes=axes,
+        titles=titles,
+        where=where,
+        across=across,
+        up=up,
+        values=values,
+        # Symmetric about zero, for the sign of a component is its meaning. At the 98th percentile: a
+        # polynomial grows without bound in the corners, and its largest value would leave the middle pale.
+        reach=np.array(
+            [float(np.percentile(s, 98)) or float(s.max()) or 1.0 for s in np.abs(values)]
+        ),
+        zeros=tuple(zero_line(across, up, each) for each in values),
+        points=points,
+        classes=classes(labels, len(points)),
+        several=several,
+        caption=f"Each component over {axes[0]} (across) and {axes[1]} (up){held}; the line is zero.",
+        tables=(listing("Components over the picture", head, table),),
+    )
 
 
 # ── which points ────────────────────────────────────────────────────────────
-def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
+def _read_slice(
+    X: Any, variables: Any, fixed: Any, names: Any
+) -> tuple[Array, tuple[str, str], str, Callable[[Array], Any]]:
+    """The two variables that move, (n, 2), their names, how others are held, and points of all, (m, d)."""
     rows = checks.finite("X", X, ndim=2, shape="(n, d)")
     d = rows.shape[1]
     given = getattr(X, "columns", None) if names is None else names
@@ -139,15 +131,22 @@ def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
     if d < 2:
         checks.plane("X", rows)  # raises
     if d > 2 and variables is None:
-        pair = (0, 1) if called is None else (called[0], called[-1])
+        example = (0, 1) if called is None else (called[0], called[-1])
         msg = Message(
             "A picture has two variables; got `X` of shape {shape}. {fixed} says where the others are held. "
             "Say which two move: {variables:{pair}}",
             shape=rows.shape,
-            pair=repr(pair),
+            pair=repr(example),
         )
         raise ParameterError(msg)
-    pair = (0, 1) if variables is None else _pair(variables, d, called)
+    pair = (0, 1)
+    if variables is not None:
+        wanted = variables if np.ndim(variables) == 1 else []
+        places = [_place(variable, d, called) for variable in wanted]
+        if len(places) != 2 or places[0] == places[1]:
+            must_be = "two different variables, by two names or two column numbers"
+            raise ParameterError.about(parameter="variables", value=variables, must_be=must_be)
+        pair = places[0], places[1]
     held, where = _held(rows, fixed)
 
     def lifted(points: Array) -> Any:
@@ -157,16 +156,7 @@ def _read_slice(X: Any, variables: Any, fixed: Any, names: Any) -> Slice:
         return type(X)(whole, columns=X.columns) if hasattr(X, "iloc") else whole
 
     first, second = (called[l] if called else f"feature {l + 1}" for l in pair)
-    return Slice(rows[:, pair], (first, second), where if d > 2 else "", lifted)
-
-
-def _pair(variables: Any, d: int, names: list[str] | None) -> tuple[int, int]:
-    wanted = list(variables) if np.ndim(variables) == 1 else []
-    places = [_place(variable, d, names) for variable in wanted]
-    if len(places) != 2 or places[0] == places[1]:
-        must_be = "two different variables, by two names or two column numbers"
-        raise ParameterError.about(parameter="variables", value=variables, must_be=must_be)
-    return places[0], places[1]
+    return rows[:, pair], (first, second), where if d > 2 else "", lifted
 
 
 def _place(variable: Any, d: int, names: list[str] | None) -> int:
@@ -218,8 +208,8 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
     first, second = np.meshgrid(across, up)
     points = np.column_stack([first.ravel(), second.ravel()])  # (r², 2)
     blocks = []
-    for start in range(0, len(points), BLOCK):
-        block = points[start : start + BLOCK]
+    for rows in row_slices(len(points), BLOCK):
+        block = points[rows]
         scores = np.asarray(transform(block))
         if scores.ndim != 2 or len(scores) != len(block):
             msg = (
@@ -229,16 +219,6 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
             raise InputError(msg)
         blocks.append(scores)
     return np.concatenate(blocks)
-
-
-def _reach(values: Array) -> float:
-    """Where the colours of a component end: they are symmetric about zero, for its sign is its meaning.
-
-    At the 98th percentile: a polynomial grows without bound in the corners, and its largest value would
-    leave the middle, where the data are, without any colour.
-    """
-    size = np.abs(values)
-    return float(np.percentile(size, 98)) or float(size.max()) or 1.0
 
 
 def zero_line(across: Array, up: Array, values: Array) -> Array:  # (r, r) -> (s, 2, 2)

@@ -12,8 +12,6 @@ THIN = "\u202f"  # a narrow space that does not break, between thousands
 def number(value: float, digits: int = 4) -> str:
     """A number in a table.
 
-    Examples
-    --------
     >>> number(0.000123456), number(1234.5), number(-2.0), number(3e-7)
     ('0.0001235', '1234', '−2', '3·10⁻⁷')
     """
@@ -32,8 +30,6 @@ def number(value: float, digits: int = 4) -> str:
 def count(n: int) -> str:
     """A whole number with thousands apart.
 
-    Examples
-    --------
     >>> count(1234567).replace(THIN, " ")
     '1 234 567'
     """
@@ -43,8 +39,6 @@ def count(n: int) -> str:
 def counted(n: int, noun: str) -> str:
     """A number of things.
 
-    Examples
-    --------
     >>> counted(1, "row"), counted(3, "row")
     ('1 row', '3 rows')
     """
@@ -54,8 +48,6 @@ def counted(n: int, noun: str) -> str:
 def share(value: float, digits: int = 1) -> str:
     """A share as per cent; one that is nearly all is not called all.
 
-    Examples
-    --------
     >>> share(0.5), share(0.99997), share(1.0), share(0.00001), share(0.0)
     ('50.0 %', 'over 99.9 %', '100.0 %', 'under 0.1 %', '0.0 %')
     """
@@ -73,8 +65,6 @@ def share(value: float, digits: int = 1) -> str:
 def small_share(value: float) -> str:
     """A share whose size matters even when it is tiny.
 
-    Examples
-    --------
     >>> small_share(0.024), small_share(3e-7)
     ('2.4 %', '3.0·10⁻⁷')
     """
@@ -84,8 +74,6 @@ def small_share(value: float) -> str:
 def few(names: Sequence[Any], most: int = 8) -> str:
     """The first names, and how many more there are.
 
-    Examples
-    --------
     >>> few(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
@@ -96,8 +84,6 @@ def few(names: Sequence[Any], most: int = 8) -> str:
 def short(name: str, most: int = 22) -> str:
     """A name that fits beside an axis.
 
-    Examples
-    --------
     >>> short("temperature of the reactor", 12)
     'temperature…'
     """
@@ -107,8 +93,6 @@ def short(name: str, most: int = 22) -> str:
 def power_of_ten(value: float) -> str:
     """An error, of which only the size matters.
 
-    Examples
-    --------
     >>> power_of_ten(3.2e-14), power_of_ten(0.0)
     ('3.2·10⁻¹⁴', '0')
     """

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mercer._core.errors import (
-    InputError,
-    MercerError,
-    ParameterError,
-    nearest,
-)
+from mercer._core.errors import InputError, MercerError, nearest, refuse
 from mercer._core.params import OneOf, require
 from mercer._core.version import VERSION
-from mercer.app.explore import (
-    BUILTINS,
-    Recipe,
-    expression,
-    judging,
-    keeping,
-    meaning,
-    panels,
-    process,
-    separating,
-)
-from mercer.app.explore.dataset import MOST_COLUMNS
-from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, quietly
-from mercer.app.explore.panels import GRID, back_panel
-from mercer.app.explore.planes import rows_panel
+from mercer.app.explore import expression, judging, keeping, meaning, process, separating
+from mercer.app.explore.builtin import BUILTINS
+from mercer.app.explore.dataset import MOST_COLUMNS, Dataset
+from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, Shown, quietly
+from mercer.app.explore.keeping import Kept
+from mercer.app.explore.panels import GRID, back_panel, panels
+from mercer.app.explore.planes import Panel, rows_panel
+from mercer.app.explore.recipe import Recipe
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
 from mercer.web.desk import Job, SupersededError
-from mercer.web.packets import Reply, json_reply, packet
-from mercer.web.refusals import told
-from mercer.web.session import MODEL_SUFFIX, NotFoundError, is_readable, safe_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer.app.explore.keeping import Kept
-    from mercer.web.session import Session
+from mercer.web.packets import PACKET, Reply, in_words, json_reply, packed
+from mercer.web.pictures import picture
+from mercer.web.session import MODEL_SUFFIX, NotFoundError, Session, is_readable, safe_name
 
 UPLOAD_BYTES = 512 * 2**20
 MOST_BODY = 32 * 2**20  # of a question: a selection of two million rows is the longest
@@ -48,7 +32,7 @@ MOST_TEXT = 20_000
 
 
 class Question(NamedTuple):
-    """What answers it, whether it is as long as a fit, and whether it is answered at once.
+    """The function that answers, whether it takes as long as a fit, and whether it is called at once.
 
     A stop has to arrive while everything else waits.
     """
@@ -58,10 +42,60 @@ class Question(NamedTuple):
     at_once: bool = False
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A question that was put to a session, with the parts that several questions have."""
+
+    session: Session
+    body: dict[str, Any]
+    job: Job
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A part of the question."""
+        return self.body.get(name, default)
+
+    def reply(self, answer: Callable[[Asked], Any]) -> Reply:
+        """The answer on the wire: a panel is a packet, a file is a file, all else is JSON."""
+        found = answer(self)
+        if isinstance(found, Panel):
+            return Reply(packed(found.header, found.arrays), PACKET)
+        if isinstance(found, Kept):
+            return Reply(found.body, found.kind, name=found.name)
+        return json_reply(found)
+
+    @property
+    def data(self) -> Dataset:
+        """The table that it is about."""
+        return self.session.table(self.get("table"))
+
+    def table(self, part: str) -> Dataset | None:
+        """A table, where that part of the question names one."""
+        return None if self.get(part) is None else self.session.table(self.get(part))
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the fit is made."""
+        return Recipe.read(self.get("recipe", {}))
+
+    @property
+    def shown(self) -> Shown:
+        """The fit."""
+        quality = self.get("quality", "rest")
+        return self.session.shown(self.get("table"), self.recipe, quality, self.job)
+
+    @property
+    def scale(self) -> str:
+        """How columns are scaled."""
+        scale = self.get("scale", "standard")
+        if scale not in ("standard", "none"):
+            refuse("scale", scale, "'standard' or 'none'")
+        return str(scale)
+
+
 # ── where things stand ──────────────────────────────────────────────────────
-def state(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def state(ask: Asked) -> dict[str, Any]:
     """All that a page needs to begin."""
-    del body, job
+    session = ask.session
     limits = {
         "upload_bytes": UPLOAD_BYTES,
         "columns": MOST_COLUMNS,
@@ -78,33 +112,25 @@ def state(session: Session, body: dict[str, Any], job: Job) -> Reply:
         for name, own in BUILTINS.items()
         if not own.hidden
     ]
-    return json_reply(
-        {
-            "version": VERSION,
-            "tables": [session.described(key) for key in list(session.tables)],
-            "models": [session.described_model(key) for key in list(session.models)],
-            "start": session.start,
-            "builtins": builtins,
-            "kernels": expression.catalogue(),
-            "limits": limits,
-            "preimages": list(PREIMAGES),
-            "palette": list(PALETTE),
-            "shapes": list(SHAPES),
-        }
-    )
-
-
-def open_(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """A built-in data set."""
-    del job
-    return json_reply(session.described(session.open_builtin(body.get("builtin"))))
+    return {
+        "version": VERSION,
+        "tables": [session.described(key) for key in list(session.tables)],
+        "models": [session.described_model(key) for key in list(session.models)],
+        "start": session.start,
+        "builtins": builtins,
+        "kernels": expression.catalogue(),
+        "limits": limits,
+        "preimages": list(PREIMAGES),
+        "palette": list(PALETTE),
+        "shapes": list(SHAPES),
+    }
 
 
 def place_for(session: Session, name: str) -> Path:
-    """Where a file that is handed over goes: its name says how it is read, and nothing else."""
+    """A path for an uploaded file: its name decides how it is read, and nothing else."""
     if not is_readable(name):
         must_be = f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}"
-        raise ParameterError.about(parameter="name", value=name, must_be=must_be)
+        refuse("name", name, must_be)
     return session.place()[1] / safe_name(name)
 
 
@@ -123,245 +149,147 @@ def received(session: Session, path: Path, name: str) -> Reply:
     return json_reply({"model": session.described_model(key), "table": rows})
 
 
-def reread(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """A file that is open, read in another way."""
-    del job
-    return json_reply(session.described(session.reread(body.get("table", ""), body)))
-
-
-def close(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def close(ask: Asked) -> dict[str, Any]:
     """Let a table go."""
-    del job
-    session.drop(body.get("table", ""))
-    return json_reply({})
-
-
-def progress(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """How far the fit of a tab is."""
-    del body
-    return json_reply(session.desk.progress(job.client))
-
-
-def stop(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """Stop the fit of a tab."""
-    del body
-    return json_reply({"stopped": session.desk.stop(job.client, job)})
+    ask.session.drop(ask.get("table", ""))
+    return {}
 
 
 # ── panels ──────────────────────────────────────────────────────────────────
-def kernel(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def kernel(ask: Asked) -> dict[str, Any]:
     """An expression while it is being written: half a text is an answer like any other, not a failure."""
-    del job
-    if "complete" in body:
-        return json_reply({"items": expression.completed(str(body["complete"])[:MOST_TEXT])})
-    data = None if body.get("table") is None else session.table(body["table"])
+    if "complete" in ask.body:
+        return {"items": expression.completed(str(ask.get("complete"))[:MOST_TEXT])}
+    data = ask.table("table")
     try:
-        return json_reply(expression.described(body.get("text"), data, _scale(body)))
+        return expression.described(ask.get("text"), data, ask.scale)
     except MercerError as error:
-        if not isinstance(body.get("text"), str):
+        if not isinstance(ask.get("text"), str):
             raise
-        return json_reply({"wrong": told(error)})
+        return {"wrong": in_words(error)}
 
 
-def rows(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def rows(ask: Asked) -> Panel:
     """The data panel."""
-    data, shown = session.table(body.get("table")), None
-    if body.get("recipe") is not None:
-        shown = _shown(session, body, job)
-    panel = rows_panel(data, _scale(body), body.get("plane"), body.get("color", "label"), shown)
-    return packet(panel)
+    data, shown = ask.data, None if ask.get("recipe") is None else ask.shown
+    return rows_panel(data, ask.scale, ask.get("plane"), ask.get("color", "label"), shown)
 
 
-def fit(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def fit(ask: Asked) -> Panel:
     """A fit, and all panels of it that are wanted."""
-    quality, wanted = body.get("quality", "rest"), body.get("panels", {})
+    job, wanted = ask.job, ask.get("panels", {})
     if not isinstance(wanted, dict):
-        raise ParameterError.about(
-            parameter="panels", value=wanted, must_be="an object of panels and their options"
-        )
-    shown = session.shown(body.get("table"), Recipe.read(body.get("recipe", {})), quality, job)
+        refuse("panels", wanted, "an object of panels and their options")
+    shown = ask.shown
     if job.reason is SupersededError:
         job.check()
-    panel = panels(shown, wanted, quality, job)
-    panel.header.update(generation=job.generation, slot=job.slot, table=body["table"])
+    panel = panels(shown, wanted, ask.get("quality", "rest"), job)
+    panel.header.update(generation=job.generation, slot=job.slot, table=ask.body["table"])
     # What a stopped fit has found is worth showing, and nothing is built on it.
     panel.header["stopped"] = job.cancelled.is_set()
-    return packet(panel)
+    return panel
 
 
-def back(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """Pre-images, of rows that are too many for them to follow a finger."""
-    shown = _shown(session, body, job)
-    with quietly("rest", len(shown.sheet)):
-        return packet(back_panel(shown, body.get("plane"), job))
+def quiet(make: Callable[[Asked, Shown], Panel]) -> Callable[[Asked], Panel]:
+    """A panel of a fit, made without idle threads where its matrices are small."""
+
+    def made(ask: Asked) -> Panel:
+        shown = ask.shown
+        with quietly("rest", len(shown.sheet)):
+            return make(ask, shown)
+
+    return made
 
 
-def walk(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def walk(ask: Asked, shown: Shown) -> Panel:
     """A walk along a component."""
-    steps, at = body.get("steps", 41), body.get("at", "mean")
-    shown = _shown(session, body, job)
-    with quietly("rest", len(shown.sheet)):
-        return packet(meaning.walk(shown, body.get("component", 0), at, steps, body.get("plane")))
+    at, steps = ask.get("at", "mean"), ask.get("steps", 41)
+    return meaning.walk(shown, ask.get("component", 0), at, steps, ask.get("plane"))
 
 
-def importance(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """Which variables move a component."""
-    shown = _shown(session, body, job)
-    with quietly("rest", len(shown.sheet)):
-        return packet(meaning.importance(shown))
-
-
-def image(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """Rows as pictures."""
-    del job
-    return packet(meaning.images(session.table(body.get("table")), body.get("rows")))
-
-
-def row(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """The row under the pointer."""
-    del job
-    return json_reply(meaning.row(session.table(body.get("table")), body.get("row")))
-
-
-def detector(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """Statistics over time."""
-    shown = _shown(session, body, job)
-    return packet(process.timeline(shown, _watched(session, body), job))
-
-
-def contributions(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """The variables behind one row."""
-    shown = _shown(session, body, job)
-    return packet(process.contributions(shown, _watched(session, body), body.get("row")))
-
-
-def check(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """Is it a kernel?"""
-    data = None if body.get("table") is None else session.table(body["table"])
-    return packet(judging.check(body.get("kernel"), data, _scale(body), job))
-
-
-def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def select(ask: Asked) -> Panel:
     """Kernels side by side."""
-    data, recipe = session.table(body.get("table")), Recipe.read(body.get("recipe", {}))
-    supervised = body.get("supervised") is True
-    wanted = body.get("kernels"), body.get("components")
-    return packet(judging.select(recipe, data, *wanted, job, supervised=supervised))
+    data, recipe = ask.data, ask.recipe
+    wanted, supervised = (ask.get("kernels"), ask.get("components")), ask.get("supervised") is True
+    return judging.select(recipe, data, *wanted, ask.job, supervised=supervised)
 
 
-def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
-    a, other, say = _shown(session, body, job), body.get("other"), separating.separated
+def separate(ask: Asked) -> dict[str, Any]:
+    """How well a straight line separates the labels, with two kernels, or with a kernel and with PCA."""
+    a, other, compared = ask.shown, ask.get("other"), separating.separated
     if other is None:
-        other, say = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
-    b = _shown(session, {**body, "recipe": other}, job)
-    return json_reply(say(a, b, body.get("components")))
-
-
-def plan(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """What a fit would cost."""
-    recipe = Recipe.read(body.get("recipe", {}))
-    return json_reply(judging.plan(recipe, session.table(body.get("table")), job))
+        other, compared = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
+    b = Asked(ask.session, {**ask.body, "recipe": other}, ask.job).shown
+    return compared(a, b, ask.get("components"))
 
 
 # ── to take away ────────────────────────────────────────────────────────────
-def code(session: Session, body: dict[str, Any], job: Job) -> Reply:
+def code(ask: Asked) -> dict[str, Any]:
     """The fit as a program, and as a command."""
-    del job
-    data, recipe = session.table(body.get("table")), Recipe.read(body.get("recipe", {}))
+    data, recipe = ask.data, ask.recipe
     if recipe.model is not None:
         msg = "A model that was opened has no recipe here. Its file says how it was made: mercer info."
         raise InputError(msg)
-    return json_reply({"python": recipe.python(data), "command": recipe.command(data)})
+    return {"python": recipe.python(data), "command": recipe.command(data)}
 
 
-def save(session: Session, body: dict[str, Any], job: Job) -> Reply:
-    """A file to keep."""
-    what, data = body.get("what"), session.table(body.get("table"))
-    if what == "data":
-        return _file(keeping.file(data))
-    if what == "selection":
-        return _file(keeping.selection(data, body.get("rows"), body.get("format")))
-    asked = SAVED[require("what", what, OneOf(tuple(SAVED)))]
-    return _file(asked(_shown(session, body, job), body, session))
-
-
-def _picture(shown: Any, body: dict[str, Any], session: Session) -> Kept:
-    from mercer.web.pictures import picture
-
-    return picture(shown, body, _watched(session, body))
-
-
-SAVED: dict[str, Callable[[Any, dict[str, Any], Session], Kept]] = {
-    "model": lambda shown, _body, _session: keeping.model(shown),
-    "scores": lambda shown, body, _: keeping.scores(shown, body.get("format")),
-    "report": lambda shown, body, _: keeping.report(shown, body.get("title")),
-    "picture": _picture,
+SAVED: dict[str, Callable[[Asked], Kept]] = {
+    "data": lambda ask: keeping.file(ask.data),
+    "selection": lambda ask: keeping.selection(ask.data, ask.get("rows"), ask.get("format")),
+    "model": lambda ask: keeping.model(ask.shown),
+    "scores": lambda ask: keeping.scores(ask.shown, ask.get("format")),
+    "report": lambda ask: keeping.report(ask.shown, ask.get("title")),
+    "picture": lambda ask: picture(ask.shown, ask.body, ask.table("watch")),
+}
+ANSWERS: dict[str, Callable[[Asked], Any]] = {
+    "state": state,
+    "open": lambda ask: ask.session.described(ask.session.open_builtin(ask.get("builtin"))),
+    "reread": lambda ask: ask.session.described(ask.session.reread(ask.get("table", ""), ask.body)),
+    "close": close,
+    "progress": lambda ask: ask.session.desk.progress(ask.job.client),
+    "stop": lambda ask: {"stopped": ask.session.desk.stop(ask.job.client, ask.job)},
+    "kernel": kernel,
+    "rows": rows,
+    "fit": fit,
+    "back": quiet(lambda ask, shown: back_panel(shown, ask.get("plane"), ask.job)),
+    "walk": quiet(walk),
+    "importance": quiet(lambda _, shown: meaning.importance(shown)),
+    "image": lambda ask: meaning.images(ask.data, ask.get("rows")),
+    "row": lambda ask: meaning.row(ask.data, ask.get("row")),
+    "detector": lambda ask: process.timeline(ask.shown, ask.table("watch"), ask.job),
+    "contributions": lambda ask: process.contributions(
+        ask.shown, ask.table("watch"), ask.get("row")
+    ),
+    "check": lambda ask: judging.check(ask.get("kernel"), ask.table("table"), ask.scale, ask.job),
+    "select": select,
+    "separate": separate,
+    "plan": lambda ask: judging.plan(ask.recipe, ask.data, ask.job),
+    "code": code,
+    "save": lambda ask: SAVED[require("what", ask.get("what"), OneOf(tuple(SAVED)))](ask),
 }
 
 
-def _file(kept: Kept) -> Reply:
-    return Reply(kept.body, kept.kind, name=kept.name)
+def _question(name: str) -> Question:
+    def answer(session: Session, body: dict[str, Any], job: Job) -> Reply:
+        return Asked(session, body, job).reply(ANSWERS[name])
+
+    return Question(answer, fits=name in ("fit", "select"), at_once=name in ("progress", "stop"))
 
 
-# ── what they share ─────────────────────────────────────────────────────────
-def _scale(body: dict[str, Any]) -> str:
-    scale = body.get("scale", "standard")
-    if scale not in ("standard", "none"):
-        raise ParameterError.about(parameter="scale", value=scale, must_be="'standard' or 'none'")
-    return str(scale)
-
-
-def _shown(session: Session, body: dict[str, Any], job: Job) -> Any:
-    recipe = Recipe.read(body.get("recipe", {}))
-    return session.shown(body.get("table"), recipe, body.get("quality", "rest"), job)
-
-
-def _watched(session: Session, body: dict[str, Any]) -> Any:
-    return None if body.get("watch") is None else session.table(body["watch"])
-
-
-QUESTIONS: dict[str, Question] = {
-    "state": Question(state),
-    "open": Question(open_),
-    "reread": Question(reread),
-    "close": Question(close),
-    "progress": Question(progress, at_once=True),
-    "stop": Question(stop, at_once=True),
-    "kernel": Question(kernel),
-    "rows": Question(rows),
-    "fit": Question(fit, fits=True),
-    "back": Question(back),
-    "walk": Question(walk),
-    "importance": Question(importance),
-    "image": Question(image),
-    "row": Question(row),
-    "detector": Question(detector),
-    "contributions": Question(contributions),
-    "check": Question(check),
-    "select": Question(select, fits=True),
-    "separate": Question(separate),
-    "plan": Question(plan),
-    "code": Question(code),
-    "save": Question(save),
-}
+QUESTIONS = {name: _question(name) for name in ANSWERS}
 
 
 def job_of(name: Any, body: Any) -> tuple[Question, Job]:
-    """What was asked, and a job for it; raises where it is not a question."""
+    """The question of this name, and a job for it; raises where there is none."""
     if name not in QUESTIONS:
         msg = f"There is no question {name!r}. {nearest(str(name), QUESTIONS)}"
         raise NotFoundError(msg)
     if not isinstance(body, dict):
-        raise ParameterError.about(parameter="body", value=body, must_be="a JSON object")
+        refuse("body", body, "a JSON object")
     client, generation = body.get("client", ""), body.get("generation", 0)
     slot = body.get("slot", "")
     if not all(isinstance(text, str) and len(text) <= 64 for text in (client, slot)):
-        raise ParameterError.about(
-            parameter="client and slot", value=client, must_be="texts of at most 64 letters"
-        )
+        refuse("client and slot", client, "texts of at most 64 letters")
     if type(generation) is not int or not 0 <= generation < 2**53:
-        raise ParameterError.about(
-            parameter="generation", value=generation, must_be="a whole number"
-        )
+        refuse("generation", generation, "a whole number")
     return QUESTIONS[name], Job(client, slot or name, generation)

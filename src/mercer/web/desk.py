@@ -1,19 +1,17 @@
-"""Who is served next: one worker for fits, the newest request of a tab before its older ones, and stops."""
+"""The queue of requests: one worker for fits, the newest request of a tab before its older ones, stops."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mercer._core.errors import MercerError, StoppedError
 from mercer.app.outcome import Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 WAITING = 64  # requests in all that may wait or run; more are sent away
@@ -31,7 +29,7 @@ class BusyError(MercerError):
 
 @dataclass(eq=False)
 class Job(Observer):
-    """A request under way: what it does, how far it is, and whether anybody still waits for it."""
+    """A request under way: what it does, how far it is, and whether an answer is still wanted."""
 
     client: str
     slot: str = ""
@@ -52,7 +50,7 @@ class Job(Observer):
             self.cancelled.set()
 
     def check(self) -> None:
-        """Raise where nobody waits for the answer any more."""
+        """Raise where the answer is no longer wanted."""
         if self.cancelled.is_set():
             msg = "This request was stopped."
             raise self.reason(msg)
@@ -68,14 +66,12 @@ class Job(Observer):
     @property
     def progress(self) -> dict[str, Any]:
         """How far it is."""
+        parts = ("stage", "done", "expected", "what", "residual")
+        seconds = time.monotonic() - self.begun
         return {
             "running": True,
-            "stage": self.stage,
-            "done": self.done,
-            "expected": self.expected,
-            "what": self.what,
-            "residual": self.residual,
-            "seconds": time.monotonic() - self.begun,
+            **{part: getattr(self, part) for part in parts},
+            "seconds": seconds,
         }
 
 
@@ -97,8 +93,7 @@ class Desk:
                 raise BusyError(msg)
             self._supersede(job)
             self._jobs.append(job)
-        pool = self._worker if fits else self._helpers
-        future = pool.submit(self._done, job, work)
+        future = (self._worker if fits else self._helpers).submit(self._done, job, work)
         # What never begins must not be counted either.
         future.add_done_callback(lambda _: self._forget(job))
         return future
@@ -122,10 +117,8 @@ class Desk:
         job.check()
         job.begun = time.monotonic()
         result = work(job)
-        if (
-            job.reason is SupersededError
-        ):  # a fit that ended early is still worth showing; this is not
-            job.check()
+        if job.reason is SupersededError:
+            job.check()  # what a stopped fit has found is worth showing; this is not
         return result
 
     def _forget(self, job: Job) -> None:
@@ -156,7 +149,7 @@ class Desk:
         return {"running": False} if found is None else found.progress
 
     def close(self) -> None:
-        """End all work, and wait for no one."""
+        """End all work without waiting for it."""
         with self._lock:
             for job in self._jobs:
                 job.cancel(StoppedError)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 POLICY = "; ".join(
@@ -60,7 +58,7 @@ class Guard:
 
     @property
     def allowed(self) -> frozenset[str]:
-        """What a Host header may say."""
+        """The values that a Host header may have."""
         return frozenset(f"{host}:{self.port}" for host in self.hosts)
 
     @property

@@ -10,25 +10,19 @@ import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import InputError, ParameterError, refuse
 from mercer.app.explore import BUILTINS, Dataset
 from mercer.app.rows import Opened
 from mercer.data.frames import need
+from mercer.data.table import Reading
 from mercer.views.classes import classes
 from mercer.views.fitted import Fitted
 from mercer.web.guard import LOOPBACK, Guard
 from mercer.web.session import MODEL_SUFFIX, Session
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
-    from mercer.data.table import Reading
-
 
 START = "circles"
 
@@ -46,21 +40,17 @@ def begin(
         data, model = None, data
     table = None
     if data is not None:
-        exists = Path(data).exists()
-        builtin = data in BUILTINS and not exists
+        builtin = data in BUILTINS and not Path(data).exists()
         table = session.open_builtin(data) if builtin else _opened(session, data, reading)
-    recipe: dict[str, Any] = {} if table is None else session.table(table).suggested
+    recipe: dict[str, Any] | None = None
     if model is not None:
         key = session.open_model_file(Path(model), Path(model).name)
-        table = session.keep_rows(key) if table is None else table
-        recipe = {"model": key}
+        table, recipe = session.keep_rows(key) if table is None else table, {"model": key}
         if table is None:
             msg = f"{model} keeps no rows of its own. Name their file too: mercer explore {model} DATA."
             raise InputError(msg)
-    if table is None:
-        table = session.open_builtin(START)
-        recipe = session.table(table).suggested
-    session.start = {"table": table, "recipe": recipe}
+    table = session.open_builtin(START) if table is None else table
+    session.start = {"table": table, "recipe": recipe or session.table(table).suggested}
 
 
 def _opened(session: Session, data: str, reading: Reading | None) -> str:
@@ -71,7 +61,11 @@ def _opened(session: Session, data: str, reading: Reading | None) -> str:
 def begin_in_memory(
     session: Session, model: Any, X: Any, labels: Any = None, names: Any = None
 ) -> None:
-    """A fitted model, and rows that are an array, a data frame or the path of a file."""
+    """A fitted model, and rows that are an array, a data frame or the path of a file; or paths and names."""
+    if model is None or isinstance(model, (str, os.PathLike)):
+        first = None if model is None else os.fspath(model)
+        begin(session, first) if X is None else begin(session, os.fspath(X), first)
+        return
     whole = Fitted.of(model)
     opened = Opened(whole.model, whole.preparation, {}, Path(type(whole.model).__name__))
     key = session.add_model(opened)
@@ -93,20 +87,23 @@ def _in_memory(session: Session, own: Fitted, X: Any, labels: Any, names: Any) -
     rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != own.d:
         must_be = f"rows of {own.d} columns, as the model takes them"
-        raise InputError.about(
-            parameter="X", value=X, must_be=must_be, got=f"an array of shape {rows.shape}"
-        )
-    number, folder = session.place()
+        refuse("X", X, must_be, got=f"an array of shape {rows.shape}")
     arrays: dict[str, Any] = {"rows": rows, "names": np.array(called, dtype=np.str_)}
     if labels is not None:
         classes(labels, len(rows))  # refused in words, where there are too few
         arrays["labels"] = np.asarray(labels).astype(np.str_)
+    number, folder = session.place()
     path = folder / "rows.npz"
     np.savez(path, **arrays)
     return session.add(Dataset(path, name="rows", image_shape=own.image_shape), number)
 
 
 # ── the server ──────────────────────────────────────────────────────────────
+def _require_server() -> Any:
+    need("starlette", extra="explore")
+    return need("uvicorn", extra="explore")
+
+
 @dataclass(eq=False)
 class Explorer:
     """A page that is being served. Open `url`; `stop` ends it, as does the button on the page.
@@ -122,8 +119,7 @@ class Explorer:
     _listening: socket.socket
 
     def __post_init__(self) -> None:
-        uvicorn = need("uvicorn", extra="explore")
-        need("starlette", extra="explore")
+        uvicorn = _require_server()
         from mercer.web.server import Impatient, application
 
         config = uvicorn.Config(
@@ -148,14 +144,17 @@ class Explorer:
     def _shut_down(self) -> None:
         self._server.should_exit = True
 
+    def _close(self) -> None:
+        self.session.close()
+        self._listening.close()
+
     def serve(self) -> None:
         """Serve until Ctrl-C, or the page's own button."""
         try:
-            with suppress(KeyboardInterrupt):  # the way to end it, and no failure
+            with suppress(KeyboardInterrupt):  # the usual way to end it, not a failure
                 self._server.run(sockets=[self._listening])
         finally:
-            self.session.close()
-            self._listening.close()
+            self._close()
 
     def start(self) -> Self:
         """Serve in the background."""
@@ -170,18 +169,12 @@ class Explorer:
         if self._thread is not None:
             self._thread.join(timeout=10)
         else:  # it was never served
-            self.session.close()
-            self._listening.close()
+            self._close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
@@ -199,11 +192,9 @@ def listening(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
         found.listen()  # a browser that is quicker than the server waits instead of being refused
     except OSError as error:
         found.close()
-        words = error.strerror or str(error)
-        remedy = "Leave it out for a free port."
-        raise ParameterError.about(
-            parameter="port", value=port, must_be="free", got=f"{port} ({words})", remedy=remedy
-        ) from error
+        got, remedy = f"{port} ({error.strerror or error})", "Leave it out for a free port."
+        wrong = ParameterError.about("port", port, must_be="free", got=got, remedy=remedy)
+        raise wrong from error
     return found
 
 
@@ -211,8 +202,7 @@ def made(
     session: Session, *, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()
 ) -> Explorer:
     """A server for a session; `names` are what a machine that may be reached from elsewhere is called."""
-    need("uvicorn", extra="explore")
-    need("starlette", extra="explore")
+    _require_server()
     found = listening(host, port)
     own = ("[::1]",) if host == "::1" else ()  # the address that is printed is one that answers
     hosts = tuple(dict.fromkeys([*names, *own, *LOOPBACK]))
@@ -240,7 +230,7 @@ def explore(
     labels : array-like of shape (n,), optional
         To colour rows by.
     names : sequence of d strings, optional
-        Of the columns.
+        Names of the columns.
     browser : bool, default=True
         Whether to open the page.
     port : int, default=0
@@ -259,16 +249,10 @@ def explore(
     True
     >>> page.stop()
     """
-    need("uvicorn", extra="explore")
-    need("starlette", extra="explore")
+    _require_server()
     session = Session()
     try:
-        if model is None or isinstance(model, (str, os.PathLike)):
-            rows = None if X is None else os.fspath(X)
-            given = None if model is None else os.fspath(model)
-            begin(session, rows, given) if rows is not None else begin(session, given)
-        else:
-            begin_in_memory(session, model, X, labels, names)
+        begin_in_memory(session, model, X, labels, names)
         page = made(session, port=port).start()
     except BaseException:
         session.close()

@@ -1,4 +1,4 @@
-"""Answers on the wire: JSON, a file, or a packet of arrays in float32 behind a header of JSON."""
+"""Answers on the wire: JSON, a file, a packet of arrays in float32 behind a header of JSON, or an error."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from mercer._core.errors import KernelSyntaxError, MercerError, StoppedError
 from mercer.app.outcome import plain
-
-if TYPE_CHECKING:
-    from mercer.app.explore.planes import Panel
+from mercer.web.desk import BusyError, SupersededError
+from mercer.web.session import NotFoundError
 
 PACKET = "application/octet-stream"
 # Where a file of the session lies is of no use to a reader, who knows it by its name.
@@ -39,19 +39,12 @@ def json_reply(value: Any, status: int = 200) -> Reply:
     return Reply(_text(value), JSON, status)
 
 
-def packet(panel: Panel) -> Reply:
-    """A header and its arrays, in one body."""
-    return Reply(packed(panel.header, panel.arrays), PACKET)
-
-
 def packed(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     """Four bytes with the length of the header, the header, and the arrays one after the other.
 
     The header is filled up with spaces, so that the arrays begin at a multiple of four: a browser then
     reads them in place.
 
-    Examples
-    --------
     >>> body = packed({"n": 2}, {"x": np.array([1.0, 2.0])})
     >>> unpacked(body)
     ({'n': 2, 'arrays': {'x': {'shape': [2], 'offset': 0}}}, {'x': array([1., 2.], dtype=float32)})
@@ -83,3 +76,54 @@ def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 def _text(value: Any) -> bytes:
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
     return FOLDER.sub("", text).encode("utf-8", "replace")
+
+
+# ── errors: a sentence, a place in a text, a remedy, and no details ─────────
+ERRORS: dict[type[BaseException], tuple[str, int]] = {
+    NotFoundError: ("not-found", 404),
+    SupersededError: ("superseded", 409),
+    StoppedError: ("stopped", 409),
+    BusyError: ("busy", 429),
+    MercerError: ("refused", 422),
+    MemoryError: ("refused", 422),
+    OSError: ("failed", 500),
+    Exception: ("failed", 500),
+}
+
+
+def failed(error: BaseException) -> Reply:
+    """An error as the page shows it."""
+    return json_reply({"error": in_words(error)}, _kind_of(error)[1])
+
+
+def in_words(error: BaseException) -> dict[str, Any]:
+    """A sentence, and the place, the parameter and the remedy where it has them."""
+    at = None
+    if isinstance(error, KernelSyntaxError):
+        message, at = _pointed(str(error))
+    elif isinstance(error, MercerError):
+        message = str(error)
+    elif isinstance(error, MemoryError):
+        message = "There is not enough memory for this. Use fewer rows, or an approximation."
+    else:
+        message = f"{type(error).__name__}: this was not foreseen. The terminal has the details."
+    return {
+        "code": _kind_of(error)[0],
+        "message": message,
+        "parameter": getattr(error, "parameter", None),
+        "remedy": getattr(error, "remedy", ""),
+        "at": at,
+    }
+
+
+def _kind_of(error: BaseException) -> tuple[str, int]:
+    return next(pair for kind, pair in ERRORS.items() if isinstance(error, kind))
+
+
+def _pointed(message: str) -> tuple[str, list[int] | None]:
+    """The sentence of a syntax error, and where its caret points in a text that is shown whole."""
+    lines = message.split("\n")
+    if len(lines) < 3 or "^" not in lines[-1] or "…" in lines[-2]:
+        return lines[0], None
+    start = lines[-1].index("^") - 2
+    return "\n".join(lines[:-2]), [start, start + lines[-1].count("~") + 1]

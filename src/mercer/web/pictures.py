@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from mercer import plots
-from mercer._core.errors import InputError, ParameterError
+from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
-from mercer.app.explore.fitting import SAMPLE, drawn
+from mercer.app.explore.dataset import Dataset
+from mercer.app.explore.fitting import SAMPLE, Shown, drawn
 from mercer.app.explore.keeping import Kept, stem
 from mercer.app.explore.planes import Plane
 from mercer.app.explore.process import watched
 from mercer.app.monitor import monitored
 from mercer.data.frames import need
 from mercer.views.classes import classes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
 
 KINDS = {"png": "image/png", "svg": "image/svg+xml"}
 SIZES = {"chart": (8.0, 5.2), "spectrum": (5.6, 4.0)}
@@ -37,104 +33,88 @@ def picture(shown: Shown, body: dict[str, Any], watch: Dataset | None) -> Kept:
     rc_context = need("matplotlib", extra="plot").rc_context
     file = io.BytesIO()
     with rc_context({"svg.hashsalt": "mercer"}):  # the same picture is the same file
-        DRAW[name](shown, body, figure, watch)
+        DRAW[name](Picture(shown, body, watch, figure))
         figure.savefig(file, format=form, dpi=144, metadata={"Date": None} if form == "svg" else {})
     return Kept(f"{stem(shown.data)}-{name}.{form}", file.getvalue(), KINDS[form])
 
 
-def _some(shown: Shown) -> tuple[Any, Any]:
-    """The rows of a picture and their labels: all, or a sample that its title names."""
-    some = drawn(len(shown.sheet), SAMPLE)
-    looks = shown.data.classes
-    if len(shown.sheet) != shown.data.n:
-        looks = classes(None, len(shown.sheet))
-    if some is None:
-        return shown.sheet.rows, looks
-    return shown.sheet.rows[some], looks.taken(some)
+@dataclass(frozen=True)
+class Picture:
+    """A fit, what was asked about it, the rows that a detector is to watch, and the figure to draw in."""
 
+    shown: Shown
+    body: dict[str, Any]
+    watch: Dataset | None
+    figure: Any
 
-def _said(shown: Shown, figure: Any) -> None:
-    if len(shown.sheet) > SAMPLE:
-        words = f"{SAMPLE} of {len(shown.sheet)} rows, drawn with seed 0"
-        figure.suptitle(words, fontsize=9)
+    def _some(self) -> tuple[Any, Any]:
+        """Rows and their labels: all, or a sample that the title of the figure names."""
+        sheet, data = self.shown.sheet, self.shown.data
+        looks = data.classes if len(sheet) == data.n else classes(None, len(sheet))
+        some = drawn(len(sheet), SAMPLE)
+        if some is None:
+            return sheet.rows, looks
+        words = f"{SAMPLE} of {len(sheet)} rows, drawn with seed 0"
+        self.figure.suptitle(words, fontsize=9)
+        return sheet.rows[some], looks.taken(some)
 
+    def scores(self) -> None:
+        """Two components, or one."""
+        rows, looks = self._some()
+        chosen = self.body.get("components", [0, 1])
+        if not isinstance(chosen, list):
+            refuse("components", chosen, "a list of one or two components")
+        own = self.shown.inside
+        style = {"explained_variance_ratio": own.shares, "ax": self.figure.subplots()}
+        plots.scores(own.scores(rows), looks, components=chosen[:2], **style)
 
-def _scores(shown: Shown, body: dict[str, Any], figure: Any, watch: Dataset | None) -> None:
-    del watch
-    rows, looks = _some(shown)
-    chosen = body.get("components", [0, 1])
-    if not isinstance(chosen, list):
-        raise ParameterError.about(
-            parameter="components", value=chosen, must_be="a list of one or two components"
+    def spectrum(self) -> None:
+        """The shares of the variance."""
+        plots.spectrum(self.shown.model, ax=self.figure.subplots())
+
+    def levels(self) -> None:
+        """A component over two columns."""
+        shown = self.shown
+        scale = "standard" if shown.recipe.scale == "standard" else "none"
+        plane = Plane.read(self.body.get("plane"), shown.data, scale)
+        if plane.columns is None:
+            msg = "A picture of level sets is over two columns. Choose them in place of the principal axes."
+            raise InputError(msg)
+        rows, looks = self._some()
+        plots.contours(
+            shown.model,
+            rows,
+            preparation=shown.sheet.preparation,
+            component=self.body.get("component", 0),
+            variables=plane.columns,
+            labels=looks,
+            ax=self.figure.subplots(),
         )
-    own = shown.inside
-    values = own.scores(rows)
-    plots.scores(
-        values,
-        looks,
-        components=chosen[:2],
-        explained_variance_ratio=own.shares,
-        ax=figure.subplots(),
-    )
-    _said(shown, figure)
+
+    def reconstruction(self) -> None:
+        """What the components keep of the rows."""
+        shown, sheet = self.shown, self.shown.sheet
+        looks = shown.data.classes if len(sheet) == shown.data.n else None
+        drawn_in = {"preparation": sheet.preparation, "fig": self.figure}
+        plots.reconstruction(shown.returning().model, sheet.rows, looks, **drawn_in)
+
+    def components(self) -> None:
+        """Components as pictures."""
+        shown, shape = self.shown, self.shown.inside.image_shape
+        drawn_in = {"preparation": shown.sheet.preparation, "fig": self.figure}
+        plots.components(shown.returning().model, shape, **drawn_in)
+
+    def chart(self) -> None:
+        """Statistics over time."""
+        seen = monitored(self.shown.model, watched(self.shown, self.watch), top=0)
+        seen.report.plot(fig=self.figure)
 
 
-def _spectrum(shown: Shown, body: dict[str, Any], figure: Any, watch: Dataset | None) -> None:
-    del body, watch
-    plots.spectrum(shown.model, ax=figure.subplots())
-
-
-def _levels(shown: Shown, body: dict[str, Any], figure: Any, watch: Dataset | None) -> None:
-    del watch
-    scale = "standard" if shown.recipe.scale == "standard" else "none"
-    plane = Plane.read(body.get("plane"), shown.data, scale)
-    if plane.columns is None:
-        msg = "A picture of level sets is over two columns. Choose them in place of the principal axes."
-        raise InputError(msg)
-    rows, looks = _some(shown)
-    plots.contours(
-        shown.model,
-        rows,
-        preparation=shown.sheet.preparation,
-        component=body.get("component", 0),
-        variables=plane.columns,
-        labels=looks,
-        ax=figure.subplots(),
-    )
-    _said(shown, figure)
-
-
-def _reconstruction(shown: Shown, body: dict[str, Any], figure: Any, watch: Dataset | None) -> None:
-    del body, watch
-    looks = shown.data.classes if len(shown.sheet) == shown.data.n else None
-    plots.reconstruction(
-        shown.returning().model,
-        shown.sheet.rows,
-        looks,
-        preparation=shown.sheet.preparation,
-        fig=figure,
-    )
-
-
-def _chart(shown: Shown, body: dict[str, Any], figure: Any, watch: Dataset | None) -> None:
-    del body
-    seen = monitored(shown.model, watched(shown, watch), top=0)
-    seen.report.plot(fig=figure)
-
-
-def _components(shown: Shown, body: dict[str, Any], figure: Any, watch: Dataset | None) -> None:
-    del body, watch
-    back = shown.returning()
-    plots.components(
-        back.model, shown.inside.image_shape, preparation=shown.sheet.preparation, fig=figure
-    )
-
-
-DRAW: dict[str, Callable[..., None]] = {
-    "scores": _scores,
-    "spectrum": _spectrum,
-    "levels": _levels,
-    "reconstruction": _reconstruction,
-    "components": _components,
-    "chart": _chart,
+DRAW = {
+    "scores": Picture.scores,
+    "spectrum": Picture.spectrum,
+    "levels": Picture.levels,
+    "reconstruction": Picture.reconstruction,
+    "components": Picture.components,
+    "chart": Picture.chart,
 }

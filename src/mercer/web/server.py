@@ -5,34 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mercer._core.errors import MercerError, ParameterError, StoppedError
+from mercer._core.errors import MercerError, StoppedError, refuse
 from mercer._core.memory import format_bytes
 from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, job_of, place_for, received
 from mercer.web.desk import Job
-from mercer.web.guard import HEADERS, decoded
-from mercer.web.packets import JSON, PACKET, STATIC, Reply, json_reply
-from mercer.web.refusals import failed
-from mercer.web.session import FullError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.requests import Request
-
-    from mercer.web.guard import Guard
-    from mercer.web.session import Session
+from mercer.web.guard import HEADERS, Guard, decoded
+from mercer.web.packets import JSON, PACKET, STATIC, Reply, failed, json_reply
+from mercer.web.session import FullError, Session
 
 UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>mercer explore</title>
 <h1>This page opens by its whole address</h1>
@@ -83,25 +76,19 @@ class Door:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = decoded(scope["headers"])
-        invited = scope["path"] == "/" and self.guard.invited(
-            scope["query_string"].decode("latin-1")
-        )
+        is_page, query = scope["path"] == "/", scope["query_string"].decode("latin-1")
+        invited = is_page and self.guard.invited(query)
         refusal = self.guard.refusal(headers)
+        answer = self.app
         if refusal is not None:
-            answer: Any = _response(_refused(refusal))
+            answer = _response(_refused("forbidden", refusal, 403))
         elif not invited and not self.guard.knows(headers):
-            page = scope["path"] == "/"
-            answer = (
-                HTMLResponse(UNINVITED, 403)
-                if page
-                else _response(_refused("The token of this server is missing. Open the page anew."))
-            )
-        elif (
-            "\0" in scope["path"]
-        ):  # which no file has; old versions of Starlette ask the system for it
+            words = "The token of this server is missing. Open the page anew."
+            refused = _response(_refused("forbidden", words, 403))
+            answer = HTMLResponse(UNINVITED, 403) if is_page else refused
+        elif "\0" in scope["path"]:
+            # No file has such a name, but old versions of Starlette ask the system for it.
             answer = Response(status_code=404)
-        else:
-            answer = self.app
 
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -114,8 +101,8 @@ class Door:
         await answer(scope, receive, sent)
 
 
-def _refused(words: str) -> Reply:
-    return json_reply({"error": {"code": "forbidden", "message": words}}, 403)
+def _refused(code: str, words: str, status: int) -> Reply:
+    return json_reply({"error": {"code": code, "message": words}}, status)
 
 
 def _response(reply: Reply) -> Response:
@@ -129,61 +116,62 @@ def application(session: Session, guard: Guard, shut_down: Callable[[], None]) -
     """The ASGI application of one session."""
 
     async def page(_request: Request) -> Response:
-        index = STATIC / "index.html"
-        return Response(index.read_bytes(), media_type="text/html; charset=utf-8")
+        return HTMLResponse((STATIC / "index.html").read_bytes())
 
-    async def ask(request: Request) -> Response:
+    async def ask(request: Request) -> Reply:
+        _require_type(request, JSON)
+        body = _parsed(await _body(request))
+        question, job = job_of(request.path_params["name"], body)
+        if question.at_once:
+            return question.answer(session, body, job)
+        answer = partial(question.answer, session, body)
+        return await _answered(session, request, job, answer, fits=question.fits)
+
+    async def upload(request: Request) -> Reply:
+        _require_type(request, PACKET)
+        name = request.query_params.get("name", "")
+        path = place_for(session, name)
+        job = Job(f"upload {path.parent.name}", "upload")
         try:
-            _require_type(request, JSON)
-            body = _parsed(await _body(request, MOST_BODY))
-            question, job = job_of(request.path_params["name"], body)
-            if question.at_once:
-                return _response(question.answer(session, body, job))
-            work: Callable[[Job], Reply] = lambda own: question.answer(session, body, own)  # noqa: E731
-            return _response(await _answered(session, request, job, work, fits=question.fits))
-        except Exception as error:  # whatever happens has an answer in words
-            return _failed(error)
+            with path.open("wb") as file:
 
-    async def upload(request: Request) -> Response:
-        try:
-            _require_type(request, PACKET)
-            name = request.query_params.get("name", "")
-            path = place_for(session, name)
-            job = Job(f"upload {path.parent.name}", "upload")
-            work: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731
-            try:
-                with path.open("wb") as file:
+                def take(piece: bytes) -> None:
+                    session.hold(path, len(piece))
+                    file.write(piece)
 
-                    def take(piece: bytes) -> None:
-                        session.hold(path, len(piece))
-                        file.write(piece)
+                await _streamed(request, UPLOAD_BYTES, take)
+            read: Callable[[Job], Reply] = lambda _: received(session, path, name)  # noqa: E731
+            return await _answered(session, request, job, read, fits=False)
+        except BaseException:  # too long, broken off, one too many: nothing of it stays
+            session.discard(path)
+            raise
 
-                    await _streamed(request, UPLOAD_BYTES, take)
-                return _response(await _answered(session, request, job, work, fits=False))
-            except BaseException:  # too long, broken off, one too many: nothing of it stays
-                session.discard(path)
-                raise
-        except Exception as error:
-            return _failed(error)
-
-    async def shutdown(request: Request) -> Response:
-        try:
-            _require_type(request, JSON)
-            await _body(request, MOST_BODY)
-        except Exception as error:
-            return _failed(error)
+    async def shutdown(request: Request) -> Reply:
+        _require_type(request, JSON)
+        await _body(request)
         asyncio.get_running_loop().call_later(0.2, shut_down)
-        return _response(json_reply({"words": "The server has stopped."}))
+        return json_reply({"words": "The server has stopped."})
 
     routes = [
         Route("/", page, methods=["GET"]),
-        Route("/api/upload", upload, methods=["POST"]),
-        Route("/api/shutdown", shutdown, methods=["POST"]),
-        Route("/api/{name}", ask, methods=["POST"]),
+        Route("/api/upload", _worded(upload), methods=["POST"]),
+        Route("/api/shutdown", _worded(shutdown), methods=["POST"]),
+        Route("/api/{name}", _worded(ask), methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
     ]
-    app = Starlette(routes=routes)
-    return Door(app, guard)
+    return Door(Starlette(routes=routes), guard)
+
+
+def _worded(answer: Callable[[Request], Awaitable[Reply]]) -> Callable[..., Any]:
+    """A route that has an answer in words, whatever happens."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return _response(await answer(request))
+        except Exception as error:
+            return _failed(error)
+
+    return answered
 
 
 # ── bodies ──────────────────────────────────────────────────────────────────
@@ -214,9 +202,9 @@ async def _streamed(request: Request, most: int, take: Callable[[bytes], Any]) -
         raise StoppedError(msg) from None
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _body(request: Request) -> bytes:
     pieces: list[bytes] = []
-    await _streamed(request, most, pieces.append)
+    await _streamed(request, MOST_BODY, pieces.append)
     return b"".join(pieces)
 
 
@@ -224,7 +212,7 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise ParameterError.about(parameter="body", value=body[:60], must_be="JSON") from None
+        refuse("body", body[:60], "JSON")
 
 
 # ── answers ─────────────────────────────────────────────────────────────────
@@ -258,11 +246,11 @@ async def _gone(request: Request) -> None:
 
 def _failed(error: Exception) -> Response:
     if isinstance(error, (TooLargeError, FullError)):
-        reply = json_reply({"error": {"code": "too-large", "message": str(error)}}, 413)
+        reply = _refused("too-large", str(error), 413)
         reply.headers["connection"] = "close"
         return _response(reply)
     if isinstance(error, MediaTypeError):
-        return _response(json_reply({"error": {"code": "media-type", "message": str(error)}}, 415))
+        return _response(_refused("media-type", str(error), 415))
     if not isinstance(error, MercerError):
         LOG.error("A question failed.", exc_info=error)
     return _response(failed(error))

@@ -9,25 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import MercerError, ParameterError
+from mercer._core.errors import MercerError, refuse
 from mercer._core.memory import format_bytes
 from mercer._core.params import OneOf, require
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
-from mercer.app.explore.fitting import of_model, way_of
+from mercer.app.explore.fitting import Shown, of_model, way_of
 from mercer.app.rows import Opened, open_model
 from mercer.data.formats import SUFFIXES
+from mercer.data.table import Reading
 from mercer.views.fitted import Fitted
-from mercer.web.desk import Desk
-
-if TYPE_CHECKING:
-    from mercer.app.explore.fitting import Shown
-    from mercer.data.table import Reading
-    from mercer.web.desk import Job
+from mercer.web.desk import Desk, Job
 
 MOST_TABLES, MOST_MODELS, MOST_FITS = 24, 8, 6
 MODEL_SUFFIX = ".mercer"
@@ -98,13 +94,9 @@ class Session:
         key = f"t{number}"
         with self._lock:
             self.tables[key] = data
-            pinned = {
-                None if self.start is None else self.start.get("table"),
-                *self.partners.values(),
-            }
+            pinned = {(self.start or {}).get("table"), *self.partners.values()}
             while len(self.tables) > MOST_TABLES:
-                oldest = next(each for each in self.tables if each not in pinned)
-                self.drop(oldest)
+                self.drop(next(each for each in self.tables if each not in pinned))
         return key
 
     def drop(self, key: str) -> None:
@@ -129,10 +121,9 @@ class Session:
 
     def described(self, key: str) -> dict[str, Any]:
         """A table in words, under its number."""
-        told = {**self.table(key).described(), "id": key, "partner": self.partners.get(key)}
-        if told["partner"] not in self.tables:
-            told["partner"] = None
-        return told
+        partner = self.partners.get(key)
+        partner = partner if partner in self.tables else None
+        return {**self.table(key).described(), "id": key, "partner": partner}
 
     def open_builtin(self, name: Any) -> str:
         """A data set of mercer's own, which is opened once."""
@@ -150,48 +141,37 @@ class Session:
 
     def open_file(self, path: Path, name: str, reading: Reading | None = None) -> str:
         """A file of rows, or a folder of images."""
-        number = str(next(self._numbers))
-        return self.add(opened(path, name=name, reading=reading), number)
+        return self.add(opened(path, name=name, reading=reading), str(next(self._numbers)))
 
     def reread(self, key: str, body: dict[str, Any]) -> str:
         """The same file, read in another way."""
         data = self.table(key)
         columns = body.get("columns")
-        if columns is not None and not isinstance(columns, list):
-            raise ParameterError.about(
-                parameter="columns", value=columns, must_be="a list of names or None"
-            )
-        reading = replace(
-            data.reading,
-            id=body.get("id"),
-            label=body.get("label"),
-            columns=None if columns is None else tuple(map(str, columns)),
-        )
+        if columns is not None:
+            if not isinstance(columns, list):
+                refuse("columns", columns, "a list of names or None")
+            columns = tuple(map(str, columns))
+        id_, label = body.get("id"), body.get("label")
         shape = body.get("image_shape")
         sides = isinstance(shape, list) and len(shape) == 2 and all(type(s) is int for s in shape)
         if shape is not None and not (sides and min(shape) > 0):
-            raise ParameterError.about(
-                parameter="image_shape", value=shape, must_be="a height and a width, or None"
-            )
-        again = Dataset(
-            data.path,
-            reading,
-            name=data.name,
-            title=data.title,
-            source=data.source,
+            refuse("image_shape", shape, "a height and a width, or None")
+        again = replace(
+            data,
+            reading=replace(data.reading, id=id_, label=label, columns=columns),
             image_shape=None if shape is None else (shape[0], shape[1]),
-            suggested=data.suggested,
             impute=body.get("impute"),
             one_hot=body.get("one_hot") is True,
+            guessed=(),
+            readings=False,
         )
-        _ = again.raw, again.file_columns  # what is wrong with it is said now
+        _ = again.raw, again.file_columns  # a file that can't be read so is refused now
         return self.add(again, str(next(self._numbers)))
 
     # ── models ──────────────────────────────────────────────────────────────
     def add_model(self, found: Opened, file: Path | None = None) -> str:
         """Keep a model, and where its file lies; the oldest goes where there are too many."""
-        number = str(next(self._numbers))
-        key = f"m{number}"
+        key = f"m{next(self._numbers)}"
         with self._lock:
             self.models[key] = found
             if file is not None:
@@ -244,17 +224,17 @@ class Session:
     def described_model(self, key: str) -> dict[str, Any]:
         """A model in words, under its number."""
         found = self.model(key)
-        own = Fitted.of(found.model, found.preparation)
+        own, kind = Fitted.of(found.model, found.preparation), type(found.model).__name__
         kernel = "Linear()" if own.kernel is None else repr(own.kernel)
         return {
             "id": key,
             "name": found.path.name,
-            "kind": type(found.model).__name__,
+            "kind": kind,
             "kernel": kernel,
             "features": list(own.names()),
             "is_detector": found.is_detector,
             "components": own.k,
-            "words": f"{type(found.model).__name__} with {kernel}, {own.k} components",
+            "words": f"{kind} with {kernel}, {own.k} components",
             "recipe": {"model": key},
             "table": self.own_tables.get(key),
         }
@@ -267,9 +247,8 @@ class Session:
         own, place = way.recipe, (key, *way.key)
         model = None if own.model is None else self.model(own.model)
 
-        def made() -> (
-            Shown
-        ):  # by the one worker, who may have made it for another while this one waited
+        def made() -> Shown:
+            # By the one worker, which may have made it for another while this one waited.
             found = self._kept(place)
             if found is None and model is not None:
                 found = self._keep(place, of_model(own, data, model), job)
@@ -301,8 +280,6 @@ def is_readable(name: str) -> bool:
 def safe_name(name: str) -> str:
     """The name of a file as one of the session's own: its ending, and letters that mean nothing to a system.
 
-    Examples
-    --------
     >>> safe_name("../../etc/passwd.csv"), safe_name("Größe 2.CSV"), safe_name(".csv")
     ('passwd.csv', 'Größe-2.csv', 'file.csv')
     """

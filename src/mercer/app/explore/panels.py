@@ -21,8 +21,8 @@ from mercer.app.explore.planes import (
 )
 from mercer.app.outcome import Run, as_dict, plain
 from mercer.views.base import spaced, span
-from mercer.views.rebuilt import MOST_ROWS
 from mercer.views.scatter import component_names
+from mercer.views.variance import MOST_ROWS
 from mercer.views.wording import counted, number
 
 if TYPE_CHECKING:

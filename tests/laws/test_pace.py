@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import mercer
 from markets.commands import write_csv
-from mercer import KernelPCADetector, open_table, select_detector
+from mercer import KernelPCADetector, open_table, select_detector, views
 from mercer.errors import DetectorWarning, InputError
 from mercer.monitoring.clock import apart
 
@@ -164,3 +166,19 @@ def test_a_choice_of_lags_knows_the_times_of_a_table(table):
     blind = select_detector(ROWS, lags=[2], smoothing=[0.2], random_state=0)
     ranked = [found.best_.model_.fit_.weight for found in (told, known, blind)]
     assert ranked == [N - 2 * N // 10, N - 2 * N // 10, N - 2]
+
+
+def test_the_end_of_summer_time_is_no_gap(tmp_path):
+    hours = pd.date_range("2026-10-20", periods=N, freq="h", tz="Europe/Paris")
+    frame = pd.DataFrame(ROWS, index=hours)
+    detector = KernelPCADetector(2, lags=2).fit(frame)
+    assert detector.model_.fit_.weight == N - 2
+    for told in (detector.monitor(frame), detector.monitor(ROWS, time=hours.to_series())):
+        assert told.table["judged"].sum() == N - 2
+    seen = detector.monitor(frame).table["time"]
+    assert np.array_equal(seen, hours.tz_localize(None))  # shown by the clock of the frame
+    assert views.monitoring(detector, frame).judged.sum() == N - 2
+    page = tmp_path / "report.html"
+    mercer.report(detector, frame, page)
+    assert "2026-10-31 09:00" in page.read_text()
+    assert "follow a gap" not in page.read_text()

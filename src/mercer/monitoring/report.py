@@ -11,6 +11,7 @@ from mercer._core.errors import InputError
 from mercer._core.params import OneOf, Whole, require
 from mercer._core.table import Table
 from mercer.monitoring.alarms import Gaps, alarm_runs, in_words, leading, shares
+from mercer.monitoring.lags import of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -308,20 +309,17 @@ def report(
 def _times(time: Any, n: int) -> Any:
     if time is None:
         return np.arange(n)
-    times = np.asarray(time)
-    if times.shape != (n,):
-        msg = f"time must have one entry for each of the {n} rows; got shape {times.shape}."
-        raise InputError(msg)
-    return times
+    of_rows(time, n)
+    # An index with a zone is shown by its own clock, and compared in UTC.
+    return np.asarray(time if getattr(time, "tz", None) is None else time.tz_localize(None))
 
 
 def index_times(X: Any) -> Any:
-    """The times in the index of a data frame, by its own clock; None where it has none."""
+    """The times in the index of a data frame, with their zone if they have one; None for another index."""
     index: Any = getattr(X, "index", None)
     if getattr(getattr(index, "dtype", None), "kind", "") != "M":
         return None
-    local = index.tz_localize(None) if getattr(index, "tz", None) is not None else index
-    return local.to_numpy()
+    return index.to_numpy() if getattr(index, "tz", None) is None else index
 
 
 def named_columns(names: Any, fitted: Any, d: int) -> list[str]:

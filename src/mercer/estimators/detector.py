@@ -230,6 +230,22 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, time: Any = None
+    ) -> Array:
+        """`fit`, and `predict` of the same rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, time
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), of integers
+        """
+        return self.fit(X, y, sample_weight, time).predict(X, time)
+
     # ── an engineer's questions ─────────────────────────────────────────────
     def monitor(
         self,

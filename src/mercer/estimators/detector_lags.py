@@ -16,7 +16,7 @@ from mercer.data.times import as_times, read_times
 from mercer.estimators.input import as_generator
 from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
-from mercer.monitoring.lags import STATIC, Dynamics, usual_step
+from mercer.monitoring.lags import STATIC, Dynamics, of_rows, usual_step
 from mercer.monitoring.report import index_times
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ class Memory:
 
     def _with_past(self, rows: Array, time: Any = None) -> tuple[Array, Flags]:
         """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
+        if time is not None:
+            of_rows(time, len(rows))
         if not self._past.static:
             require_pace(time, len(rows), self._past)
             warn_unread(time, len(rows))

@@ -18,7 +18,7 @@ from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
 from mercer.engine.resolve import resolve_engine
 from mercer.estimators.detector_fit import require_room
-from mercer.estimators.detector_lags import Memory
+from mercer.estimators.detector_lags import Memory, times_of
 from mercer.estimators.input import cast, check_kernel_rows, loaded, new_rows, training_rows
 from mercer.estimators.scores import lazy_answers
 from mercer.monitoring.contributions import Baselines, need_slopes, warn_incomplete
@@ -184,12 +184,16 @@ class Answers(Memory, Public):
     _lineage: tuple[Generation, ...]
     _dtype: np.dtype[Any]
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, time: Any = None) -> Array:
         """1 for rows that look normal, -1 for those that don't.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
+        time : array-like of shape (b,), optional
+            When each row was taken, as in `fit`; otherwise the DatetimeIndex of a data frame, or the ids of a
+            table. With ``lags`` or ``smoothing``, a gap begins a new history, and rows that have too few
+            others before them are 1 here and NaN in the other answers.
 
         Returns
         -------
@@ -197,42 +201,48 @@ class Answers(Memory, Public):
             Of a dask array or data frame a dask array, as from the next two methods: it is computed, chunk by
             chunk and where the rows are, when it is asked for.
         """
-        return self._asked("predict", X)
+        return self._asked("predict", X, time)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any, time: Any = None) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------
         scores : ndarray of shape (b,)
             At most 0; -∞ for a row so far out that its statistics can't be computed.
         """
-        return self._asked("score_samples", X)
+        return self._asked("score_samples", X, time)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, time: Any = None) -> Array:
         """Below zero for outliers.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        return self._asked("decision_function", X)
+        return self._asked("decision_function", X, time)
 
-    def statistics(self, X: Any) -> Table:
+    def statistics(self, X: Any, time: Any = None) -> Table:
         """T², Q and the index of each row.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------
@@ -240,13 +250,13 @@ class Answers(Memory, Public):
             Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits. Of a dask array or data frame
             a dask array of shape (b, 3), its columns in this order.
         """
-        found: Any = self._asked("statistics", X)
+        found: Any = self._asked("statistics", X, time)
         if dask_kind(X) is None:
             found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
         table: Table = found
         return table
 
-    def p_values(self, X: Any) -> Array:
+    def p_values(self, X: Any, time: Any = None) -> Array:
         """How often a normal row lies at least as far out as each row, counted over rows held out.
 
         A conformal p-value (Vovk et al. 2005): (1 + rows held out with an index at least as large)/(1 + rows
@@ -258,6 +268,8 @@ class Answers(Memory, Public):
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------
@@ -276,10 +288,10 @@ class Answers(Memory, Public):
         check_is_fitted(self)
         if vars(self).get("_calibration") is None:
             raise InputError(NOT_HELD_OUT)
-        return self._asked("p_values", X)
+        return self._asked("p_values", X, time)
 
     # ── which variables a row differs in ────────────────────────────────────
-    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
+    def contributions(self, X: Any, statistic: Statistic | None = None, time: Any = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.
 
         That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
@@ -293,15 +305,19 @@ class Answers(Memory, Public):
         statistic : "T2", "Q" or "combined", optional
             ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
             these units. By default the one that the detector goes by.
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------
         contributions : ndarray of shape (b, d)
         """
-        found, whole = self._contributions(X, statistic)
+        found, whole = self._contributions(X, statistic, time)
         return spread_out(self._past.folded(found).sum(axis=1), whole, np.nan)
 
-    def lag_contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
+    def lag_contributions(
+        self, X: Any, statistic: Statistic | None = None, time: Any = None
+    ) -> Array:
         """What each variable adds to a statistic now, and did a row before, and so on.
 
         Parameters
@@ -310,6 +326,8 @@ class Answers(Memory, Public):
             In the order of time.
         statistic : "T2", "Q" or "combined", optional
             As in `contributions`.
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------
@@ -317,11 +335,11 @@ class Answers(Memory, Public):
             By row, lag and variable; their sum over lags is `contributions`. Rows that have too few before
             them have NaN.
         """
-        found, whole = self._contributions(X, statistic)
+        found, whole = self._contributions(X, statistic, time)
         return spread_out(self._past.folded(found), whole, np.nan)
 
     # ── how ─────────────────────────────────────────────────────────────────
-    def _asked(self, name: str, X: Any) -> Array:
+    def _asked(self, name: str, X: Any, time: Any) -> Array:
         """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
         check_is_fitted(self)
         if dask_kind(X) is not None:
@@ -329,7 +347,7 @@ class Answers(Memory, Public):
                 refuse_dask(X, LAGGED)
             lazy: Array = lazy_verdicts(self, X, self._judge, name)
             return lazy
-        rows, whole = self._with_past(self._read(X))
+        rows, whole = self._with_past(self._read(X), self._times(X, time))
         found: Array = getattr(self._judge, name)(self._gauge(self._judge.scaled(rows)))
         return (
             found if whole.all() else spread_out(found, whole, 1 if name == "predict" else np.nan)
@@ -340,9 +358,9 @@ class Answers(Memory, Public):
         told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
         return Judge(self._gauge, self._scale, *told, vars(self).get("_calibration"))
 
-    def _contributions(self, X: Any, statistic: Statistic | None) -> tuple[Array, Flags]:
+    def _contributions(self, X: Any, statistic: Statistic | None, time: Any) -> tuple[Array, Flags]:
         """Contributions of the columns of lagged rows, and which rows have them."""
-        rows, whole = self._with_past(self._read(X))
+        rows, whole = self._with_past(self._read(X), self._times(X, time))
         rows = self._judge.scaled(rows)
         which = self._rule.statistic if statistic is None else statistic
         require("statistic", which, OneOf(STATISTICS))
@@ -350,6 +368,10 @@ class Answers(Memory, Public):
         found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
         warn_incomplete(gap)
         return self._judge.own(found), whole
+
+    def _times(self, X: Any, time: Any) -> Any:
+        """The times of new rows, which rows judged one by one are not looked through for."""
+        return time if self._past.static else times_of(X, time, gaps=True)
 
     def _rows(self, X: Any) -> Array:
         """New rows: checked, in memory and scaled."""

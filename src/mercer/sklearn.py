@@ -218,13 +218,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self._keep_evidence(fit, weights)
 
     def _dual_pairs(
-        self,
-        operator: Centred,
-        kernel: Kernel,
-        k: int,
-        rng: np.random.Generator,
-        *,
-        budget: int,
+        self, operator: Centred, kernel: Kernel, k: int, rng: np.random.Generator, *, budget: int
     ) -> EigenPairs:
         pairs = self.plan_.solver(operator, k, rng=rng)
         pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)

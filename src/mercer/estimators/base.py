@@ -46,11 +46,7 @@ class Saving(Documented, Public):
     """`save`, beside `mercer.load`."""
 
     def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        data: Any = None,
-        about: dict[str, Any] | None = None,
+        self, path: str | os.PathLike[str], *, data: Any = None, about: dict[str, Any] | None = None
     ) -> None:
         """Write the fitted model to a file, in a single step: the old file or the new one, never half.
 

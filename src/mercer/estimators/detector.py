@@ -18,7 +18,7 @@ from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_live import Watching
-from mercer.estimators.detector_rows import Answers, learnt_rows
+from mercer.estimators.detector_rows import learnt_rows
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import remember
 from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
@@ -37,7 +37,7 @@ from mercer.monitoring.statistics import Gauge, Statistic
 
 @public
 @dataclass(eq=False, repr=False)
-class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
     Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept

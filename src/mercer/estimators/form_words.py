@@ -29,9 +29,7 @@ EIGEN_SOLVERS = {
 _SMALL = (
     "A stream solves a problem of the size of its dictionary, with nothing to choose: leave it out."
 )
-PCA_WORDS = {
-    "kernel": "Its kernel is the dot product: use KernelPCA(kernel={}).",
-}
+PCA_WORDS = {"kernel": "Its kernel is the dot product: use KernelPCA(kernel={})."}
 STREAM_WORDS = {
     "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",
     "checkpoint": "Save the model between batches instead: model.save(path).",

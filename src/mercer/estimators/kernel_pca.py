@@ -34,11 +34,7 @@ from mercer.estimators.parameters import (
     Seed,
     SolverLike,
 )
-from mercer.estimators.preimages import (
-    fit_preimage,
-    handed_over,
-    with_weightless,
-)
+from mercer.estimators.preimages import fit_preimage, handed_over, with_weightless
 from mercer.kernels import Kernel
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca

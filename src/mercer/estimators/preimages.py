@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import (
-    InputError,
-    MemoryBudgetError,
-    PreimageWarning,
-    refuse,
-)
+from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
 from mercer._core.types import Array, Flags, Indices, Rows
@@ -32,15 +27,7 @@ from mercer.kernels.names import named
 from mercer.model import Fit, Plan, Problem
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.preimage import (
-    PREIMAGES,
-    Examples,
-    FittedPreimage,
-    Gradient,
-    Preimage,
-    Quality,
-    Ridge,
-)
+from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Quality, Ridge
 from mercer.preimage.base import kept_bytes
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack

@@ -13,7 +13,7 @@ from mercer._core.params import Constraint, Number, Whole, require
 from mercer.data.dask import DaskRows
 from mercer.data.table import Table
 from mercer.data.times import as_times, read_times
-from mercer.estimators.input import as_generator
+from mercer.estimators.input import as_generator, check_flag
 from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, of_rows, usual_step
@@ -39,16 +39,12 @@ def check_past(detector: Any) -> None:
     """Raise unless `lags`, `differences` and `smoothing` can be used, and together."""
     for name, allowed in PAST.items():
         require(name, getattr(detector, name), allowed)
-    if not isinstance(detector.differences, (bool, np.bool_)):
-        wanted = "True or False"
+    if check_flag("differences", detector.differences) and detector.lags == 0:
         raise ParameterError.about(
-            parameter="differences", value=detector.differences, must_be=wanted
-        )
-    if detector.differences and detector.lags == 0:
-        wanted = "False where there are no lags"
-        remedy = "Set `lags` to 1 or more, or to 'auto'."
-        raise ParameterError.about(
-            parameter="differences", value=True, must_be=wanted, remedy=remedy
+            parameter="differences",
+            value=True,
+            must_be="False where there are no lags",
+            remedy="Set `lags` to 1 or more, or to 'auto'.",
         )
 
 
@@ -149,23 +145,25 @@ class Memory:
     @property
     def _past(self) -> Dynamics:
         """How rows are made of those up to them; as they are, of a detector older than lags."""
-        found: Dynamics = vars(self).get("dynamics_", STATIC)
-        return found
+        return vars(self).get("dynamics_", STATIC)
 
     def _with_past(self, rows: Array, time: Any = None) -> tuple[Array, Flags]:
         """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
+        n, how = len(rows), self._past
         if time is not None:
-            of_rows(time, len(rows))
-        if not self._past.static:
-            require_pace(time, len(rows), self._past)
-            warn_unread(time, len(rows))
-        there = np.ones(len(rows), dtype=bool) if self._past.static else in_turn(time, len(rows))
-        when = time if time is None or there.all() else np.asarray(time)[there]
-        whole = np.zeros(len(rows), dtype=bool)
-        found, whole[there] = self._past.rows(rows[there] if not there.all() else rows, when)
+            of_rows(time, n)
+        if how.static:
+            return how.rows(rows)
+        require_pace(time, n, how)
+        warn_unread(time, n)
+        there, whole = in_turn(time, n), np.zeros(n, dtype=bool)
+        if there.all():
+            found, whole = how.rows(rows, time)
+        else:
+            found, whole[there] = how.rows(rows[there], np.asarray(time)[there])
         lacking = int(np.isnan(rows).any(axis=1).sum())
-        if not self._past.static and len(found) == 0 and lacking < len(rows):
-            raise InputError(self._no_history(len(rows), lacking, time))
+        if len(found) == 0 and lacking < n:
+            raise InputError(self._no_history(n, lacking, time))
         return found, whole
 
     def _no_history(self, n: int, lacking: int, time: Any) -> str:

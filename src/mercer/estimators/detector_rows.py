@@ -46,9 +46,7 @@ def learnt_rows(
 
     Files are read into memory. Rows of a dask collection stay where they are.
     """
-    given = detector.model
-    name = detector.engine if given is None else getattr(given, "engine", detector.engine)
-    engine = resolve_engine(name)
+    engine = resolve_engine(getattr(detector.model, "engine", detector.engine))
     data = training_rows(detector, X, sample_weight, copy=False)
     if isinstance(data.rows, DaskRows):
         engine.settle(data.rows)  # a model may have an engine of its own
@@ -96,25 +94,20 @@ class Judge:
         with np.errstate(over="ignore"):
             return values.astype(self.dtype, copy=False)
 
-    # ── answers ─────────────────────────────────────────────────────────────
+    # ── what a detector says, see `Answers` ─────────────────────────────────
     def predict(self, found: Statistics) -> Array:
-        """1 for rows that look normal, -1 for others."""
         return np.where(self.index(found) <= -self.offset, 1, -1)
 
     def score_samples(self, found: Statistics) -> Array:
-        """Minus the index of each row."""
         return self.own(-self.index(found))
 
     def decision_function(self, found: Statistics) -> Array:
-        """Below zero for outliers."""
         return self.own(-self.index(found) - self.offset)
 
     def statistics(self, found: Statistics) -> Array:  # (b, 3)
-        """T², Q and the index."""
         return self.own(np.stack([found.t2, found.q, self.index(found)], axis=1))
 
     def p_values(self, found: Statistics) -> Array:
-        """Shares of normal rows that lie as far out."""
         assert self.calibration is not None  # `Answers.p_values` has looked
         return self.own(self.calibration(self.index(found)))
 
@@ -123,16 +116,14 @@ def _verdict(judge: Judge, name: str, projection: Projection, rows: Rows, first:
     """One answer of a judge to the rows of a chunk."""
     gauge = replace(judge.gauge, space=replace(judge.gauge.space, projection=projection))
     scaled = judge.scaled(cast(rows, judge.dtype, clip=True, first=first))
-    found: Array = getattr(judge, name)(gauge(scaled))
-    return found
+    return getattr(judge, name)(gauge(scaled))
 
 
 def lazy_verdicts(detector: Any, X: Any, judge: Judge, name: str) -> Any:
     """What the detector says of a dask collection, as a dask array."""
     gauge, projection = judge.gauge, judge.gauge.space.projection
     space: Any = replace(gauge.space, projection=None)  # type: ignore[arg-type]  # travels by itself
-    bare = replace(judge, gauge=replace(gauge, space=space))
-    verdict = partial(_verdict, bare, name)
+    verdict = partial(_verdict, replace(judge, gauge=replace(gauge, space=space)), name)
     width, dtype = 3 if name == "statistics" else None, judge.dtype
     dtype = np.dtype(int) if name == "predict" else dtype
     return lazy_answers(detector, X, projection, verdict, width=width, dtype=dtype, what=name)
@@ -148,14 +139,14 @@ NOT_HELD_OUT = (
 LAGGED = (
     "detector.predict(X.compute()), since this detector looks back and rows on workers have no past"
 )
-
-
 # Rows that are explained are read one by one, by a person.
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
 def spread_out(found: Array, whole: Flags, fill: float) -> Array:  # (m, …), (b,) -> (b, …)
     """What was found of rows with a whole history, in its place; nothing is known of the others."""
+    if whole.all():
+        return found
     out = np.full((len(whole), *found.shape[1:]), fill, dtype=found.dtype)
     out[whole] = found
     return out
@@ -208,8 +199,7 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
-        time : array-like of shape (b,), optional
+        X, time
             As in `predict`.
 
         Returns
@@ -224,8 +214,7 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
-        time : array-like of shape (b,), optional
+        X, time
             As in `predict`.
 
         Returns
@@ -240,8 +229,7 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
-        time : array-like of shape (b,), optional
+        X, time
             As in `predict`.
 
         Returns
@@ -251,10 +239,9 @@ class Answers(Memory, Public):
             a dask array of shape (b, 3), its columns in this order.
         """
         found: Any = self._asked("statistics", X, time)
-        if dask_kind(X) is None:
-            found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
-        table: Table = found
-        return table
+        if dask_kind(X) is not None:
+            return found
+        return Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
 
     def p_values(self, X: Any, time: Any = None) -> Array:
         """How often a normal row lies at least as far out as each row, counted over rows held out.
@@ -267,8 +254,7 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
-        time : array-like of shape (b,), optional
+        X, time
             As in `predict`.
 
         Returns
@@ -301,12 +287,11 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
+        X, time
+            As in `predict`.
         statistic : "T2", "Q" or "combined", optional
             ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
             these units. By default the one that the detector goes by.
-        time : array-like of shape (b,), optional
-            As in `predict`.
 
         Returns
         -------
@@ -322,12 +307,8 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
-            In the order of time.
-        statistic : "T2", "Q" or "combined", optional
-            As in `contributions`.
-        time : array-like of shape (b,), optional
-            As in `predict`.
+        X, statistic, time
+            As in `contributions`; rows in the order of time.
 
         Returns
         -------
@@ -345,18 +326,23 @@ class Answers(Memory, Public):
         if dask_kind(X) is not None:
             if not self._past.static:
                 refuse_dask(X, LAGGED)
-            lazy: Array = lazy_verdicts(self, X, self._judge, name)
-            return lazy
+            return lazy_verdicts(self, X, self._judge, name)
         rows, whole = self._with_past(self._read(X), self._times(X, time))
         found: Array = getattr(self._judge, name)(self._gauge(self._judge.scaled(rows)))
-        return (
-            found if whole.all() else spread_out(found, whole, 1 if name == "predict" else np.nan)
-        )
+        return spread_out(found, whole, 1 if name == "predict" else np.nan)
 
     @property
     def _judge(self) -> Judge:
-        told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
-        return Judge(self._gauge, self._scale, *told, vars(self).get("_calibration"))
+        return Judge(
+            self._gauge,
+            self._scale,
+            self._rule,
+            self.limits_,
+            self._kernel,
+            self.offset_,
+            self._dtype,
+            vars(self).get("_calibration"),
+        )
 
     def _contributions(self, X: Any, statistic: Statistic | None, time: Any) -> tuple[Array, Flags]:
         """Contributions of the columns of lagged rows, and which rows have them."""

@@ -356,11 +356,16 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
     raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError.about(name, value, must_be="True or False")
+    return bool(value)
+
+
 def is_whitened(whiten: Any) -> bool:
-    """Whether scores are to have unit variance; raises unless the parameter says yes or no."""
-    if not isinstance(whiten, (bool, np.bool_)):
-        raise ParameterError.about(parameter="whiten", value=whiten, must_be="True or False")
-    return bool(whiten)
+    """Whether scores are to have unit variance."""
+    return check_flag("whiten", whiten)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

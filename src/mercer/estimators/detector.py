@@ -177,12 +177,10 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
             data frame stay on their workers, of which ``engine`` has a client.
         y : ignored
         sample_weight : array-like of shape (n,), optional
-            How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
-            and the limits.
+            How often each row counts, in the scale, the model and the limits: 2 is a row that is there twice.
         time : array-like of shape (n,), optional
             When each row was taken, as numbers or dates; otherwise the DatetimeIndex of a data frame, or the
-            ids of a table. With ``lags`` or ``smoothing``, a step that is not the usual one begins a new
-            history.
+            ids of a table. With ``lags`` or ``smoothing``, a gap begins a new history.
 
         Returns
         -------
@@ -196,9 +194,7 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         of = data.rows if hasattr(data.rows, "columns") else X  # a table, or a frame
         names = getattr(of, "columns", None)
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
-        if (
-            self.lags or self.smoothing
-        ):  # nothing else asks for times, and a file is read again for them
+        if self.lags or self.smoothing:  # else nothing needs times, for which a file is read again
             time = times_of(X, time)
         past = Remembered.of(self, read, rows, aside=aside, names=names, time=time)
         sensors = Sensors.of(engine, rows)
@@ -206,8 +202,8 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
         model = chosen_model(self, scaled, weights, columns).fit(scaled, sample_weight=weights)
-        told = bool(self.scale), columns, scaled, engine, past.overlap
-        normal = Normal(rows, weights, scale, *told)
+        rescale = bool(self.scale)
+        normal = Normal(rows, weights, scale, rescale, columns, scaled, engine, past.overlap)
         limits, held = found_limits(rule, model, normal, self.folds)
         if held is not None:
             limits = with_confidence(limits, rule, held, self.confidence)
@@ -257,14 +253,13 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 
-        A row with a missing cell (NaN) is not judged, and marked so; all others are. An infinite reading
-        counts as the largest number there is. `predict` and the other questions refuse both, as
-        scikit-learn does.
+        A row with a missing cell (NaN) is marked and not judged. An infinite reading counts as the largest
+        number there is. `predict` and the other answers refuse both, as scikit-learn does.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
-            In the order of time. Sources that are no arrays in memory are refused where a cell is missing.
+            In the order of time. A source that is not an array in memory must not lack a cell.
         time : array-like of shape (b,), optional
             When each row was taken; otherwise the DatetimeIndex of a data frame, the ids of a table, or 0, 1,
             2, …
@@ -305,7 +300,7 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
             )
             warn_incomplete(gap)
             shares = self._past.folded(shares).sum(axis=1)
-        told = report(
+        seen = report(
             found,
             self._rule,
             self._rule.joint(self.limits_),
@@ -318,11 +313,9 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
             top=wanted,
         )
         place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
-        return self._with_onsets(told, lambda at: rows[place[at]]) if wanted else told
+        return self._with_onsets(seen, lambda at: rows[place[at]]) if wanted else seen
 
-    # ── how ─────────────────────────────────────────────────────────────────
-    def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
+    def _with_onsets(self, seen: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         index, base = self._judge.index, self._baselines
-        ways = self._past.ways(self._scale.unit)
         measure = base.measure(lambda x: index(self._gauge(x)))
-        return with_onsets(told, base, measure, take, ways)
+        return with_onsets(seen, base, measure, take, self._past.ways(self._scale.unit))

@@ -19,6 +19,7 @@ from mercer._core.errors import (
     MemoryBudgetError,
     MercerError,
     ParameterError,
+    refuse,
 )
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
@@ -78,11 +79,9 @@ def chosen_model(
     given = detector.model
     if given is not None:
         if not isinstance(given, Projector):
-            msg = (
-                f"model must be a KernelPCA, PCA or IncrementalKernelPCA; got a {type(given).__name__}. Pass "
-                "an object, such as model=PCA(0.95)."
-            )
-            raise InputError(msg)
+            wanted = "a KernelPCA, PCA or IncrementalKernelPCA"
+            remedy = "Pass an object, such as model=PCA(0.95)."
+            refuse("model", given, wanted, f"a {type(given).__name__}", remedy)
         _refuse_both(detector)
         model: Projector = clone(given)
         # Neither pre-images nor whitened scores are asked for; T² divides by the variances itself.
@@ -214,26 +213,9 @@ def found_limits(
     rule: Rule, model: Projector, normal: Normal, folds: Any
 ) -> tuple[Limits, Statistics | None]:
     """Limits from rows held out, with their statistics; or from the training rows, or from distributions."""
-    gauge, fit, k = Gauge.of(model.fit_), model.fit_, model.n_components_
-    rounding = gauge.rounding
-    if rule.in_sample:
-        own = gauge(normal.scaled, normal.weights)
-        limits = in_sample_limits(own, rule.rate, rounding=rounding)
-        _check_once(rule, model, normal, folds, limits)
-        return limits, None
-    if rule.method == "approximate":
-        if fit.weight < k + SPARE:
-            msg = (
-                f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
-                f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
-            )
-            raise InputError(msg)
-        many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
-        own = gauge(normal.scaled, normal.weights)
-        limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
-        if not many:  # or else it is told already
-            _check_once(rule, model, normal, folds, limits)
-        return limits, None
+    if rule.in_sample or rule.method == "approximate":
+        return _training_limits(rule, model, normal, folds), None
+    k, rounding = model.n_components_, Gauge.of(model.fit_).rounding
     pace, splits = folds_in_time(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
@@ -252,6 +234,26 @@ def found_limits(
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
         warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
     return limits, held
+
+
+def _training_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
+    """Limits from the training rows, or from distributions, with a warning where one fold disagrees."""
+    gauge, n, k = Gauge.of(model.fit_), model.fit_.weight, model.n_components_
+    if not rule.in_sample and n < k + SPARE:
+        msg = (
+            f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
+            f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
+        )
+        raise InputError(msg)
+    warned = not rule.in_sample and _warn_many(k, len(normal), APPROXIMATE_ROWS)
+    own = gauge(normal.scaled, normal.weights)
+    if rule.in_sample:
+        limits = in_sample_limits(own, rule.rate, rounding=gauge.rounding)
+    else:
+        limits = approximate_limits(own, rule.rate, n=n, k=k, rounding=gauge.rounding)
+    if not warned:
+        _check_once(rule, model, normal, folds, limits)
+    return limits
 
 
 def require_room(n: int, n_sizes: int = 0) -> None:
@@ -311,10 +313,10 @@ def _held_out(
     if not pace.any:
         return HeldOut([fitted.n_components_], [plain], [])
     sizes = smaller_sizes(fitted.n_components_)
+    second = partial(second_run, normal.scale, own, pace)
     stretched, strayed = (
-        gauge.nested(made(normal.rows, farther, test), sizes, counts)
+        gauge.nested(made(normal.rows, partial(second, factors), test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
-        for farther in [partial(second_run, normal.scale, own, pace, factors)]
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
@@ -337,7 +339,7 @@ def check_folds(folds: Any) -> None:
 
 
 def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Indices]]:
-    """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
+    """So many stretches of neighbouring rows, or what a splitter of scikit-learn gives."""
     n = len(normal)
     if isinstance(folds, Integral):
         if n < int(folds):

@@ -101,13 +101,11 @@ class Anatomy:
     def require_preimage(self, what: str) -> None:
         """Refuse a model whose scores don't lead back to rows."""
         if not self.has_preimage:
-            msg = Message(
+            template = (
                 "{what} needs a way from scores back to rows, and this {kind} has none. Fit with one, such "
-                "as {preimage:'ridge'}.",
-                what=what,
-                kind=type(self.model).__name__,
+                "as {preimage:'ridge'}."
             )
-            raise ParameterError(msg)
+            raise ParameterError(Message(template, what=what, kind=type(self.model).__name__))
 
     @property
     def preimage(self) -> FittedPreimage | None:
@@ -124,9 +122,9 @@ class Anatomy:
         """The eigenvalues; the variances where the model has no others."""
         if is_pipeline(self.model):
             Prepared.from_pipeline(self.model)  # which names the step that can't be looked behind
-        found = getattr(self.projector, "eigenvalues_", None)
-        found = self.projector.explained_variance_ if found is None else found
-        return np.asarray(found, dtype=np.float64)
+        model = self.projector
+        found = getattr(model, "eigenvalues_", None)
+        return np.asarray(model.explained_variance_ if found is None else found, dtype=np.float64)
 
     @property
     def shares(self) -> Array | None:  # (k,)

@@ -59,19 +59,15 @@ class Evidence(Public):
         kernel = params.get("kernel", self.kernel)
         if nested and (isinstance(kernel, type) or not hasattr(kernel, "set_params")):
             knob = nested[0].removeprefix("kernel__")
-            remedy = (
-                f"Write {knob}={params[nested[0]]!r}"
-                if hasattr(self, knob)
-                else "Pass kernel_params"
-            )
+            written = f"Write {knob}={params[nested[0]]!r}"
+            remedy = written if hasattr(self, knob) else "Pass kernel_params"
             msg = (
                 f"{nested[0]} can't be set: the kernel of this mercer.sklearn.KernelPCA is a name or a "
                 f"function, and its parameters are gamma, degree, coef0 and kernel_params. {remedy}; "
                 "mercer.KernelPCA takes kernel__gamma, as a kernel object does here."
             )
             raise UnknownParameterError(msg)
-        found: Self = super().set_params(**params)  # type: ignore[misc]
-        return found
+        return super().set_params(**params)  # type: ignore[misc]
 
     @property
     def explained_variance_(self) -> Array:

@@ -67,8 +67,8 @@ class Derivable(Public):
         n_components : int or float
             How many to keep, or the share of the variance that the kept ones must reach.
         X : array-like or source of rows, optional
-            The training rows. They are needed only by a model with a pre-image that does not keep its rows
-            (an approximation or an explicit feature map): a pre-image of other scores is learned anew.
+            The training rows, for a model with a pre-image, which is learned anew, that does not keep its
+            rows: an approximation or an explicit feature map.
         sample_weight : array-like of shape (n,), optional
             The weights that X was fitted with, where X is given.
 
@@ -158,11 +158,10 @@ class Returning(Derivable):
 
     def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
         vars(self).pop("preimage_", None)
-        name, n_bytes = None, 0
+        plan = replace(self.fit_.plan, preimage=None, preimage_bytes=0)
         if method is not None:
             self.preimage_, n_bytes = learned_preimage(self, method, X, sample_weight)
-            name = repr(method)
-        plan = replace(self.fit_.plan, preimage=name, preimage_bytes=n_bytes)
+            plan = replace(plan, preimage=repr(method), preimage_bytes=n_bytes)
         self.plan_, self.fit_ = plan, replace(self.fit_, plan=plan)
 
 
@@ -181,12 +180,8 @@ def learned_preimage(
     width, k = fit.projection.sections.width, fit.projection.n_components
     allowed = parse_bytes(model.memory)
     needed = needed_bytes(method, data, width, k, rows_bytes=0, allowed=allowed)
-    seed = model.random_state
-    drawn = isinstance(seed, (np.random.Generator, np.random.RandomState))
-    rng = as_generator(deepcopy(seed) if drawn else seed)
-    found = fit_preimage(
-        method, fit, kernel, data.rows, weights=data.weights, handed=handed, rng=rng
-    )
+    rng, weights = as_generator(deepcopy(model.random_state)), data.weights
+    found = fit_preimage(method, fit, kernel, data.rows, weights=weights, handed=handed, rng=rng)
     return found, needed
 
 
@@ -224,9 +219,8 @@ def _require_same(fit: Fit, data: TrainingData) -> None:
     n, sections = len(fit.pairs.vectors), fit.projection.sections
     wanted = f"the {n} rows that the model was fitted to, in their order"
     if data.n != n:
-        refuse(
-            "X", data.n, wanted, f"{data.n} rows", "Rows of weight zero are told by sample_weight."
-        )
+        remedy = "Give the weights, zeros among them, as sample_weight."
+        refuse("X", data.n, wanted, f"{data.n} rows", remedy)
     if isinstance(sections, KernelSections) and not isinstance(data.rows, DaskRows):
         some = np.unique(np.linspace(0, n - 1, LOOKED_AT).astype(int))
         given, kept = (take_rows(rows, some) for rows in (data.rows, sections.points))

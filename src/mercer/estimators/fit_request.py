@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,8 +79,8 @@ class FitRequest:
 
     def task(self, data: TrainingData, observer: Observer) -> Task:
         """The fit of these data, which may have been read into memory meanwhile."""
-        given = data.weights, observer, self.engine
-        return Task(self.kernel, data.rows, self.n_components, self.plan, self.rng, *given)
+        k, weights = self.n_components, data.weights
+        return Task(self.kernel, data.rows, k, self.plan, self.rng, weights, observer, self.engine)
 
     def because(self, reason: str) -> FitRequest:
         """The request with one more reason in its plan."""
@@ -115,7 +113,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     is_whitened(model.whiten)
     kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
-    start = rng if method is None else _again(model.random_state, rng)
+    start = rng if method is None else deepcopy(rng)
     exact = approximation is None or approximation.refine > 0
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
@@ -132,24 +130,15 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     room, remote = Budget.of(model.memory, facts), facts.workers is not None
     budget = room.there if remote else room.of_rows
     owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=remote)
-    planned = partial(
-        _planned,
-        model=model,
-        kernel=kernel,
-        data=data,
-        owner=owner,
-        asked=asked,
-        approximation=approximation,
-        method=method,
-    )
-    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts, room)
+    task = _Planning(model, kernel, data, owner, asked, approximation, method)
+    engine, chosen = resolve_engine(model.engine), task.planned(model.engine, facts, room)
     request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
     if is_whole(model.n_components) and model.n_components > data.n:
         request = request.because(
             f"{data.n} rows have fewer components: all of them are looked for"
         )
     if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
-        return _where_it_pays(request, planned)
+        return _where_it_pays(request, task)
     return request
 
 
@@ -169,50 +158,51 @@ def asked_for(fit: Fit, n_components: Any) -> Fit:
     return changed(fit, asked=int(n_components)) if is_whole(n_components) else fit
 
 
-def _planned(
-    engine: Any,
-    facts: Facts,
-    room: Budget | None = None,
-    *,
-    model: Any,
-    kernel: Kernel,
-    data: TrainingData,
-    owner: Ownership,
-    asked: int | float | None,
-    approximation: Approximation | None,
-    method: Preimage | None,
-) -> Plan:
-    """What is done on an engine of these facts."""
-    full = approximation is None
-    # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
-    arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
-    found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
-    # Free memory is looked at once; where NumPy stands in for a device, that of another place.
-    if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
-        room = Budget.of(model.memory, found)
-    problem = Problem.of(
-        data, kernel, asked, facts=found, budget=room, ownership=owner, forms_k=full
-    )
-    if approximation is not None:
-        chosen = plan_approximation(problem, approximation)
-    elif kernel.is_linear:  # the rows themselves are centred and multiplied, on the cheaper side
-        chosen = plan_linear(problem, model.solver)
-    else:
-        chosen = plan(problem, model.solver)
-    if method is not None:
-        chosen = planned_preimage(method, chosen, problem, data, kernel)
-    # Kernel values that are centred were rounded before; rows and explicit maps are not such.
-    if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
-        refuse_lopsided(data.weights, data.kept)
-    computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
-    if stands_in is not None and computes and chosen.route != "primal":
-        chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
-    return chosen
+@dataclass(frozen=True)
+class _Planning:
+    """All that a plan depends on, but for the engine."""
+
+    model: Any
+    kernel: Kernel
+    data: TrainingData
+    owner: Ownership
+    asked: int | float | None
+    approximation: Approximation | None
+    method: Preimage | None
+
+    def planned(self, engine: Any, facts: Facts, room: Budget | None = None) -> Plan:
+        """What is done on an engine of these facts."""
+        kernel, data, full = self.kernel, self.data, self.approximation is None
+        # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
+        arrays = self.owner is Ownership.LOADED
+        arrays = arrays or (self.owner is Ownership.STREAMED and not full)
+        found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
+        # Free memory is looked at once; where NumPy stands in for a device, that of another place.
+        if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
+            room = Budget.of(self.model.memory, found)
+        problem = Problem.of(
+            data, kernel, self.asked, facts=found, budget=room, ownership=self.owner, forms_k=full
+        )
+        if self.approximation is not None:
+            chosen = plan_approximation(problem, self.approximation)
+        elif (
+            kernel.is_linear
+        ):  # the rows themselves are centred and multiplied, on the cheaper side
+            chosen = plan_linear(problem, self.model.solver)
+        else:
+            chosen = plan(problem, self.model.solver)
+        if self.method is not None:
+            chosen = planned_preimage(self.method, chosen, problem, data, kernel)
+        # Kernel values that are centred were rounded before; rows and explicit maps are not such.
+        if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
+            refuse_lopsided(data.weights, data.kept)
+        computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
+        if stands_in is not None and computes and chosen.route != "primal":
+            chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
+        return chosen
 
 
-def _where_it_pays(
-    request: FitRequest, planned: Callable[[Engine[Any], Facts], Plan]
-) -> FitRequest:
+def _where_it_pays(request: FitRequest, task: _Planning) -> FitRequest:
     """The request on a GPU, if there is one and both forecasts say that it pays; the plan tells why."""
     engine = device_there()
     if engine is None:
@@ -221,7 +211,7 @@ def _where_it_pays(
     try:
         with silenced(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a trial; the fit gives its own
-            there = replace(request, plan=planned(engine, engine.facts()), engine=engine)
+            there = replace(request, plan=task.planned(engine, engine.facts()), engine=engine)
             if there.plan.engine != name:
                 why = there.plan.reasons[-1]
             else:
@@ -242,16 +232,10 @@ def _compared(here: FitRequest, there: FitRequest) -> tuple[bool, str]:
     assert here.expected is not None
     assert there.expected is not None
     (_, ours), (_, theirs), name = here.expected, there.expected, there.plan.engine
-    told = f"about {format_seconds(theirs)} there, {format_seconds(ours)} on the processor"
+    times = f"about {format_seconds(theirs)} there, {format_seconds(ours)} on the processor"
     if theirs <= PAYING_SHARE * ours:
-        return True, f"{name} pays: {told}"
-    return False, f"it would have to be twice as fast ({told})"
-
-
-def _again(random_state: Any, rng: np.random.Generator) -> np.random.Generator:
-    """A generator that draws what this one will; from a number it is made sooner than copied."""
-    drawn = isinstance(random_state, np.random.Generator | np.random.RandomState)
-    return deepcopy(rng) if drawn else as_generator(random_state)
+        return True, f"{name} pays: {times}"
+    return False, f"it would have to be twice as fast ({times})"
 
 
 def _suited(
@@ -286,8 +270,7 @@ def warn_if_long(request: FitRequest) -> None:
             "progress."
         )
         numbers = {"n": request.data.n, "seconds": seconds}
-        remedy = Remedy("approximation", "rpcholesky")
-        warn(LongFitWarning(msg, numbers=numbers, remedy=remedy))
+        warn(LongFitWarning(msg, numbers=numbers, remedy=Remedy("approximation", "rpcholesky")))
 
 
 def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:

@@ -1,4 +1,4 @@
-"""Who looks on while an estimator fits: lines on the terminal, scikit-learn's callbacks, a checkpoint."""
+"""What follows a fit: lines on the terminal, scikit-learn's callbacks, a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import Any, TextIO
 
 from mercer._core.memory import format_seconds
@@ -70,7 +71,6 @@ class ForwardingObserver(Observer):
         self._done = 0
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Look, and pass it on; True when an observer asks to stop."""
         asked = self._inner.step(done, expected, what, residual)
         # Another pass over the rows counts from 0 again.
         if what != self._what or done < self._done:
@@ -80,13 +80,11 @@ class ForwardingObserver(Observer):
         return self._look(done, expected, what, residual) or asked
 
     def resume(self) -> State | None:
-        """What the one behind has to resume from."""
         state = self._inner.resume()
         self._resumed = state is not None
         return state
 
     def keep(self, state: Callable[[], State]) -> None:
-        """Pass the state on."""
         self._inner.keep(state)
 
     def finish(self) -> None:
@@ -112,24 +110,13 @@ class OuterObserver(ForwardingObserver):
 
 
 class ConsoleObserver(ForwardingObserver):
-    """Says how far it is, a line about once a second, and the last one always.
+    """Writes how far it is, a line that begins with `name` about once a second, and the last one always.
 
-    Parameters
-    ----------
-    name : str
-        How every line begins.
-    inner : Observer, optional
-        Who else looks on.
-    stream : text file, optional
-        stderr by default: what a script prints stays clean.
-    clock : callable, optional
-        Seconds, from anywhere.
+    The `stream` is stderr by default, so that what a script prints stays clean.
 
-    Examples
-    --------
     >>> import sys
-    >>> teller = ConsoleObserver("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
-    >>> _ = teller.step(5, 9, "products", 3e-4)
+    >>> observer = ConsoleObserver("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
+    >>> _ = observer.step(5, 9, "products", 3e-4)
     KernelPCA: 5 of about 9 products, residual 3e-04, 12 s, about 9.6 s left
     """
 
@@ -145,22 +132,20 @@ class ConsoleObserver(ForwardingObserver):
         self._name, self._stream, self._clock = name, stream, clock
         self._started = self._now = clock()
         # Since when, and from which step on, the pace is taken.
-        self._base: tuple[float, int] | None = None
-        self._told_at: float | None = None
-        self._untold: str | None = None  # a line that came too soon after the last
+        self._base = self._started, 0
+        self._written_at = -inf
+        self._unwritten: str | None = None  # a line too soon after the last
 
     def resume(self) -> State | None:
-        """Pass it on, and report it."""
         state = super().resume()
         if state is not None:
             self._write(f"{self._name}: resumes from the checkpoint")
         return state
 
     def finish(self) -> None:
-        """Report what has not been reported."""
-        if self._untold is not None:
-            self._write(self._untold)
-        self._untold = None
+        if self._unwritten is not None:
+            self._write(self._unwritten)
+        self._unwritten = None
 
     def _begin(self, done: int, expected: int | None, what: str) -> None:
         del expected, what
@@ -174,20 +159,15 @@ class ConsoleObserver(ForwardingObserver):
         if residual is not None:
             parts.append(f"residual {residual:.0e}")
         parts.append(format_seconds(self._now - self._started))
-        left = self._left(done, expected)
-        if left is not None:
+        since, first = self._base
+        if expected is not None and expected > done > first:
+            left = (self._now - since) / (done - first) * (expected - done)
             parts.append(f"about {format_seconds(left)} left")
-        self._untold = ", ".join(parts)
-        if self._told_at is None or self._now - self._told_at >= GAP:
-            self._told_at = self._now
+        self._unwritten = ", ".join(parts)
+        if self._now - self._written_at >= GAP:
+            self._written_at = self._now
             self.finish()
         return False
-
-    def _left(self, done: int, expected: int | None) -> float | None:
-        if expected is None or expected <= done or self._base is None or done <= self._base[1]:
-            return None
-        since, first = self._base
-        return (self._now - since) / (done - first) * (expected - done)
 
     def _write(self, line: str) -> None:
         stream = sys.stderr if self._stream is None else self._stream
@@ -199,14 +179,12 @@ class ConsoleObserver(ForwardingObserver):
 
 
 def _count(done: int, expected: int | None, what: str) -> str:
+    counted = f"{done:,}"
     if expected is None or expected < done:
-        return f"{_spaced(done)} {what.removesuffix('s') if done == 1 else what}"
-    about = "about " if what == GUESSED else ""
-    return f"{_spaced(done)} of {about}{_spaced(expected)} {what}"
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
+        counted += f" {what.removesuffix('s') if done == 1 else what}"
+    else:
+        counted += f" of {'about ' if what == GUESSED else ''}{expected:,} {what}"
+    return counted.replace(",", " ")
 
 
 # ── scikit-learn's callbacks ────────────────────────────────────────────────
@@ -228,7 +206,7 @@ def announced(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[No
 
 
 class CallbackObserver(ForwardingObserver):
-    """Tells callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step.
+    """Calls callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step.
 
     A step's ``metadata`` are ``done``, ``expected`` and ``residual``. A callback that returns True at the
     end of a step asks to stop there.
@@ -241,7 +219,6 @@ class CallbackObserver(ForwardingObserver):
         self._steps = 0
 
     def finish(self) -> None:
-        """Close what is open."""
         if self._work is not None:
             self._work.call_on_fit_task_end(estimator=self._estimator)
         self._work = None

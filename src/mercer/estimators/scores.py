@@ -45,12 +45,10 @@ def whitened(fit: Fit) -> Projection:
     The fit keeps axes of length one, on which distances in feature space rest.
     """
     own, spread = fit.projection, score_spread(fit)
-    coef, offset = own.coef / spread, own.offset / spread  # float64
-    sizes = (float(np.abs(a).max(initial=0.0)) for a in (coef, offset))
-    dtype = own.coef.dtype if holds(own.coef.dtype, *sizes) else coef.dtype
-    return changed(
-        own, coef=coef.astype(dtype, copy=False), offset=offset.astype(dtype, copy=False)
-    )
+    found = {"coef": own.coef / spread, "offset": own.offset / spread}  # float64
+    if holds(own.coef.dtype, *(float(np.abs(a).max(initial=0.0)) for a in found.values())):
+        found = {name: a.astype(own.coef.dtype, copy=False) for name, a in found.items()}
+    return changed(own, **found)
 
 
 def require_scores(scores: Array, kernel: Kernel | None) -> None:
@@ -126,8 +124,7 @@ Dtypes: TypeAlias = "tuple[np.dtype[Any], np.dtype[Any]]"  # of the rows, and of
 
 def lazy_scores(model: Any, X: Any, dtypes: Dtypes) -> Any:
     """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
-    own = model._scoring
-    scorer = partial(_scored, getattr(model, "kernel_", None), dtypes)
+    own, scorer = model._scoring, partial(_scored, getattr(model, "kernel_", None), dtypes)
     return lazy_answers(model, X, own, scorer, width=own.n_components, dtype=dtypes[1])
 
 
@@ -166,31 +163,16 @@ def lazy_answers(
     travelled = projection.on(pickle.loads(pickle.dumps(projection.sections.engine)))
     light, points = _without_points(travelled)
     # One task of the graph: computed again where it is lost, and by any scheduler.
-    asked = dask.delayed(
-        Parcel((answer, light, promise)),
-        name=f"mercer-model-{uuid.uuid4().hex}",
-        pure=False,
-        traverse=False,
-    )
-    starts = np.cumsum([0.0, *heights])
+    own = f"mercer-model-{uuid.uuid4().hex}"
+    asked = dask.delayed(Parcel((answer, light, promise)), name=own, pure=False, traverse=False)
+    starts, answers = np.cumsum([0.0, *heights]), []
     name = f"mercer-{what}-{uuid.uuid4().hex}"  # what it names is never another model's
     each = dask.delayed(_answered)
-    answers = [
-        da.from_delayed(
-            each(
-                asked,
-                points,
-                chunk,
-                p,
-                counted(starts[p]),
-                counted(tall),
-                dask_key_name=f"{name}-{p}",
-            ),
-            shape=(tall,) if width is None else (tall, width),
-            dtype=dtype,
-        )
-        for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True))
-    ]
+    for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True)):
+        place = p, counted(starts[p]), counted(tall)
+        found = each(asked, points, chunk, *place, dask_key_name=f"{name}-{p}")
+        shape = (tall,) if width is None else (tall, width)
+        answers.append(da.from_delayed(found, shape=shape, dtype=dtype))
     return da.concatenate(answers)
 
 
@@ -208,8 +190,7 @@ def _answered(asked: Parcel, points: Rows | None, *chunk: Any) -> Array:
     rows, points, start = promise.kept(*chunk), aligned(points), chunk[2]
     if points is not None:  # those of the model are on workers, too
         projection = replace(projection, sections=replace(projection.sections, points=points))
-    found: Array = answer(projection, rows, start or 0)
-    return found
+    return answer(projection, rows, start or 0)
 
 
 def _without_points(projection: Projection) -> tuple[Projection, Any]:

@@ -56,7 +56,7 @@ class Saving(Documented, Public):
             The file; ``.mercer`` is the usual ending.
         data : array-like, sparse matrix or source of rows, or a dict, optional
             The training rows, of which a digest is kept, so that others can tell what the model was
-            fitted to; a dict is kept as it is. An exact fit keeps its rows anyhow and needs none.
+            fitted to; a dict is kept as it is. An exact fit keeps its rows and needs none.
         about : dict, optional
             Anything that JSON can hold, for people: who fitted it, with which command.
 
@@ -177,7 +177,7 @@ class Projector(
         points = getattr(projection.sections, "points", None)
         if isinstance(points, RowSource):  # the model's own rows are still in a file
             points.check_unchanged()
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             scores = projection(rows, out)
         if isinstance(rows, RowSource):
             rows.check_unchanged()
@@ -189,8 +189,8 @@ class Projector(
     def reconstruction_error(self, X: Any, diag: Any = None) -> Array:
         """Squared distance, in feature space, of each row from its projection on the components.
 
-        Exact, and no pre-image is needed: ‖φ(x) - μ‖² - ‖scores(x)‖². Process engineers call it Q or SPE. It
-        is not comparable between kernels: each measures in a space of its own.
+        Exact, without a pre-image: ‖φ(x) - μ‖² - ‖scores(x)‖², the Q or SPE of process engineers. It is not
+        comparable between kernels: each measures in a space of its own.
 
         Parameters
         ----------
@@ -204,17 +204,16 @@ class Projector(
         errors : ndarray of shape (b,)
         """
         rows, kernel = self._asked(X)
-        own, n = None, int(rows.shape[0])
         if diag is not None:
             if kernel is None or not kernel.is_precomputed:
                 wanted = "None, since only a precomputed kernel does not know k(x, x) itself"
                 refuse("diag", diag, wanted, f"a {type(diag).__name__}")
-            own = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
-            if own.shape != (n,):
-                got = f"an array of shape {own.shape}"
-                refuse("diag", own.shape, f"{n} numbers, one for each row", got)
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-            errors = FeatureSpace.of(self._current()).errors(rows, own)
+            diag = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
+            if diag.shape != (n := int(rows.shape[0]),):
+                got = f"an array of shape {diag.shape}"
+                refuse("diag", diag.shape, f"{n} numbers, one for each row", got)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            errors = FeatureSpace.of(self._current()).errors(rows, diag)
         require_squares(errors, kernel)
         return like(in_precision(errors, self._dtype), X)
 
@@ -227,7 +226,7 @@ class Projector(
         return rows, kernel
 
     def reconstruct(self, X: Any) -> Array:
-        """Each row as the components see it, back in input space: what noise they leave out is gone.
+        """Each row as the components see it, back in input space, without the noise that they leave out.
 
         Parameters
         ----------
@@ -256,8 +255,7 @@ class Projector(
         Parameters
         ----------
         X : array-like of shape (b, k)
-            Scores. Where they lie far outside of the training scores, or their points far outside of the
-            training rows, a `PreimageWarning` says so.
+            Scores. A `PreimageWarning` says where they, or their points, lie far outside the training data.
 
         Returns
         -------
@@ -286,7 +284,6 @@ class Projector(
         return tags
 
     def _current(self) -> Fit:
-        """The fitted value."""
         return self.fit_
 
     @property
@@ -367,9 +364,8 @@ def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> Non
     from mercer.estimators.anatomy import is_pipeline
 
     if not isinstance(model, kind):
-        steps = (
-            "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
-        )
-        remedy = steps if is_pipeline(model) else ""
+        remedy = ""
+        if is_pipeline(model):
+            remedy = "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
         refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
     check_is_fitted(model)

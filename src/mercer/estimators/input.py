@@ -37,19 +37,19 @@ def training_rows(
 ) -> TrainingData:
     """The rows of X that count, checked. With ``copy`` the caller may change their array later."""
     source, engine = _source(X, pairwise=pairwise), getattr(estimator, "engine", AUTO)
+    if source is not None and pairwise:
+        wanted = "the kernel matrix as an array, for kernel='precomputed'"
+        lazy = isinstance(source, DaskRows)
+        remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
+        refuse("X", X, wanted, repr(source), remedy)
+    rows = check_rows(estimator, X, reset=True, copy=copy) if source is None else source
+    rows = resolve_engine(engine).settle(rows)
+    n = int(rows.shape[0])
+    if source is not None and n < 2:
+        refuse("X", rows.shape, "at least 2 rows", f"{many(n, 'row')}, {rows!r}")
+    weights = check_weights(sample_weight, n)
     if source is not None:
-        if pairwise:
-            wanted = "the kernel matrix as an array, for kernel='precomputed'"
-            lazy = isinstance(source, DaskRows)
-            remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
-            refuse("X", X, wanted, repr(source), remedy)
-        source = resolve_engine(engine).settle(source)
-        if source.shape[0] < 2:
-            got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
-            refuse("X", source.shape, "at least 2 rows", got)
-        return TrainingData(source, check_weights(sample_weight, source.shape[0]))
-    rows = resolve_engine(engine).settle(check_rows(estimator, X, reset=True, copy=copy))
-    weights = check_weights(sample_weight, int(rows.shape[0]))
+        return TrainingData(rows, weights)
     data = _without_weightless(TrainingData(rows, weights, copied=copy), pairwise=pairwise)
     if not pairwise:
         return data
@@ -59,9 +59,9 @@ def training_rows(
 
 def loaded(data: TrainingData) -> TrainingData:
     """The rows of a source in memory, those of weight zero left out; chunks of dask's stay where they are."""
-    if isinstance(data.rows, DaskRows):
-        return _without_weightless(data, pairwise=False)
-    return _without_weightless(TrainingData(in_memory(data.rows), data.weights), pairwise=False)
+    if not isinstance(data.rows, DaskRows):
+        data = TrainingData(in_memory(data.rows), data.weights)
+    return _without_weightless(data, pairwise=False)
 
 
 def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
@@ -111,12 +111,16 @@ def new_rows(
             msg = f"{error} K is k(X_new, X_train), a column for each training row."
             raise InputError(msg) from None
         return cast(rows, dtype, clip=clip)
-    if source.shape[1] != estimator.n_features_in_:
-        got, remedy = f"{source.shape[1]}, {source!r}", "Give the same features in the same order."
-        wanted = f"rows of {estimator.n_features_in_} columns, as {type(estimator).__name__} was fitted on"
-        refuse("X", source.shape, wanted, got, remedy)
+    check_width(estimator, source.shape[1], f"{source.shape[1]}, {source!r}", source.shape)
     wider = source.dtype.itemsize > dtype.itemsize
     return CastRows(source, dtype, clip=clip) if wider else source
+
+
+def check_width(estimator: Any, d: int, got: str, value: Any) -> None:
+    """Raise unless rows of d columns are as wide as those of the fit; `got` are words for `value`."""
+    if d != estimator.n_features_in_:
+        wanted = f"rows of {estimator.n_features_in_} columns, as {type(estimator).__name__} was fitted on"
+        refuse("X", value, wanted, got, "Give the same features in the same order.")
 
 
 class CastRows(RowSource):
@@ -239,15 +243,14 @@ def require_finite(x: Rows, names: Any = None) -> None:
         which, fill = "NaN", " (SimpleImputer)"
     place = f"row {row}, column {named_column(column, names)}"
     got = f"{which}, first in {place}, {many(count, 'such value')} in all"
-    remedy = f"Drop those rows, or fill them in{fill}."
-    refuse("X", value, "finite", got, remedy)
+    refuse("X", value, "finite", got, f"Drop those rows, or fill them in{fill}.")
 
 
 def check_square(x: Rows) -> Array:
     """A precomputed kernel matrix: dense, square and symmetric within rounding (then made exactly so)."""
     if sparse.issparse(x):
-        remedy = "Use K.toarray()."
-        refuse("X", x, "a dense kernel matrix, for kernel='precomputed'", "a sparse one", remedy)
+        wanted = "a dense kernel matrix, for kernel='precomputed'"
+        refuse("X", x, wanted, "a sparse one", "Use K.toarray().")
     n, m = x.shape
     if n != m:
         wanted = "the square matrix of the training points, for kernel='precomputed'"
@@ -313,7 +316,7 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
 
 
 # Entries of K are known to eps, so a row of weight w blurs the variance by about eps·w, and all of it comes
-# from the others: beyond this many times their weight, the four digits of a told share are not true.
+# from the others: beyond this many times their weight, the four digits of a share are not true.
 LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
 
 

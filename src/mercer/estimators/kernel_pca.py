@@ -50,9 +50,8 @@ class KernelPCA(Returning, Projector):
     Parameters
     ----------
     n_components : int, float or None, default=2
-        A number of components, a share of the variance such as 0.95, or None for all with a
-        variance above rounding. If the data have fewer than that number, all of them are kept, with a
-        `RankWarning`.
+        A number of components, a share of the variance such as 0.95, or None for all with a variance above
+        rounding. Where the data have fewer, all are kept, with a `RankWarning`.
     kernel : str, Kernel or callable, default="rbf"
         A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
         ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
@@ -70,14 +69,13 @@ class KernelPCA(Returning, Projector):
         ``"distances"``, ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
         `inverse_transform`; `with_preimage` adds one to a fitted model.
     whiten : bool, default=False
-        Whether scores are divided by their standard deviations, ``np.sqrt(explained_variance_)``, so that
-        each has variance 1 on the training rows. `inverse_transform` takes such scores then. The fit is the
-        same, so it may be set on a fitted model; ``fit_`` keeps axes of length one in feature space.
+        Whether scores are divided by ``np.sqrt(explained_variance_)``, so that each has variance 1 on the
+        training rows; `inverse_transform` takes such scores then. The fit is the same, with axes of length
+        one in feature space, so it may be set on a fitted model.
     memory : str, int or dict, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
-        share of what is free. A device or a cluster has its own: a size alone is what each place may use,
-        ``{"cuda": "20GB", "host": "4GB"}`` or ``"cuda=20GB,host=4GB"`` names them, and those that are not
-        named are on ``"auto"``.
+        share of what is free. A size alone is what each place, device or host, may use;
+        ``{"cuda": "20GB", "host": "4GB"}`` or ``"cuda=20GB,host=4GB"`` names some, the others are on "auto".
     engine : str, Engine or distributed.Client, default="auto"
         Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
         ``"numpy"`` by the reference, which runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first
@@ -86,9 +84,9 @@ class KernelPCA(Returning, Projector):
         ``"dask:cuda"``; or an object such as ``mercer.engine.native.NativeEngine(n_threads=2)``. A model
         file keeps objects as ``"auto"``.
     checkpoint : path, optional
-        A file to which a Krylov iteration saves its state from time to time. After a kill the same fit
-        resumes from there, with the same result; any other fit refuses the file, so in a search over
-        parameters or folds each fit needs a path of its own, or none. The file stays when the fit is done.
+        A file, which stays, to which a Krylov iteration saves its state from time to time. After a kill the
+        same fit resumes from there, with the same result; any other fit refuses the file, so in a search over
+        parameters or folds each fit needs a path of its own, or none.
     verbose : int, default=0
         1 reports on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
@@ -110,9 +108,8 @@ class KernelPCA(Returning, Projector):
         Shares of the true total variance, kept components or not. Of an approximation by landmarks at
         least these shares, of random features estimates.
     residuals_ : ndarray of shape (k,)
-        ‖K̃u - λu‖/λ₁ of each pair as it is handed out, with what rounding may add to it: its eigenvalue
-        is within residual · λ₁ of a true one. Of an approximation, those of its small problem;
-        ``fit_.bounds`` speak of K there.
+        ‖K̃u - λu‖/λ₁ of each pair as it is handed out, rounding included: its eigenvalue is within
+        residual · λ₁ of a true one. Of an approximation, those of its small problem: see ``fit_.bounds``.
     plan_ : Plan
         Route, solver and storage, with reasons.
     fit_ : Fit
@@ -223,10 +220,9 @@ class KernelPCA(Returning, Projector):
         remember(self, X, request.data.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
+        self.__dict__.pop("preimage_", None)
         if back is not None:
             self.preimage_ = back
-        elif hasattr(self, "preimage_"):
-            del self.preimage_
         return fit
 
     # ── what was found ──────────────────────────────────────────────────────
@@ -244,7 +240,7 @@ class KernelPCA(Returning, Projector):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # A text that is wrong is told at the fit.
+        # A text that is wrong is refused by the fit.
         precomputed = bool(getattr(self.kernel, "is_precomputed", False))
         if isinstance(self.kernel, str):
             precomputed = self.kernel.strip(" ()").lower() == "precomputed"

@@ -74,15 +74,19 @@ def needed_bytes(
     n = data.n
     kept = kept_bytes(n=n, k=k, width=width, rows_bytes=rows_bytes)
     needed = kept + method.n_bytes(n, _columns(method, data), k)
+    remedy = Message("lower `max_rows` of {method_}, or use {preimage:None}", method_=repr(method))
+    _require_bytes(f"The pre-image of {n} rows", needed, allowed, remedy)
+    return needed
+
+
+def _require_bytes(what: str, needed: int, allowed: int, remedy: Message) -> None:
     if needed > allowed:
         msg = Message(
-            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but {{memory}} allows "
-            f"{format_bytes(allowed)}. Raise {{memory}}, lower `max_rows` of {{method_}}, or use "
-            "{preimage:None}.",
-            method_=repr(method),
+            f"{what} needs about {format_bytes(needed)}, but {{memory}} allows {format_bytes(allowed)}. "
+            "Raise {memory}, {remedy}.",
+            remedy=remedy,
         )
         raise MemoryBudgetError(msg)
-    return needed
 
 
 def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
@@ -98,12 +102,9 @@ def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
     return width, min(n, width, chosen.most_components) if grows else min(n, width)
 
 
-def preimage_seconds(
-    method: Preimage, kernel: Kernel, data: TrainingData, n_components: int
-) -> float:
-    """How long learning the pre-image will take, from a few timed steps."""
-    cost = method.cost(data.n, _columns(method, data), n_components)
-    return cost.seconds(kernel, data.rows)
+def preimage_seconds(method: Preimage, kernel: Kernel, data: TrainingData, k: int) -> float:
+    """How long learning the pre-image of k scores will take, from a few timed steps."""
+    return method.cost(data.n, _columns(method, data), k).seconds(kernel, data.rows)
 
 
 def _columns(method: Preimage, data: TrainingData) -> int:
@@ -213,12 +214,8 @@ def fit_preimage_later(
     method = Gradient() if fit.is_low_rank and not Gradient().missing_in(kernel) else Ridge()
     m, d = (int(size) for size in points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
-    if needed > budget:
-        msg = Message(
-            f"A pre-image from {m} points needs about {format_bytes(needed)}, but {{memory}} allows "
-            f"{format_bytes(budget)}. Raise {{memory}}, or fit with {{preimage}}."
-        )
-        raise MemoryBudgetError(msg)
+    remedy = Message("or fit with {preimage}")
+    _require_bytes(f"A pre-image from {m} points", needed, budget, remedy)
     return fit_preimage(method, fit, kernel, points, rng=rng)
 
 
@@ -241,12 +238,10 @@ def _warn_if_useless(back: FittedPreimage) -> None:
 
 
 def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
-    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it.
-
-    Components that are not few beside the columns leave little noise out, whatever the kernel.
-    """
+    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it."""
     if quality.survives_noise is not False or (quality.residual or 0.0) < NARROW:
         return
+    # Components that are not few beside the columns leave little noise out, whatever the kernel.
     if back.space is None or FEW_SHARE * back.space.projection.n_components > len(back.centre):
         return
     msg = (
@@ -276,43 +271,35 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     """Warn of scores that no training row comes near, and of points that have left the data."""
     far = squared_norms(back.within(scores)) > (FAR * back.reach) ** 2
     left = squared_norms(points - back.centre) > (FAR * back.radius) ** 2
-    for which, what in (
-        (far, "scores lie more than {} times as far out as any training row"),
-        (left & ~far, "points lie more than {} times as far from the mean as any training row"),
-    ):
-        if np.any(which):
-            msg = (
-                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the pre-image is "
-                f"a guess.{_worst(back, scores[which], points[which])}"
-            )
-            points_far = {"points": int(np.sum(which)), "of": len(which)}
-            warn(msg, PreimageWarning, "far-preimages", points_far)
-
-
-def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
-    """A number that shows what became of them."""
-    residuals = back.residuals(scores, points)
-    if residuals is None:
-        return ""
-    shown = (
-        f" The worst feature-space residual is {np.max(residuals):.3g} of the mean squared length"
-    )
-    usual = None if back.quality is None else back.quality.residual
-    return f"{shown}." if usual is None else f"{shown}, usually it is {usual:.3g}."
+    for which, what, of in ((far, "scores", "out"), (left & ~far, "points", "from the mean")):
+        if not np.any(which):
+            continue
+        figures = {"points": int(np.sum(which)), "of": len(which)}
+        msg = (
+            f"{figures['points']} of {len(which)} {what} lie more than {FAR:g} times as far {of} as any "
+            "training row, where the pre-image is a guess."
+        )
+        residuals = back.residuals(scores[which], points[which])
+        if residuals is not None:
+            worst = f"{np.max(residuals):.3g} of the mean squared length"
+            usual = None if back.quality is None else back.quality.residual
+            beside = "" if usual is None else f", usually it is {usual:.3g}"
+            msg += f" The worst feature-space residual is {worst}{beside}."
+        warn(msg, PreimageWarning, "far-preimages", figures)
 
 
 def warn_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
     """Warn of searches that ran out of steps."""
     if settled is None or np.all(settled):
         return
-    assert isinstance(back.method, Search)  # nobody else tells
+    assert isinstance(back.method, Search)  # no other method says so
+    figures = {"points": int(np.sum(~settled)), "of": len(settled)}
     msg = (
-        f"{int(np.sum(~settled))} of {len(settled)} pre-images had not settled after "
+        f"{figures['points']} of {len(settled)} pre-images had not settled after "
         f"{back.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or look at the "
         "residuals in `preimage_.residuals(scores, points)`."
     )
-    unsettled = {"points": int(np.sum(~settled)), "of": len(settled)}
-    warn(msg, PreimageWarning, "unsettled-preimages", unsettled)
+    warn(msg, PreimageWarning, "unsettled-preimages", figures)
 
 
 def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:

@@ -22,7 +22,7 @@ from mercer.data.frames import need
 from mercer.data.rows import aligned, first_bad
 from mercer.data.tensors import is_tensor
 from mercer.engine.dask.work import Parcel
-from mercer.estimators.input import cast
+from mercer.estimators.input import cast, check_width
 from mercer.kernels import Kernel
 from mercer.model import Fit
 from mercer.model.projection import Projection, holds
@@ -135,7 +135,7 @@ def _scored(
     rows = cast(rows, dtypes[0], first=first)
     if kernel is not None:
         kernel.check_rows(rows)
-    with np.errstate(over="ignore", invalid="ignore"):  # told in words
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
         scores = projection(rows)
     require_scores(scores, kernel)
     return scores.astype(dtypes[1], copy=False)
@@ -155,10 +155,7 @@ def lazy_answers(
     dask, da = need("dask", extra="dask"), need("dask.array", extra="dask")
     names = getattr(model, "feature_names_in_", None) if dask_kind(X) == FRAME else None
     chunks, heights, promise = chunks_of(X, None if names is None else list(names))
-    if promise.d != model.n_features_in_:
-        wanted = f"rows of {model.n_features_in_} columns, as {type(model).__name__} was fitted on"
-        remedy = "Give the same features in the same order."
-        refuse("X", promise.d, wanted, f"a {promise.name} of {promise.d}", remedy)
+    check_width(model, promise.d, f"a {promise.name} of {promise.d}", promise.d)
     # On the engine that its own becomes in another process.
     travelled = projection.on(pickle.loads(pickle.dumps(projection.sections.engine)))
     light, points = _without_points(travelled)

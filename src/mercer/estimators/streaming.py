@@ -82,9 +82,9 @@ def read(
     ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
     """
     model = _placed(model, past, like, x)
-    engine, rules = resolve_engine(model.engine), stream_rules(model)
-    stream = None if past is None else past.on(engine)
+    engine, rules, stream = resolve_engine(model.engine), stream_rules(model), None
     if past is not None:
+        stream = past.on(engine)
         _require_same_kernel(model, past)
     for i, block in row_blocks(x, int(model.batch_size)):
         w = None if weights is None else weights[i]
@@ -125,15 +125,19 @@ def _placed(model: Any, past: Stream | None, like: Any, x: Rows) -> Any:
 def _require_same_kernel(model: Any, past: Stream) -> None:
     """A stream has one kernel from its first row on; a rule that was read off that batch stays."""
     asked, has = as_kernel(model.kernel), past.dictionary.kernel
-    if not asked.is_data_dependent and repr(asked) != repr(has):
-        rng = as_generator(model.random_state)
-        resolved = asked.resolve(past.dictionary.points, rng=rng)
-        if repr(resolved) != repr(has):
-            msg = (
-                f"A stream keeps the kernel of its first batch, {has!r}; got kernel={asked!r}. Call `fit` to "
-                "begin anew, or set the kernel back."
-            )
-            raise InputError(msg)
+    if asked.is_data_dependent or repr(asked) == repr(has):
+        return
+    if repr(_resolved(model, past.dictionary.points)) != repr(has):
+        msg = (
+            f"A stream keeps the kernel of its first batch, {has!r}; got kernel={asked!r}. Call `fit` to "
+            "begin anew, or set the kernel back."
+        )
+        raise InputError(msg)
+
+
+def _resolved(model: Any, rows: Rows) -> Kernel:
+    """The kernel of an estimator with the widths that these rows alone would have."""
+    return as_kernel(model.kernel).resolve(rows, rng=as_generator(model.random_state))
 
 
 def _start(
@@ -164,22 +168,18 @@ def _waits(model: Any, stream: Stream) -> bool:
     """Whether a width is to be read off rows, but all of them so far are one point and tell none."""
     if stream.dictionary.size != 1:
         return False
-    kernel, point = as_kernel(model.kernel), stream.dictionary.points
-    if not _reads_spread(kernel):
-        return False
     moved = float(stream.moments.scatter[0, 0]) + stream.error
-    if moved > STILL * stream.trace:
+    if moved > STILL * stream.trace or not _reads_spread(as_kernel(model.kernel)):
         return False
-    untold = _numbers(kernel.resolve(point, rng=as_generator(model.random_state)))
+    alone = _numbers(_resolved(model, stream.dictionary.points))
     has = _numbers(stream.dictionary.kernel)
-    return len(has) == len(untold) and np.allclose(has, untold, rtol=1e-9, atol=0.0)
+    return len(has) == len(alone) and np.allclose(has, alone, rtol=1e-9, atol=0.0)
 
 
 def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
     """Warn where one row, or the one point before these, outweighs the rest by more than a stream can tell.
 
-    What a dictionary misses is known to `ROUNDING` of Σ w k(x, x), and counts as variance: that of the other
-    rows, which is all there is, drowns in it.
+    What a dictionary misses is known to `ROUNDING` of Σ w k(x, x); the variance of other rows drowns in it.
     """
     left, w = row_weights(weights, n, rules.forgetting)
     past = left * stream.moments.weight
@@ -202,10 +202,9 @@ def _numbers(kernel: Kernel) -> list[float]:
 def _restarted(
     model: Any, stream: Stream, rows: Rows, weights: Array | None, *, rules: Rules, like: Any
 ) -> Stream:
-    """The stream of the one point so far, with the width that it and the next rows tell together.
+    """The stream of the one point so far, with the width that a first batch of all these rows would have.
 
-    The point stands for all rows before, with their weight, so that the width is the one that a first batch
-    of all these rows would have told.
+    The point stands for all rows before, with their weight.
     """
     point, past = stream.dictionary.points, stream.moments.weight
     pool = stacked(point, rows)
@@ -229,14 +228,11 @@ FEW_ROWS = 50  # that a distance is taken over, of a batch and of the landmarks
 
 
 def _warn_outgrown(model: Any, stream: Stream, rows: Rows) -> None:
-    """Warn when the first rows that are far wider apart than the kernel's width arrive.
-
-    Once: from then on the landmarks are as far apart. Batches of a few rows are judged beside landmarks.
-    """
+    """Warn once of rows far wider apart than the kernel's width: from then on landmarks are as far apart."""
     kernel, points = as_kernel(model.kernel), stream.dictionary.points
     if not stream.n_rows or not kernel.parallel or not _reads_spread(kernel):
         return
-    few = int(rows.shape[0]) < FEW_ROWS
+    few = int(rows.shape[0]) < FEW_ROWS  # which are judged beside landmarks
     wider = _growth(model, stream, stacked(points, rows) if few else rows)
     if wider > OUTGROWN >= _growth(model, stream, points):
         msg = (
@@ -253,28 +249,26 @@ def _growth(model: Any, stream: Stream, rows: Rows) -> float:
     n = int(rows.shape[0])
     some = rows[np.linspace(0, n - 1, min(n, FEW_ROWS)).astype(int)] if n > 1 else rows
     kernel, rng = as_kernel(model.kernel), as_generator(model.random_state)
-    alike, told = (kernel.resolve(part, rng=rng) for part in (some[:1], some))
-    if _numbers(told) == _numbers(alike):
+    alike, other = (kernel.resolve(part, rng=rng) for part in (some[:1], some))
+    if _numbers(other) == _numbers(alike):
         return 0.0
-    return max(_widths(stream.dictionary.kernel, told), default=0.0)
+    return max(_widths(stream.dictionary.kernel, other), default=0.0)
 
 
-def _widths(has: Kernel, told: Kernel) -> Iterator[float]:
+def _widths(has: Kernel, other: Kernel) -> Iterator[float]:
     """Ratios of the widths of two kernels of one form, part by part."""
     for name in ("gamma", "length_scale"):
-        ours, theirs = getattr(has, name, None), getattr(told, name, None)
+        ours, theirs = getattr(has, name, None), getattr(other, name, None)
         if isinstance(ours, Real) and isinstance(theirs, Real):
             wide = float(ours) / float(theirs) if name == "gamma" else float(theirs) / float(ours)
             # A gamma of a Gaussian is one over a squared distance.
             yield wide**0.5 if isinstance(has, RBF) else wide
-    for part, other in zip(has.children, told.children, strict=True):
-        yield from _widths(part, other)
+    for ours, theirs in zip(has.children, other.children, strict=True):
+        yield from _widths(ours, theirs)
 
 
 def _reads_spread(kernel: Kernel) -> bool:
     """Whether a width is to be read off the spread of the rows, not off their number of columns."""
-    own = kernel.is_data_dependent and any(
-        isinstance(value, str) and value in SPREADS
-        for value in kernel.get_params(deep=False).values()
-    )
-    return own or any(_reads_spread(child) for child in kernel.children)
+    rules = [v for v in kernel.get_params(deep=False).values() if isinstance(v, str)]
+    own = kernel.is_data_dependent and any(rule in SPREADS for rule in rules)
+    return own or any(map(_reads_spread, kernel.children))

@@ -129,8 +129,8 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-        y : ignored
+        X, y
+            As in `fit`.
 
         Returns
         -------
@@ -145,12 +145,11 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
 
         Parameters
         ----------
-        X : array-like of shape (b, d)
+        X, return_confidence
+            As in `predict`.
         method : "linear" or "unify", default="linear"
             Between the least and the largest training score; or by the normal distribution with the mean and
             the variance of these (Kriegel et al. 2011). For p-values see `mercer.KernelPCADetector.p_values`.
-        return_confidence : bool, default=False
-            Whether to return `predict_confidence` as well.
 
         Returns
         -------

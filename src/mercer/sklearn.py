@@ -70,20 +70,18 @@ POSITIVE = {"rbf": ("gamma_",), "sigmoid": ("gamma_",), "poly": ("gamma_", "degr
 class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     """Kernel PCA with scikit-learn's sixteen parameters, attributes and numbers.
 
-    See `sklearn.decomposition.KernelPCA` for the parameters. `eigen_solver` keeps its meaning:
-    ``"dense"`` is LAPACK, the others let mercer's planner choose between LAPACK and block Krylov.
-    Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
-    does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
-    `ConvergenceWarning` tells how far it got.
+    See `sklearn.decomposition.KernelPCA` for the parameters. As `eigen_solver`, ``"dense"`` is LAPACK; others
+    let mercer's planner choose between LAPACK and block Krylov, which iterates to the precision of the data,
+    or to `tol` where ``"arpack"`` is given one. If it does not get there, LAPACK takes over, or, where the
+    matrix does not fit into memory, a `ConvergenceWarning` says how far it got.
 
     `kernel` may also be an object of `mercer.kernels`, such as ``RBF("median") + Linear()``, which has its
     parameters itself and is evaluated on matrices, not row by row as functions are; its widths are read off
     the training rows.
 
-    Beyond scikit-learn's, `fit` and `fit_transform` take ``sample_weight``, ``plan_`` says what was done,
-    ``fit_`` is the fitted value with its evidence, as in `mercer.KernelPCA` (print it; there is none where
-    the rows have no variance), ``explained_variance_`` and ``explained_variance_ratio_`` are variances of
-    the scores and their shares of the true total, and `truncated` keeps fewer components.
+    Beyond scikit-learn's, `fit` and `fit_transform` take ``sample_weight``, `truncated` keeps fewer
+    components, and ``plan_``, ``fit_`` (but where the rows have no variance), ``explained_variance_`` and
+    ``explained_variance_ratio_`` are as in `mercer.KernelPCA`.
 
     Examples
     --------
@@ -146,16 +144,6 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
     def transform(self, X: Any) -> Array:
-        """Transform X.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components)
-        """
         check_is_fitted(self)
         X = validate_data(self, admitted(X), accept_sparse="csr", reset=False)
         rows = self._rows(X).astype(self._projection.coef.dtype, copy=False)
@@ -170,25 +158,15 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         return as_rows(X) if ours else as_given(X, as_rows(X))
 
     def inverse_transform(self, X: Any) -> Array:
-        """Transform X back to the original space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_samples, n_features)
-        """
         return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
     def _fit_pairs(self, x: Rows, weights: Array | None, facts: Facts) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
-            if x.shape[0] != x.shape[1]:
-                shape = f"{x.shape[0]}x{x.shape[1]}"
-                msg = f"Precomputed kernel matrix must be square. Input is a {shape} matrix."
+            n, m = x.shape
+            if n != m:
+                msg = f"Precomputed kernel matrix must be square. Input is a {n}x{m} matrix."
                 raise ValueError(msg)
             given, x = x, symmetric(x, weights)
         rng = as_generator(self.random_state)
@@ -254,16 +232,12 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
     ) -> tuple[Fit | None, Array, Array, Array]:
         """The fit through the explicit map, its pairs completed up to k where scikit-learn keeps zeros."""
-
-        def found() -> Fit:
-            return fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
-
         fit: Fit | None = None
         try:
-            fit = found()
+            fit = fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
             if not fit.pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
                 self._take_over(Lapack())
-                fit = found()
+                fit = fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
             values, vectors = fit.pairs.values, fit.pairs.vectors
         except ZeroVarianceError:  # scikit-learn's answer is zeros; H1 = 0 is one it can start from
             values, vectors = np.zeros(1), np.full((x.shape[0], 1), x.shape[0] ** -0.5)
@@ -289,9 +263,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
         # The eigenvectors carry √w; copies of a row have the entry without it.
         if weights is not None:
-            there = (weights > 0)[:, None]
-            own = np.zeros(vectors.shape)  # in float64
-            vectors = np.divide(vectors, np.sqrt(weights)[:, None], where=there, out=own)
+            there, roots = (weights > 0)[:, None], np.sqrt(weights)[:, None]  # in float64
+            vectors = np.divide(vectors, roots, where=there, out=np.zeros(vectors.shape))
         dtype = x.dtype
         # Of weights far from one float32 may not hold them.
         values = _check_psd_eigenvalues(in_precision(values, dtype), enable_warnings=False)
@@ -307,10 +280,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         )
         self._projection = Projection(sections, coef, offset)
         if has_light_rows(weights):  # their entries are rounding, or none: scores are not
-            scores = self._projection(x)
-            self.eigenvectors_ = np.divide(
-                scores, np.sqrt(values), where=values > 0, out=np.zeros_like(scores)
-            )
+            scores, none = self._projection(x), np.zeros_like(vectors)
+            self.eigenvectors_ = np.divide(scores, np.sqrt(values), where=values > 0, out=none)
         # What tools that read the fitted model look for.
         self._centerer = KernelCenterer().set_output(transform="default")
         self._centerer.K_fit_rows_ = means.astype(dtype)
@@ -318,14 +289,11 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self._centerer.n_features_in_ = len(vectors)
 
     def _learn_inverse(self, weights: Array | None) -> None:
-        scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
-        if weights is None or sparse.issparse(self.X_fit_):  # which scikit-learn refuses
-            self._fit_inverse_transform(scores, self.X_fit_)
-        else:
-            self._fit_weighted_inverse(scores, self.X_fit_, weights)
-
-    def _fit_weighted_inverse(self, scores: Array, X: Array, weights: Array) -> None:
         """Kernel ridge regression of weighted rows, (K + αW⁻¹)a = X: what repeated rows would give."""
+        scores, X = self.eigenvectors_ * np.sqrt(self.eigenvalues_), self.X_fit_
+        if weights is None or sparse.issparse(X):  # which scikit-learn refuses
+            self._fit_inverse_transform(scores, X)
+            return
         there = np.flatnonzero(weights)
         system = self._get_kernel(scores[there])
         system[np.diag_indices_from(system)] += self.alpha / weights[there]
@@ -334,12 +302,10 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self.X_transformed_fit_ = scores
 
     def _plan(self, kernel: Kernel, x: Rows, k: int, facts: Facts, budget: int) -> Plan:
-        n = int(x.shape[0])
-        dense = self.eigen_solver == "dense"
         problem = Problem.of(TrainingData(x), kernel, k, facts=facts, budget=budget)
-        if dense:  # K is wanted, even where an explicit map is shorter
-            problem = replace(problem, map_dimension=None)
-        chosen = plan(problem, Lapack(subset=k < n // 2) if dense else "auto")
+        if self.eigen_solver == "dense":  # K is wanted, even where an explicit map is shorter
+            return plan(replace(problem, map_dimension=None), Lapack(subset=k < problem.n // 2))
+        chosen = plan(problem, "auto")
         if isinstance(chosen.solver, Lanczos | Lapack):  # both go on to rounding
             return chosen
         # The planner's own tolerance is for pictures. Users of scikit-learn expect ARPACK's digits,
@@ -373,8 +339,7 @@ class _Pairwise:
     __name__ = "pairwise_kernels"
 
     def __init__(self, model: KernelPCA) -> None:
-        self.metric = model.kernel
-        self.n_jobs = model.n_jobs
+        self.metric, self.n_jobs = model.kernel, model.n_jobs
         self.params = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
         if callable(model.kernel):
             self.params = model.kernel_params or {}

@@ -31,7 +31,7 @@ from mercer.kernels import Kernel
 from mercer.model import Fit
 from mercer.model.result import first_reaching
 from mercer.operators.sections import KernelSections
-from mercer.preimage import FittedPreimage, Preimage, Ridge
+from mercer.preimage import FittedPreimage, Preimage
 
 LOOKED_AT = 16  # rows of X that are compared with those a model keeps
 
@@ -171,11 +171,7 @@ def learned_preimage(
     """The pre-image that the fit would have learned, from the rows it keeps or from X, and its bytes."""
     fit, kernel = model.fit_, model.kernel_
     data, n = _rows_of(model, fit, kernel, X, sample_weight)
-    refuse_preimage(method, data, kernel, fit.plan.approximation)
-    if isinstance(data.rows, DaskRows) and not isinstance(method, Ridge) and not fit.is_low_rank:
-        got = f"{method!r}, which looks at all of them in each of its steps"
-        wanted = "'ridge' where the training rows stay on workers"
-        refuse("preimage", method, wanted, got)
+    refuse_preimage(method, data, kernel, fit.plan.approximation, keeps_rows=not fit.is_low_rank)
     handed = handed_over(method, data, n)
     width, k = fit.projection.sections.width, fit.projection.n_components
     allowed = parse_bytes(model.memory)

@@ -81,12 +81,12 @@ class Remembered:
         lagged, _ = how.rows(rows, follows=linked)
         if len(lagged) < 2:
             needed = f"lags={how.lags} needs at least {how.lags + 2} rows in a row"
-            msg = (
-                f"{needed}; X has {read.n}. Give more rows, or lower `lags`."
-                if read.n < how.lags + 2
-                else f"{needed}, without a gap between them; {len(lagged)} of {read.n} rows have "
-                f"{rows_before(how.lags)} directly before them. Lower `lags`, or give rows without gaps."
-            )
+            msg = f"{needed}; X has {read.n}. Give more rows, or lower `lags`."
+            if read.n >= how.lags + 2:
+                msg = (
+                    f"{needed}, without a gap between them; {len(lagged)} of {read.n} rows have "
+                    f"{rows_before(how.lags)} directly before them. Lower `lags`, or give rows without gaps."
+                )
             raise InputError(msg)
         memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
         columns = how.names(names, int(rows.shape[1]))
@@ -140,8 +140,6 @@ def times_of(X: Any, time: Any = None, *, gaps: bool = False) -> Any:
 class Memory:
     """Lagged rows of new rows, for a fitted detector."""
 
-    n_features_in_: int
-
     @property
     def _past(self) -> Dynamics:
         """How rows are made of those up to them; as they are, of a detector older than lags."""
@@ -175,8 +173,7 @@ class Memory:
                 "the rows before them too, or use a `Lagger`."
             )
         gaps = n - 1 - int(self._past.links(n, time).sum())
-        told = [(gaps, "follow a gap in time"), (lacking, "lack a reading")]
-        return (
-            f"No row has {rows_before(lags)} directly before it: "
-            f"{' and '.join(f'{k} {what}' for k, what in told if k)}, of {n} rows. Give rows without gaps."
-        )
+        reasons = [(gaps, "follow a gap in time"), (lacking, "lack a reading")]
+        why = " and ".join(f"{k} {what}" for k, what in reasons if k)
+        lacked = f"No row has {rows_before(lags)} directly before it"
+        return f"{lacked}: {why}, of {n} rows. Give rows without gaps."

@@ -1,4 +1,4 @@
-"""What scikit-learn's KernelPCA does not tell: evidence, variances, and fewer components without a refit."""
+"""What scikit-learn's KernelPCA lacks: evidence, variances, and fewer components without a refit."""
 
 from __future__ import annotations
 
@@ -134,15 +134,11 @@ class Evidence(Public):
         pairs = fit.pairs.turned(signs)
         if weights is None:  # theirs have no factor √w
             pairs = changed(pairs, vectors=vectors)
-        if fit.keeps_points or len(fit.mean.coef) == len(own.coef):
-            own = changed(own, coef=own.coef[:, :k], offset=own.offset[:k])
-        else:  # on explicit features
-            own = changed(
-                fit.projection,
-                coef=fit.projection.coef * signs,
-                offset=fit.projection.offset * signs,
-            )
-        self.fit_ = changed(fit, pairs=pairs, projection=own)
+        coef, offset = own.coef[:, :k], own.offset[:k]
+        if not fit.keeps_points and len(fit.mean.coef) != len(own.coef):  # on explicit features
+            own = fit.projection
+            coef, offset = own.coef * signs, own.offset * signs
+        self.fit_ = changed(fit, pairs=pairs, projection=changed(own, coef=coef, offset=offset))
 
     def _get_kernel(self, X: Any, Y: Any = None) -> Array:
         """Kernel values of scores, for pre-images: those of the kernel of the rows, as in scikit-learn."""
@@ -159,15 +155,12 @@ class Evidence(Public):
         return tags
 
     def _evidence(self, name: str) -> Fit:
-        fit: Fit | None = vars(self).get("fit_")
-        if fit is not None:
-            return fit
+        if vars(self).get("fit_") is not None:
+            return self.fit_
         why = "Call `fit` first."
         if "eigenvalues_" in vars(self):
-            why = (
-                "The rows have no variance in feature space, or an earlier version of mercer saved this "
-                "model: fit it again."
-            )
+            why = "The rows have no variance in feature space, or an earlier version of mercer saved this "
+            why += "model: fit it again."
         msg = f"{type(self).__name__} has no {name!r}. {why}"
         raise AttributeError(msg)
 
@@ -182,9 +175,9 @@ def is_precomputed(kernel: Any) -> bool:
 
 def read_off(model: Any, x: Rows, weights: Array | None, rng: np.random.Generator) -> Kernel:
     """The kernel with every parameter a number, read off the rows that count, as in `mercer.KernelPCA`."""
-    if model.kernel_params:
+    if given := model.kernel_params:
         wanted = "None where kernel is an object, which has its parameters itself"
-        refuse("kernel_params", model.kernel_params, wanted, repr(model.kernel_params))
+        refuse("kernel_params", given, wanted, repr(given))
     kernel: Kernel = placed(model.kernel, getattr(model, "feature_names_in_", None))
     kernel.check_rows(x)
     if weights is not None:

@@ -259,15 +259,15 @@ class Gaussian:
 
     def covariance(self) -> Array:  # (d, d)
         """C, the covariance of the rows in the model."""
-        found = (self.axes * (self.variances - self.noise)) @ self.axes.T
-        found[np.diag_indices_from(found)] += self.noise
-        return np.asarray(found)
+        return self._matrix(self.variances, self.noise)
 
     def precision(self) -> Array:  # (d, d)
         """C⁻¹ = V(Λ⁻¹ - σ⁻²I)Vᵀ + σ⁻²I."""
         self._require_noise()
-        across = 1.0 / self.noise if self.noise > 0.0 else 0.0
-        found = (self.axes * (1.0 / self.variances - across)) @ self.axes.T
+        return self._matrix(1.0 / self.variances, 1.0 / self.noise if self.noise > 0.0 else 0.0)
+
+    def _matrix(self, along: Array, across: float) -> Array:  # (k,) -> (d, d)
+        found = (self.axes * (along - across)) @ self.axes.T
         found[np.diag_indices_from(found)] += across
         return np.asarray(found)
 

@@ -49,14 +49,7 @@ def planned_preimage(
 
     It is learned when the fit's tiles are gone, so the larger of the two counts.
     """
-    refuse_preimage(method, data, kernel, chosen.approximation)
-    if chosen.route == "dual" and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
-        msg = (
-            f"{method!r} looks at all training rows in each of its steps, and those of a {data.rows.name} "
-            "stay where they are. Use preimage='ridge', which takes some of them, or landmarks "
-            "(approximation='rpcholesky')."
-        )
-        raise InputError(msg)
+    refuse_preimage(method, data, kernel, chosen.approximation, keeps_rows=chosen.route == "dual")
     # It is learned on the host, wherever the fit had its tiles.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
     size, kept = _size(chosen, problem), problem.rows_bytes
@@ -113,25 +106,38 @@ def _columns(method: Preimage, data: TrainingData) -> int:
 
 
 def refuse_preimage(
-    method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
+    method: Preimage,
+    data: TrainingData,
+    kernel: Kernel,
+    approximation: Approximation | None,
+    *,
+    keeps_rows: bool,
 ) -> None:
-    """Raise where no pre-image can be learned."""
+    """Raise where no pre-image can be learned by a model that keeps the training rows, or does not."""
+    name = repr(method)
     if method.rows is None and (kernel.is_precomputed or data.is_sparse):
         why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
             why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
-        template = f"{{preimage:{{method_}}}} needs {why}, or {{preimage:None}}."
-        msg = Message(template, method_=repr(method))
-        raise InputError(msg)
+        raise InputError(
+            Message(f"{{preimage:{{method_}}}} needs {why}, or {{preimage:None}}.", method_=name)
+        )
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
         msg = Message(
             "{method_} makes a mean of points that the model rests on, but {approximation_} rests on "
             "none. Use {preimage:'gradient'} or {preimage:'ridge'}, or {approximation:'rpcholesky'}.",
-            method_=repr(method),
+            method_=name,
             approximation_=repr(approximation),
         )
         raise InputError(msg)
+    if keeps_rows and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
+        found = (
+            f"{name} looks at all training rows in each of its steps, and those of a {data.rows.name} "
+            "stay where they are. Use preimage='ridge', which takes some of them, or landmarks "
+            "(approximation='rpcholesky')."
+        )
+        raise InputError(found)
 
 
 def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:

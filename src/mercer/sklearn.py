@@ -129,9 +129,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
+        X, y, sample_weight
             As in `fit`; rows of weight 0 get scores too.
 
         Returns

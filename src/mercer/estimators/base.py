@@ -55,8 +55,8 @@ class Saving(Documented, Public):
         path : str or path-like
             The file; ``.mercer`` is the usual ending.
         data : array-like, sparse matrix or source of rows, or a dict, optional
-            The training rows, of which a digest is kept, so that others can tell what the model was
-            fitted to; a dict is kept as it is. An exact fit keeps its rows and needs none.
+            The training rows, of which a digest is kept (a dict as it is), so that others can tell what the
+            model was fitted to. An exact fit keeps its rows and needs none.
         about : dict, optional
             Anything that JSON can hold, for people: who fitted it, with which command.
 
@@ -121,9 +121,7 @@ class Projector(
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d), or a source of rows
-        y : ignored
-        sample_weight : array-like of shape (n,), optional
+        X, y, sample_weight
             As in `fit`; rows of weight 0 get scores too.
 
         Returns
@@ -195,7 +193,7 @@ class Projector(
         Parameters
         ----------
         X : array-like, sparse matrix of shape (b, d) or source of rows
-            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+            As in `transform`.
         diag : array-like of shape (b,), optional
             k(x, x) of the rows, for a precomputed kernel and no other.
 
@@ -231,7 +229,7 @@ class Projector(
         Parameters
         ----------
         X : array-like of shape (b, d)
-            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+            As in `transform`.
 
         Returns
         -------

@@ -66,11 +66,9 @@ class Derivable(Public):
         ----------
         n_components : int or float
             How many to keep, or the share of the variance that the kept ones must reach.
-        X : array-like or source of rows, optional
-            The training rows, for a model with a pre-image, which is learned anew, that does not keep its
-            rows: an approximation or an explicit feature map.
-        sample_weight : array-like of shape (n,), optional
-            The weights that X was fitted with, where X is given.
+        X, sample_weight : optional
+            The training rows, and their weights if they had any, for a model with a pre-image, which is
+            learned anew, that does not keep its rows: an approximation or an explicit feature map.
 
         Returns
         -------
@@ -125,11 +123,9 @@ class Returning(Derivable):
         ----------
         preimage : str, Preimage or None
             As in the constructor; None leaves it out.
-        X : array-like or source of rows, optional
-            The training rows. A model that keeps its rows, as an exact one does, needs none; one that keeps
-            landmarks, features or a kernel matrix does.
-        sample_weight : array-like of shape (n,), optional
-            The weights that X was fitted with, where X is given.
+        X, sample_weight : optional
+            The training rows, and their weights if they had any. A model that keeps its rows, as an exact one
+            does, needs none; one that keeps landmarks, features or a kernel matrix does.
 
         Returns
         -------

@@ -123,11 +123,10 @@ class Watching(Answers):
         X : array-like of shape (b, d)
             In the order of time. Cells may be missing.
         time : array-like of shape (b,), optional
-            Rows that are older than the one before, or of the same time, stay outside of events; where they
-            are more than half of all, that is an error. What is neither number nor date says nothing.
-        names : sequence of d strings, optional
-        rule : AlarmRule, optional
-            What makes an event of alarms; 3 of 5 rows by default.
+            Rows that are older than the one before, or of the same time, stay outside of events, and are
+            refused where they are more than half of all. What is neither number nor date says nothing.
+        names, rule
+            As in `stream`.
 
         Returns
         -------
@@ -205,15 +204,15 @@ class Watching(Answers):
         why : str, default=""
             A remark for ``lineage_``.
         keep_faults : bool, default=False
-            Whether to learn rows in events of this detector whose kind is "fault" too. Otherwise they are
-            left out, from the first alarm of each to the last, with a warning that counts them, and refused
-            where they are more than half of all: a fault is not to become normal. A drift is learned.
+            Whether to learn rows in events whose kind is "fault" too. Otherwise they are left out, from the
+            first alarm of each to the last, with a warning that counts them, and refused where they are more
+            than half of all: a fault is not to become normal.
 
         Returns
         -------
         detector : KernelPCADetector
-            With a model that is an `IncrementalKernelPCA`, limits from rows that were judged before they
-            were learned, ranges of its sensors that have followed them, and one more entry in ``lineage_``.
+            With an `IncrementalKernelPCA`, limits from rows that were judged before they were learned, ranges
+            of sensors that have followed them, and one more entry in ``lineage_``.
         """
         require("memory", memory, Whole(2))
         require("guard", guard, Number(1))

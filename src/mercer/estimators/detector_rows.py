@@ -247,10 +247,9 @@ class Answers(Memory, Public):
         """How often a normal row lies at least as far out as each row, counted over rows held out.
 
         A conformal p-value (Vovk et al. 2005): (1 + rows held out with an index at least as large)/(1 + rows
-        held out), for the statistic that the detector goes by. Of new normal rows about a share α has a
-        p-value of at most α, and `predict` calls those outliers that have at most ``limits_.rate``. Where
-        that rate is too small for so few rows, the χ² distribution that sets the limit counts too. Rows in
-        time resemble their neighbours: each p-value is right, but they are not independent.
+        held out). Of new normal rows about a share α has a p-value of at most α; outliers of `predict` have
+        at most ``limits_.rate``. Where that rate is too small for so few rows, the χ² distribution that sets
+        the limit counts too. P-values of rows in time are each right, but not independent.
 
         Parameters
         ----------
@@ -280,18 +279,17 @@ class Answers(Memory, Public):
     def contributions(self, X: Any, statistic: Statistic | None = None, time: Any = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.
 
-        That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
-        statistic of the row less that of its baseline, and don't depend on the units of the variables. For
-        linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be negative; those of
-        a row with infinite statistics are NaN.
+        That is the nearest of ``baselines_``. They sum to the statistic of the row less that of its baseline,
+        and don't depend on the units of the variables; for linear PCA they are the complete decomposition
+        x_d (Mx)_d. Some may be negative; those of a row with infinite statistics are NaN.
 
         Parameters
         ----------
         X, time
             As in `predict`.
         statistic : "T2", "Q" or "combined", optional
-            ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
-            these units. By default the one that the detector goes by.
+            ``"combined"`` is the statistic that is the larger in units of its limit, row by row, in these
+            units. By default the one that the detector goes by.
 
         Returns
         -------

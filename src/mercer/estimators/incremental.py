@@ -69,12 +69,8 @@ class IncrementalKernelPCA(Returning, Projector):
         last 1/(1 - forgetting) rows or so count, however they are cut into batches.
     batch_size : int, default=1000
         Rows that are worked on at a time, of a longer X too.
-    engine : str or Engine, default="auto"
-        As in `KernelPCA`.
-    verbose : int, default=0
-        1: `fit` reports about once a second on stderr how many rows it has read.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the pivots and of the sampled median; None is a fixed seed.
+    engine, verbose, random_state
+        As in `KernelPCA`; the seed is that of the pivots and of the sampled median.
 
     Attributes
     ----------

@@ -177,88 +177,66 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self.plan_ = self._plan(kernel, x, k, facts, budget)
         if stands_in is not None and kernel.parallel and not kernel.is_precomputed:
             self.plan_ = self.plan_.because(f"tiles are NumPy's: {stands_in}")
+        task = Task(kernel, x, k, self.plan_, rng, weights)
         if self.plan_.route == "primal":
-            fit, values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
+            fit, values, vectors, means = self._primal_pairs(task)
         else:
             with lanes(self.plan_.n_threads):
-                engine = resolve_engine(AUTO)
-                operator = gram_operator(kernel, x, self.plan_, weights, engine=engine)
-                pairs = self._dual_pairs(operator, kernel, k, rng, budget=budget)
+                operator = gram_operator(kernel, x, self.plan_, weights, engine=task.engine)
+                pairs = self._dual_pairs(operator, task, k, budget)
                 asked = None if self.n_components is None else k
-                task = Task(kernel, x, asked, self.plan_, rng, weights, engine=engine)
-                fit = evidence(task, operator, pairs)
+                fit = evidence(replace(task, asked=asked, plan=self.plan_), operator, pairs)
             values, vectors, means = pairs.values, pairs.vectors, operator.row_means
         if kernel.is_precomputed:
-            x, means = given, np.average(given, axis=0, weights=weights)
-        self._finish(kernel, x, values, vectors, means=means, weights=weights)
+            means = np.average(given, axis=0, weights=weights)
+            task = replace(task, x=given)
+        self._finish(task, values, vectors, means)
         self._keep_evidence(fit, weights)
 
-    def _dual_pairs(
-        self, operator: Centred, kernel: Kernel, k: int, rng: np.random.Generator, *, budget: int
-    ) -> EigenPairs:
-        pairs = self.plan_.solver(operator, k, rng=rng)
-        pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
-        if self.eigen_solver == "randomized" and kernel.why_valid() is None:
+    def _dual_pairs(self, operator: Centred, task: Task, k: int, budget: int) -> EigenPairs:
+        pairs = self.plan_.solver(operator, k, rng=task.rng)
+        if not pairs.status.ok:
+            # K and the eigenvectors, as in the plan for LAPACK's subset driver, in 8 bytes an entry.
+            if 2 * operator.n**2 * 8 <= budget:
+                self._take_over(Lapack(subset=True))
+                pairs = self.plan_.solver(operator, k, rng=task.rng)
+            else:
+                _warn_unconverged(pairs, operator.n)
+        if self.eigen_solver == "randomized" and task.kernel.why_valid() is None:
             # scikit-learn selects by modulus there, and so refuses a matrix whose negative end
             # reaches above the k-th eigenvalue.
-            lowest = negative_part(operator, rng=rng).lowest
+            lowest = negative_part(operator, rng=task.rng).lowest
             if -lowest > pairs.values[-1]:
                 _check_psd_eigenvalues(np.append(pairs.values, lowest), enable_warnings=False)
-        return pairs
-
-    def _rescued(
-        self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator, budget: int
-    ) -> EigenPairs:
-        """LAPACK's pairs in place of unconverged ones; a warning where its matrices do not fit."""
-        # K and the eigenvectors, as in the plan for LAPACK's subset driver, in 8 bytes an entry.
-        if 2 * operator.n**2 * 8 <= budget:
-            self._take_over(Lapack(subset=True))
-            return self.plan_.solver(operator, k, rng=rng)
-        msg = (
-            f"Block Krylov stopped at a residual of {pairs.residuals.max():.1e} of the largest "
-            f"eigenvalue, and free memory does not hold LAPACK's {operator.n} x {operator.n} matrices. "
-            "Ask for fewer components, loosen `tol` with eigen_solver='arpack', or fit on fewer rows."
-        )
-        warnings.warn(msg, ConvergenceWarning, stacklevel=2)
         return pairs
 
     def _take_over(self, solver: Lapack) -> None:
         why = "Krylov did not converge: LAPACK took over"
         self.plan_ = replace(self.plan_, solver=solver).because(why)
 
-    def _primal_pairs(
-        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
-    ) -> tuple[Fit | None, Array, Array, Array]:
+    def _primal_pairs(self, task: Task) -> tuple[Fit | None, Array, Array, Array]:
         """The fit through the explicit map, its pairs completed up to k where scikit-learn keeps zeros."""
-        fit: Fit | None = None
+        (n, d), k, fit = task.x.shape, int(task.asked or 0), None
         try:
-            fit = fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
+            fit = fit_kernel_pca(task)
             if not fit.pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
                 self._take_over(Lapack())
-                fit = fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
+                fit = fit_kernel_pca(replace(task, plan=self.plan_))
             values, vectors = fit.pairs.values, fit.pairs.vectors
         except ZeroVarianceError:  # scikit-learn's answer is zeros; H1 = 0 is one it can start from
-            values, vectors = np.zeros(1), np.full((x.shape[0], 1), x.shape[0] ** -0.5)
+            values, vectors = np.zeros(1), np.full((n, 1), n**-0.5)
         if len(values) < k and not self._drops_zeros():
-            values, vectors = np.pad(values, (0, k - len(values))), completed(vectors, k, rng)
-        features = kernel.feature_map(int(x.shape[1]))(x)
-        means = features @ average(features, weights)  # Kw/Σw = Φ(Φᵀw/Σw)
+            values, vectors = np.pad(values, (0, k - len(values))), completed(vectors, k, task.rng)
+        features = task.kernel.feature_map(int(d))(task.x)
+        means = features @ average(features, task.weights)  # Kw/Σw = Φ(Φᵀw/Σw)
         return fit, values, vectors, np.asarray(means)
 
     def _drops_zeros(self) -> bool:
         return self.remove_zero_eig or self.n_components is None
 
-    def _finish(
-        self,
-        kernel: Kernel,
-        x: Rows,
-        values: Array,
-        vectors: Array,
-        *,
-        means: Array,
-        weights: Array | None,
-    ) -> None:
+    def _finish(self, task: Task, values: Array, vectors: Array, means: Array) -> None:
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
+        kernel, x, weights = task.kernel, task.x, task.weights
         # The eigenvectors carry √w; copies of a row have the entry without it.
         if weights is not None:
             there, roots = (weights > 0)[:, None], np.sqrt(weights)[:, None]  # in float64
@@ -329,6 +307,15 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         )
         # Functions, and corners such as gamma=0 that are no kernel of ours: scikit-learn's own code.
         return makers[self.kernel]() if ours else Custom(_Pairwise(self), form="matrices")
+
+
+def _warn_unconverged(pairs: EigenPairs, n: int) -> None:
+    msg = (
+        f"Block Krylov stopped at a residual of {pairs.residuals.max():.1e} of the largest "
+        f"eigenvalue, and free memory does not hold LAPACK's {n} x {n} matrices. "
+        "Ask for fewer components, loosen `tol` with eigen_solver='arpack', or fit on fewer rows."
+    )
+    warnings.warn(msg, ConvergenceWarning, stacklevel=2)
 
 
 class _Pairwise:

@@ -139,14 +139,13 @@ def _placed(kernel: Any, names: list[str] | None) -> Any:
 
 def part_model(model: Projector, n: int) -> Projector:
     """The fitted model again, for a part of its rows: same kernel and number of components."""
-    again: Projector = clone(model)
-    again.set_params(n_components=model.n_components_)
+    own: dict[str, Any] = {"n_components": model.n_components_}
     if hasattr(model, "kernel_"):
-        again.set_params(kernel=model.kernel_)
+        own["kernel"] = model.kernel_
     approximation = named_approximation(getattr(model, "approximation", None))
     if approximation is not None:
-        again.set_params(approximation=approximation.at_most(n))
-    return again
+        own["approximation"] = approximation.at_most(n)
+    return clone(model).set_params(**own)
 
 
 # ── limits ──────────────────────────────────────────────────────────────────

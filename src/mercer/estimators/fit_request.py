@@ -59,16 +59,19 @@ LONG_SECONDS = 60.0
 class FitRequest:
     """What is to be fitted, to what, and how."""
 
+    model: Any
     kernel: Kernel  # resolved
     data: TrainingData
     ownership: Ownership
     n_components: int | float | None
-    plan: Plan
+    approximation: Approximation | None
+    preimage: Preimage | None
     rng: np.random.Generator
     # As it was before anything was drawn, where there is a pre-image: weighted rows draw other numbers.
     start: np.random.Generator
-    preimage: Preimage | None
-    engine: Engine[Any]
+    # From `on`, without which no request leaves this module.
+    engine: Engine[Any] = None  # type: ignore[assignment]
+    plan: Plan = None  # type: ignore[assignment]
     expected: tuple[int, float] | None = None  # products and seconds, where they were asked for
 
     @property
@@ -81,6 +84,35 @@ class FitRequest:
         """The fit of these data, which may have been read into memory meanwhile."""
         k, weights = self.n_components, data.weights
         return Task(self.kernel, data.rows, k, self.plan, self.rng, weights, observer, self.engine)
+
+    def on(self, engine: Any, facts: Facts, room: Budget | None = None) -> FitRequest:
+        """The request with the plan for an engine of these facts."""
+        kernel, data, full = self.kernel, self.data, self.approximation is None
+        # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
+        loads, streams = self.ownership is Ownership.LOADED, self.ownership is Ownership.STREAMED
+        seen = None if loads or (streams and not full) else data.rows
+        found, stands_in = facts_for(engine, facts, kernel, seen)
+        # Free memory is looked at once; where NumPy stands in for a device, that of another place.
+        if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
+            room = Budget.of(self.model.memory, found)
+        k, own = self.n_components, self.ownership
+        problem = Problem.of(data, kernel, k, facts=found, budget=room, ownership=own, forms_k=full)
+        if self.approximation is not None:
+            chosen = plan_approximation(problem, self.approximation)
+        elif kernel.is_linear:
+            # The rows themselves are centred and multiplied, on the cheaper side.
+            chosen = plan_linear(problem, self.model.solver)
+        else:
+            chosen = plan(problem, self.model.solver)
+        if self.preimage is not None:
+            chosen = planned_preimage(self.preimage, chosen, problem, data, kernel)
+        # Kernel values that are centred were rounded before; rows and explicit maps are not such.
+        if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
+            refuse_lopsided(data.weights, data.kept)
+        computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
+        if stands_in is not None and computes and chosen.route != "primal":
+            chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
+        return replace(self, engine=resolve_engine(engine), plan=chosen)
 
     def because(self, reason: str) -> FitRequest:
         """The request with one more reason in its plan."""
@@ -130,15 +162,13 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     room, remote = Budget.of(model.memory, facts), facts.workers is not None
     budget = room.there if remote else room.of_rows
     owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=remote)
-    task = _Planning(model, kernel, data, owner, asked, approximation, method)
-    engine, chosen = resolve_engine(model.engine), task.planned(model.engine, facts, room)
-    request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+    request = FitRequest(model, kernel, data, owner, asked, approximation, method, rng, start)
+    request = request.on(model.engine, facts, room)
     if is_whole(model.n_components) and model.n_components > data.n:
-        request = request.because(
-            f"{data.n} rows have fewer components: all of them are looked for"
-        )
-    if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
-        return _where_it_pays(request, task)
+        why = f"{data.n} rows have fewer components: all of them are looked for"
+        request = request.because(why)
+    if is_auto(model.engine) and may_pay(request.plan, data.n, data.d, request.most_components):
+        return _where_it_pays(request)
     return request
 
 
@@ -158,51 +188,7 @@ def asked_for(fit: Fit, n_components: Any) -> Fit:
     return changed(fit, asked=int(n_components)) if is_whole(n_components) else fit
 
 
-@dataclass(frozen=True)
-class _Planning:
-    """All that a plan depends on, but for the engine."""
-
-    model: Any
-    kernel: Kernel
-    data: TrainingData
-    owner: Ownership
-    asked: int | float | None
-    approximation: Approximation | None
-    method: Preimage | None
-
-    def planned(self, engine: Any, facts: Facts, room: Budget | None = None) -> Plan:
-        """What is done on an engine of these facts."""
-        kernel, data, full = self.kernel, self.data, self.approximation is None
-        # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
-        arrays = self.owner is Ownership.LOADED
-        arrays = arrays or (self.owner is Ownership.STREAMED and not full)
-        found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
-        # Free memory is looked at once; where NumPy stands in for a device, that of another place.
-        if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
-            room = Budget.of(self.model.memory, found)
-        problem = Problem.of(
-            data, kernel, self.asked, facts=found, budget=room, ownership=self.owner, forms_k=full
-        )
-        if self.approximation is not None:
-            chosen = plan_approximation(problem, self.approximation)
-        elif (
-            kernel.is_linear
-        ):  # the rows themselves are centred and multiplied, on the cheaper side
-            chosen = plan_linear(problem, self.model.solver)
-        else:
-            chosen = plan(problem, self.model.solver)
-        if self.method is not None:
-            chosen = planned_preimage(self.method, chosen, problem, data, kernel)
-        # Kernel values that are centred were rounded before; rows and explicit maps are not such.
-        if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
-            refuse_lopsided(data.weights, data.kept)
-        computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
-        if stands_in is not None and computes and chosen.route != "primal":
-            chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
-        return chosen
-
-
-def _where_it_pays(request: FitRequest, task: _Planning) -> FitRequest:
+def _where_it_pays(request: FitRequest) -> FitRequest:
     """The request on a GPU, if there is one and both forecasts say that it pays; the plan tells why."""
     engine = device_there()
     if engine is None:
@@ -211,7 +197,7 @@ def _where_it_pays(request: FitRequest, task: _Planning) -> FitRequest:
     try:
         with silenced(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a trial; the fit gives its own
-            there = replace(request, plan=task.planned(engine, engine.facts()), engine=engine)
+            there = request.on(engine, engine.facts())
             if there.plan.engine != name:
                 why = there.plan.reasons[-1]
             else:
@@ -252,9 +238,8 @@ def _suited(
     width = approximation.width(data.n)
     if isinstance(asked, int) and asked > width:
         remedy = Message("Raise its rank, ask for fewer components, or use {approximation:None}.")
-        refuse(
-            "n_components", asked, f"at most {width}, all that {approximation!r} has", remedy=remedy
-        )
+        wanted = f"at most {width}, all that {approximation!r} has"
+        refuse("n_components", asked, wanted, remedy=remedy)
     return approximation
 
 
@@ -273,9 +258,10 @@ def warn_if_long(request: FitRequest) -> None:
         warn(LongFitWarning(msg, numbers=numbers, remedy=Remedy("approximation", "rpcholesky")))
 
 
-def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:
+def watching_request(request: FitRequest) -> AbstractContextManager[Observer]:
     """The observers of a fit: the terminal, scikit-learn's callbacks, a checkpoint."""
-    checkpoint, chosen = model.checkpoint, request.plan
+    model, chosen = request.model, request.plan
+    checkpoint = model.checkpoint
     iterates = isinstance(chosen.solver, BlockKrylov) and chosen.route == "dual"
     resumes = iterates and chosen.approximation is None and isinstance(request.n_components, int)
     if checkpoint is not None and not resumes:

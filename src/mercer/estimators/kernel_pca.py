@@ -195,7 +195,7 @@ class KernelPCA(Returning, Projector):
                 n = data.n if data.kept is None else int(np.shape(sample_weight)[0])
                 handed = handed_over(request.preimage, data, n)
             warn_if_long(request)
-            with watching_request(self, request) as observer:
+            with watching_request(request) as observer:
                 fit = fit_kernel_pca(request.task(data, observer))
             fit = asked_for(fit, self.n_components)
             return self._completed(fit, X, request, data, handed)

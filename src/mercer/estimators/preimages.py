@@ -64,8 +64,7 @@ def needed_bytes(
     method: Preimage, data: TrainingData, width: int, k: int, *, rows_bytes: int, allowed: int
 ) -> int:
     """What learning the pre-image of k scores takes, beside the fit; raises where that is not allowed."""
-    n = data.n
-    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=rows_bytes)
+    n, kept = data.n, kept_bytes(n=data.n, k=k, width=width, rows_bytes=rows_bytes)
     needed = kept + method.n_bytes(n, _columns(method, data), k)
     remedy = Message("lower `max_rows` of {method_}, or use {preimage:None}", method_=repr(method))
     _require_bytes(f"The pre-image of {n} rows", needed, allowed, remedy)
@@ -119,9 +118,8 @@ def refuse_preimage(
         why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
             why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
-        raise InputError(
-            Message(f"{{preimage:{{method_}}}} needs {why}, or {{preimage:None}}.", method_=name)
-        )
+        template = f"{{preimage:{{method_}}}} needs {why}, or {{preimage:None}}."
+        raise InputError(Message(template, method_=name))
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
         msg = Message(
@@ -218,7 +216,7 @@ def fit_preimage_later(
     if points is None or hasattr(points, "indptr"):
         return None
     method = Gradient() if fit.is_low_rank and not Gradient().missing_in(kernel) else Ridge()
-    m, d = (int(size) for size in points.shape)
+    m, d = map(int, points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
     remedy = Message("or fit with {preimage}")
     _require_bytes(f"A pre-image from {m} points", needed, budget, remedy)

@@ -67,12 +67,7 @@ class Anatomy:
     @property
     def fit(self) -> Fit | None:
         """The evidence; None of a stream without variance yet, and of a model that keeps none."""
-        if not isinstance(self.projector, Projector):
-            return vars(self.projector).get("fit_")
-        try:
-            return self.projector.fit_
-        except AttributeError:
-            return None
+        return getattr(self.projector, "fit_", None)
 
     @property
     def kernel(self) -> Kernel | None:

@@ -252,8 +252,7 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         X : array-like of shape (b, d), or a source of rows
             In the order of time. A source that is not an array in memory must not lack a cell.
         time : array-like of shape (b,), optional
-            When each row was taken; otherwise the DatetimeIndex of a data frame, the ids of a table, or 0, 1,
-            2, …
+            As in `fit`; where there are no times, rows are counted from 0.
         names : sequence of d strings, optional
             Names of the variables; those of the data frame that `fit` saw, or ``x0``, ``x1``, … otherwise.
         top : int, default=3

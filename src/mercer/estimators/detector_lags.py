@@ -94,12 +94,12 @@ class Remembered:
 
 
 def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:
-    smoothing = None if detector.smoothing is None else float(detector.smoothing)
-    how = Dynamics(0, bool(detector.differences), smoothing, step)
-    if smoothing is not None:
+    how = Dynamics(0, bool(detector.differences), None, step)
+    if detector.smoothing is not None:
         centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
         still = SMALLEST * np.maximum(np.abs(centre), 1.0)
-        how = replace(how, centre=centre, reach=REACH * np.maximum(spread, still))
+        reach, weight = REACH * np.maximum(spread, still), float(detector.smoothing)
+        how = replace(how, smoothing=weight, centre=centre, reach=reach)
     if detector.lags != "auto":
         return replace(how, lags=int(detector.lags))
     found = chosen_lags(rows, linked, as_generator(detector.random_state))

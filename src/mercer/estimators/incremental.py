@@ -24,7 +24,7 @@ from mercer.estimators.input import (
 from mercer.estimators.parameters import EngineLike, KernelLike, PreimageLike, Seed
 from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
 from mercer.estimators.progress import observing
-from mercer.estimators.streaming import batch_rows, read, stream_rules
+from mercer.estimators.streaming import Reader, batch_rows, stream_rules
 from mercer.kernels import Kernel
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
@@ -130,7 +130,7 @@ class IncrementalKernelPCA(Returning, Projector):
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         data = training_rows(self, X, sample_weight)
         with observing(self, verbose=self.verbose) as observer:
-            stream = read(self, None, X, data.rows, data.weights, observer=observer)
+            stream = Reader(self, None, X, data.rows).read(data.weights, observer)
         fit = self._solved(stream)
         n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
         if stream.n_rows < n:
@@ -158,7 +158,7 @@ class IncrementalKernelPCA(Returning, Projector):
         past = self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
         weights = check_weights(sample_weight, int(rows.shape[0]), least=0)
-        self._record(read(self, past, X, rows, weights), X, rows, None)
+        self._record(Reader(self, past, X, rows).read(weights), X, rows, None)
         return self
 
     def _check_stream(self) -> None:

@@ -56,18 +56,16 @@ class KernelPCA(Returning, Projector):
         A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
         ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
         points or two matrices. ``"precomputed"`` takes the kernel matrix in place of X. By name, ``"rbf"``
-        and ``"laplacian"`` have the median distance for a width and ``"poly"`` has gamma = 1, where
-        scikit-learn has 1/d for all three: write ``"rbf(gamma='1/d')"`` for its numbers.
+        and ``"laplacian"`` have the median distance for a width and ``"poly"`` has gamma = 1;
+        ``"rbf(gamma='1/d')"`` has scikit-learn's.
     solver : str or Solver, default="auto"
-        ``"lapack"``, ``"lanczos"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The
-        automatic choice and its reasons are in ``plan_``.
+        ``"lapack"``, ``"lanczos"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``.
     approximation : str, Approximation or None, default=None
         None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
         ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.
     preimage : str, Preimage or None, default=None
-        The pre-image method, from scores to points in input space: ``"ridge"``, ``"fixed-point"``,
-        ``"distances"``, ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
-        `inverse_transform`; `with_preimage` adds one to a fitted model.
+        The pre-image method, for `inverse_transform`: ``"ridge"``, ``"fixed-point"``, ``"distances"``,
+        ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``; see `with_preimage`.
     whiten : bool, default=False
         Whether scores are divided by ``np.sqrt(explained_variance_)``, so that each has variance 1 on the
         training rows; `inverse_transform` takes such scores then. The fit is the same, with axes of length
@@ -77,12 +75,11 @@ class KernelPCA(Returning, Projector):
         share of what is free. A size alone is what each place, device or host, may use;
         ``{"cuda": "20GB", "host": "4GB"}`` or ``"cuda=20GB,host=4GB"`` names some, the others are on "auto".
     engine : str, Engine or distributed.Client, default="auto"
-        Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
-        ``"numpy"`` by the reference, which runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first
-        where it can, and on a GPU where a long exact fit pays for it; on the workers of a cluster by a
-        client of Dask, ``"dask"`` (the one in force) or ``"dask:tcp://host:8786"``, on their GPUs by
-        ``"dask:cuda"``; or an object such as ``mercer.engine.native.NativeEngine(n_threads=2)``. A model
-        file keeps objects as ``"auto"``.
+        Where kernel values are computed: ``"native"`` by compiled tiles, ``"numpy"`` by the reference, which
+        runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first where it can, and on a GPU where a
+        long exact fit pays for it; on the workers of a cluster by a client of Dask, ``"dask"`` (the one in
+        force) or ``"dask:tcp://host:8786"``, on their GPUs by ``"dask:cuda"``; or an object such as
+        ``mercer.engine.native.NativeEngine(n_threads=2)``, which a model file keeps as ``"auto"``.
     checkpoint : path, optional
         A file, which stays, to which a Krylov iteration saves its state from time to time. After a kill the
         same fit resumes from there, with the same result; any other fit refuses the file, so in a search over
@@ -90,7 +87,7 @@ class KernelPCA(Returning, Projector):
     verbose : int, default=0
         1 reports on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the start vectors, landmarks and sampled medians; None is a fixed seed.
+        Seed of start vectors, landmarks and sampled medians; None is a fixed seed.
 
     Attributes
     ----------
@@ -105,8 +102,7 @@ class KernelPCA(Returning, Projector):
     explained_variance_ : ndarray of shape (k,)
         ``eigenvalues_ / (n - 1)``: the variance of each score.
     explained_variance_ratio_ : ndarray of shape (k,)
-        Shares of the true total variance, kept components or not. Of an approximation by landmarks at
-        least these shares, of random features estimates.
+        Shares of the true total variance; of landmarks at least these, of random features estimates.
     residuals_ : ndarray of shape (k,)
         ‖K̃u - λu‖/λ₁ of each pair as it is handed out, rounding included: its eigenvalue is within
         residual · λ₁ of a true one. Of an approximation, those of its small problem: see ``fit_.bounds``.

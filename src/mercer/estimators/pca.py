@@ -57,14 +57,14 @@ class PCA(Projector):
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The axes, one a row, orthonormal. The sign of each is such that the training score of largest size is
-        positive; in scikit-learn it is the entry of largest size of the axis.
+        The axes, one a row, orthonormal. The training score of largest size of each is positive; in
+        scikit-learn it is the largest entry of the axis.
     mean_ : ndarray of shape (d,)
         Mean of the rows, weighted as they are.
     singular_values_ : ndarray of shape (k,)
         Singular values of the centred data.
     noise_variance_ : float
-        Mean variance along the directions that are left out, of min(n, d): the noise of probabilistic PCA.
+        Mean variance along the directions left out, of min(n, d): the noise of probabilistic PCA.
     n_components_, eigenvalues_, explained_variance_, explained_variance_ratio_, residuals_, plan_, fit_
         As in `KernelPCA`.
 
@@ -210,8 +210,8 @@ class PCA(Projector):
 
         Parameters
         ----------
-        X : array-like, sparse matrix of shape (b, d) or source of rows
-        y : ignored
+        X, y
+            As in `score_samples`; y is ignored.
 
         Returns
         -------

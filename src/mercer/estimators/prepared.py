@@ -298,8 +298,7 @@ class Prepared(Saving):
     def to_pipeline(self) -> Any:
         """A scikit-learn pipeline that gives the same scores: imputer, encoder, scaler and the model.
 
-        Where columns hold categories, it takes a data frame with the columns of the file, and making it needs
-        pandas; where none does, it takes arrays too.
+        Where columns hold categories, it takes data frames only, and making it needs pandas.
 
         Returns
         -------
@@ -326,9 +325,9 @@ class Prepared(Saving):
     def from_pipeline(cls, pipeline: Any) -> Prepared:
         """A fitted scikit-learn pipeline of imputers, one-hot encoders and scalers before a model of mercer.
 
-        What takes a `Prepared`, such as reports, exports and the command line, then takes it too. Scores are
-        the same to rounding. A word that an encoder did not see at its fit is refused, or becomes zeros with
-        a warning that counts them, as its ``handle_unknown`` says.
+        Reports, exports and the command line then take it. Scores are the same to rounding. A word that an
+        encoder did not see at its fit is refused, or becomes zeros with a warning that counts them, as its
+        ``handle_unknown`` says.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from mercer.data.dask import DaskRows, dask_kind
 from mercer.data.frames import held
 from mercer.data.rows import RowSource, take_rows
 from mercer.data.training import TrainingData
-from mercer.estimators.input import as_generator, new_rows, training_rows
+from mercer.estimators.input import as_generator, check_width, new_rows, training_rows
 from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.preimages import (
     fit_preimage,
@@ -166,9 +166,9 @@ def learned_preimage(
 ) -> tuple[FittedPreimage, int]:
     """The pre-image that the fit would have learned, from the rows it keeps or from X, and its bytes."""
     fit, kernel = model.fit_, model.kernel_
-    data, n = _rows_of(model, fit, kernel, X, sample_weight)
+    data = _rows_of(model, fit, kernel, X, sample_weight)
     refuse_preimage(method, data, kernel, fit.plan.approximation, keeps_rows=not fit.is_low_rank)
-    handed = handed_over(method, data, n)
+    handed = handed_over(method, data, None if X is None else sample_weight)
     width, k = fit.projection.sections.width, fit.projection.n_components
     allowed = parse_bytes(model.memory)
     needed = needed_bytes(method, data, width, k, rows_bytes=0, allowed=allowed)
@@ -177,28 +177,23 @@ def learned_preimage(
     return found, needed
 
 
-def _rows_of(
-    model: Any, fit: Fit, kernel: Kernel, X: Any, sample_weight: Any
-) -> tuple[TrainingData, int]:
-    """The training rows, and how many were given: those that the model keeps, or X."""
+def _rows_of(model: Any, fit: Fit, kernel: Kernel, X: Any, sample_weight: Any) -> TrainingData:
+    """The training rows: those that the model keeps, or X."""
     sections, exact = fit.projection.sections, not fit.is_low_rank
     if X is not None:
         X = held(X)
         if dask_kind(X) is None:
             new_rows(model, X, model._dtype)  # raises where columns have other names, or are others
         data = training_rows(model, X, sample_weight, pairwise=kernel.is_precomputed)
-        if data.d != model.n_features_in_:
-            refuse("X", data.d, f"rows of {model.n_features_in_} columns", f"{data.d} columns")
+        check_width(model, data.d, f"{data.d} columns", data.d)
         if exact:
             _require_same(fit, data)
-        if sample_weight is None:
-            return _weighted(fit, data), data.n
-        return data, len(np.asarray(sample_weight))
+        return _weighted(fit, data) if sample_weight is None else data
     if exact and isinstance(sections, KernelSections):
         if isinstance(sections.points, RowSource):  # still in a file
             sections.points.check_unchanged()
         weights = None if fit.roots is None else fit.roots**2
-        return TrainingData(sections.points, weights), int(sections.points.shape[0])
+        return TrainingData(sections.points, weights)
     msg = (
         f"A pre-image is learned from the training rows, which this model does not keep: it rests on "
         f"{sections!r}. Pass the training rows too: model.with_preimage(…, X), model.truncated(…, X)."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
 from numbers import Integral
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -24,8 +25,11 @@ from mercer._core.errors import (
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.params import Whole
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
+from mercer.engine.base import Engine
+from mercer.engine.moments import Scale
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
@@ -33,7 +37,13 @@ from mercer.estimators.preimages import named_approximation
 from mercer.kernels import RBF, Kernel, Linear, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
-from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
+from mercer.monitoring.limits import (
+    Limits,
+    Rule,
+    approximate_limits,
+    held_out_limits,
+    in_sample_limits,
+)
 from mercer.monitoring.rows import chosen, made, moves, scale_of
 from mercer.monitoring.set_aside import listed
 from mercer.monitoring.slowness import (
@@ -45,14 +55,6 @@ from mercer.monitoring.slowness import (
     warn_stray_runs,
 )
 from mercer.monitoring.statistics import Gauge, Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.engine.moments import Scale
-    from mercer.monitoring.limits import Rule
 
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
 # normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.table import Table
 from mercer.data.times import as_times, read_times
+from mercer.data.training import TrainingData
 from mercer.estimators.input import as_generator, check_flag
 from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
 from mercer.monitoring.lags import STATIC, Dynamics, of_rows, usual_step
 from mercer.monitoring.report import index_times
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.data.training import TrainingData
 
 PAST: dict[str, Constraint] = {
     "lags": Whole(0, also=("auto",)),

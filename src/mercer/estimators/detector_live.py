@@ -7,10 +7,11 @@ older rows counting less. Rows far beyond the limit are not learned, or a fault 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import DetectorWarning, InputError, ParameterError, refuse
 from mercer._core.findings import warn
 from mercer._core.params import Number, Whole, require
+from mercer._core.types import Array, Flags
 from mercer._core.wording import Message
 from mercer.estimators.detector_lags import times_of
 from mercer.estimators.detector_rows import Answers
@@ -27,6 +29,7 @@ from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_pace, require_turns
 from mercer.monitoring.contributions import Baselines
 from mercer.monitoring.course import Course
+from mercer.monitoring.events import Event
 from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.lags import of_rows
 from mercer.monitoring.library import KnownEvents
@@ -35,12 +38,6 @@ from mercer.monitoring.lineage import Generation, fingerprint
 from mercer.monitoring.report import named_columns
 from mercer.monitoring.statistics import Gauge, Statistics
 from mercer.operators.sections import KernelSections
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer._core.types import Array, Flags
-    from mercer.monitoring.events import Event
 
 PUSHED = 4096  # rows that a stream is handed at a time
 BLOCK = 100  # rows that are judged by one model, before they are learned

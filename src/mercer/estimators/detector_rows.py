@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,30 +13,28 @@ from mercer._core.errors import InputError
 from mercer._core.params import OneOf, require
 from mercer._core.public import Public
 from mercer._core.table import Table
+from mercer._core.types import Array, Flags, Rows
 from mercer.data.dask import DaskRows, dask_kind, refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
+from mercer.data.training import TrainingData
+from mercer.engine.base import Engine
+from mercer.engine.moments import Scale
 from mercer.engine.resolve import resolve_engine
+from mercer.estimators.base import Projector
 from mercer.estimators.detector_fit import require_room
 from mercer.estimators.detector_lags import Memory, times_of
 from mercer.estimators.input import cast, check_kernel_rows, loaded, new_rows, training_rows
 from mercer.estimators.scores import lazy_answers
+from mercer.kernels import Kernel
+from mercer.model.projection import Projection
 from mercer.monitoring.contributions import Baselines, need_slopes, warn_incomplete
+from mercer.monitoring.lags import Dynamics
+from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.limits import Calibration, Limits, Rule
+from mercer.monitoring.lineage import Generation
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import STATISTICS, Gauge, Statistic, Statistics
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Rows
-    from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine
-    from mercer.engine.moments import Scale
-    from mercer.estimators.base import Projector
-    from mercer.kernels import Kernel
-    from mercer.model.projection import Projection
-    from mercer.monitoring.lags import Dynamics
-    from mercer.monitoring.library import KnownEvents
-    from mercer.monitoring.limits import Calibration, Limits, Rule
-    from mercer.monitoring.lineage import Generation
-    from mercer.monitoring.sensors import Sensors
 
 
 def learnt_rows(

@@ -186,10 +186,7 @@ class KernelPCA(Returning, Projector):
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
             data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
-            handed = None
-            if request.preimage is not None:  # rows of weight zero are gone from `data`
-                n = data.n if data.kept is None else int(np.shape(sample_weight)[0])
-                handed = handed_over(request.preimage, data, n)
+            handed = handed_over(request.preimage, data, sample_weight)
             warn_if_long(request)
             with watching_request(request) as observer:
                 fit = fit_kernel_pca(request.task(data, observer))

@@ -152,13 +152,12 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
     method.check(stream.dictionary.kernel)
 
 
-def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
-    """What pre-images are made of, one row for each that counts; None where that is the training rows.
-
-    ``n`` is how many rows the fit was given, those of weight zero among them.
-    """
-    if method.rows is None:
+def handed_over(method: Preimage | None, data: TrainingData, sample_weight: Any) -> Array | None:
+    """What pre-images are made of, one row for each that counts; None where that is the training rows."""
+    if method is None or method.rows is None:
         return None
+    # As many rows as the fit was given; those of weight zero are gone from `data`.
+    n = data.n if sample_weight is None else int(np.shape(sample_weight)[0])
     handed = admitted(method.rows, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:

@@ -160,9 +160,8 @@ def flower(shape: tuple[int, int] = (56, 46)) -> Array:
     """
     from sklearn.datasets import load_sample_image
 
-    photo = (
-        need("PIL.Image", extra="images").fromarray(load_sample_image("flower.jpg")).convert("L")
-    )
+    image = need("PIL.Image", extra="images")
+    photo = image.fromarray(load_sample_image("flower.jpg")).convert("L")
     height, width = shape
     wide = round(photo.height * width / height)
     left = (photo.width - wide) // 2

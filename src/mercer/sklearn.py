@@ -251,9 +251,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         scale = np.sqrt(values, where=values > 0, out=np.full_like(values, np.inf))
         coef = centred(vectors / scale, weights).astype(dtype)  # zero for the null space
         offset = (means.astype(np.float64) @ coef.astype(np.float64)).astype(dtype)
-        sections = (
-            GivenSections(len(vectors)) if kernel.is_precomputed else KernelSections(kernel, x)
-        )
+        given = GivenSections(len(vectors))
+        sections = given if kernel.is_precomputed else KernelSections(kernel, x)
         self._projection = Projection(sections, coef, offset)
         if has_light_rows(weights):  # their entries are rounding, or none: scores are not
             scores, none = self._projection(x), np.zeros_like(vectors)
@@ -302,9 +301,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
             "sigmoid": lambda: Sigmoid(self.gamma_, self.coef0),
             "poly": lambda: Polynomial(self.degree, self.gamma_, self.coef0),
         }
-        ours = not callable(self.kernel) and all(
-            getattr(self, name) > 0 for name in POSITIVE.get(self.kernel, ())
-        )
+        known = not callable(self.kernel)
+        ours = known and all(getattr(self, name) > 0 for name in POSITIVE.get(self.kernel, ()))
         # Functions, and corners such as gamma=0 that are no kernel of ours: scikit-learn's own code.
         return makers[self.kernel]() if ours else Custom(_Pairwise(self), form="matrices")
 

@@ -101,7 +101,6 @@ class Derivable(Public):
         return found
 
     def _become(self, fit: Fit, X: Any, sample_weight: Any) -> None:
-        """Take this fit for the one there is."""
         self.fit_ = fit
         del X, sample_weight
 

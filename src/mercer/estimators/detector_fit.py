@@ -172,11 +172,6 @@ class Normal:
         """Which rows differ from the one before: one that repeats it is weight, not time."""
         return moves(self.engine, self.rows)
 
-    @property
-    def moments(self) -> Indices:  # (n,)
-        """Which moment each row is of."""
-        return np.cumsum(self.moved) - 1
-
     @cached_property
     def moving(self) -> Flags:  # (d,)
         """Columns that don't stand still."""
@@ -333,9 +328,8 @@ def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: A
 def check_folds(folds: Any) -> None:
     """Whether these are folds at all, used or not."""
     if not Whole(2).holds(folds) and (isinstance(folds, str) or not hasattr(folds, "split")):
-        wanted = (
-            "an integer from 2 to the number of rows or a splitter such as KFold(5, shuffle=True)"
-        )
+        splitter = "a splitter such as KFold(5, shuffle=True)"
+        wanted = f"an integer from 2 to the number of rows or {splitter}"
         raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
 
 
@@ -347,7 +341,8 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
             fewer = f", or set {{folds}} to at most {n}" * (n > 1)
             msg = f"{n} rows are too few for limits from {folds} folds. Give more rows (a few hundred make "
             raise InputError(Message(f"{msg}limits that hold){fewer}."))
-        yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
+        moments = np.cumsum(normal.moved) - 1
+        yield from held_out_stretches(int(folds), moments, normal.weights, gap)
         return
     try:
         # In the order of rows, as those on workers are taken: what a fit draws depends on it.
@@ -364,16 +359,16 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
 # ── what to tell ────────────────────────────────────────────────────────────
 def _warn_many(k: int, n: int, rows_each: int) -> bool:
     """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
-    if n >= rows_each * k:
-        return False
-    msg = (
-        f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
-        "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
-        "give more rows."
-    )
-    figures = {"components": k, "rows": n, "rows_each": rows_each}
-    warn(msg, DetectorWarning, "few-rows", figures)
-    return True
+    few = n < rows_each * k
+    if few:
+        msg = (
+            f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
+            "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, "
+            "or give more rows."
+        )
+        figures = {"components": k, "rows": n, "rows_each": rows_each}
+        warn(msg, DetectorWarning, "few-rows", figures)
+    return few
 
 
 def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int]) -> bool:

@@ -134,9 +134,7 @@ NOT_HELD_OUT = (
     "limits='cross-validation' and without `contamination`."
 )
 
-LAGGED = (
-    "detector.predict(X.compute()), since this detector looks back and rows on workers have no past"
-)
+LAGGED = "detector.predict(X.compute()): this detector looks back, and rows on workers have no past"
 # Rows that are explained are read one by one, by a person.
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 

@@ -115,7 +115,6 @@ class FitRequest:
         return replace(self, engine=resolve_engine(engine), plan=chosen)
 
     def because(self, reason: str) -> FitRequest:
-        """The request with one more reason in its plan."""
         return replace(self, plan=self.plan.because(reason))
 
     def timed(self) -> FitRequest:

@@ -64,9 +64,7 @@ EIGEN_SOLVERS = {
     "auto": "auto", "dense": "lapack", "full": "lapack", "covariance_eigh": "lapack", "arpack": "krylov",
     "randomized": "krylov",
 }  # fmt: skip
-_SMALL = (
-    "The problem of a stream is as small as its dictionary, with nothing to choose: leave it out."
-)
+_SMALL = "The problem of a stream is as small as its dictionary: there is no choice, leave it out."
 PCA_WORDS = {"kernel": "Its kernel is the dot product: use KernelPCA(kernel={})."}
 STREAM_WORDS = {
     "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",
@@ -395,6 +393,5 @@ def _require_key(part: str, value: Any, knob: str) -> None:
     inside = [key for key in keys if key.endswith(f"__{knob}")]
     hint = f"Write {' or '.join(inside)}." if inside else close_to(f"{part}__{knob}", keys)
     msg = f"{part}__{knob} can't be set: {type(value).__name__} has no parameter {knob!r}."
-    raise UnknownParameterError(
-        " ".join(filter(None, (msg, hint, f"Its keys are {', '.join(keys)}.")))
-    )
+    words = (msg, hint, f"Its keys are {', '.join(keys)}.")
+    raise UnknownParameterError(" ".join(filter(None, words)))

@@ -263,15 +263,14 @@ def check_square(x: Rows) -> Array:
         if part.max() > gap:
             at = np.unravel_index(int(np.argmax(part)), part.shape)
             gap, where = float(part.max()), (int(at[0]) + i.start, int(at[1]))
-    if gap == 0.0:
-        return np.asarray(x)
     if gap > 100.0 * np.finfo(x.dtype).eps * largest:
         (row, column), wanted = where, "a symmetric kernel matrix, for kernel='precomputed'"
         got = f"K[{row}, {column}] = {x[where]:.6g} and K[{column}, {row}], which differs by {gap:.3g}"
         refuse("X", gap, wanted, got, "Pass (K + K.T) / 2 if that is what you mean.")
-    even = x + x.T
-    even *= 0.5
-    return np.asarray(even)
+    if gap > 0.0:
+        x = x + x.T
+        x *= 0.5
+    return np.asarray(x)
 
 
 def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
@@ -325,9 +324,8 @@ def refuse_lopsided(weights: Array, kept: Indices | None) -> None:
 
     ``kept`` are the places of these weights among those that were given.
     """
-    times = outweighs(weights)
+    times, i = outweighs(weights), int(np.argmax(weights))
     if times > LOPSIDED:
-        i = int(np.argmax(weights))
         got = f"{weights[i]:.3g} for row {i if kept is None else int(kept[i])}, {times:.2g} times as much"
         wanted = (
             f"at most {LOPSIDED:.1g} times all other weights together, beyond which the variance of the "
@@ -377,7 +375,6 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    require(
-        "random_state", random_state, SEED, remedy="A NumPy Generator or RandomState works too."
-    )
+    remedy = "A NumPy Generator or RandomState works too."
+    require("random_state", random_state, SEED, remedy=remedy)
     return np.random.default_rng(0 if random_state is None else int(random_state))

@@ -258,7 +258,6 @@ class Gaussian:
         return self.space.projection.coef
 
     def covariance(self) -> Array:  # (d, d)
-        """C, the covariance of the rows in the model."""
         return self._matrix(self.variances, self.noise)
 
     def precision(self) -> Array:  # (d, d)

@@ -84,20 +84,17 @@ class _Chain:
         return cls(names, (), None, np.zeros(len(names)), np.ones(len(names)))
 
     def scaled(self, center: Any, spread: Any) -> _Chain:
-        """The same, and then a scaler."""
         center, spread = (0.0 if center is None else center), (1.0 if spread is None else spread)
         shifted = self.center + self.spread * center
         return replace(self, center=shifted, spread=self.spread * spread)
 
     def filled(self, values: Any) -> _Chain:
-        """The same, and then an imputer, whose values are in the units of its place in the chain."""
         if self.fills is not None:  # nothing is missing any more
             return self
-        p = len(self.numbers)
+        p = len(self.numbers)  # values are in the units of this place in the chain
         return replace(self, fills=self.center[:p] + self.spread[:p] * np.asarray(values)[:p])
 
     def beside(self, other: _Chain) -> _Chain:
-        """Both, side by side."""
         if self.categories and other.numbers:
             _refuse("columns of words before columns of numbers")
         fills = None

@@ -40,12 +40,10 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
 
     Attributes
     ----------
-    decision_scores_ : ndarray of shape (n,)
-        Scores of the training rows; the higher, the more abnormal.
+    decision_scores_, labels_ : ndarray of shape (n,)
+        What `decision_function` and `predict` say of the training rows.
     threshold_ : float
-        The quantile 1 - contamination of these: rows above are outliers.
-    labels_ : ndarray of shape (n,)
-        0 for training rows that look normal, 1 for outliers.
+        The quantile 1 - contamination of these scores: rows above are outliers.
     detector_ : mercer.KernelPCADetector
         The fitted detector, with limits, contributions and `monitor`.
 

@@ -49,9 +49,7 @@ from mercer.estimators.input import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.names import as_kernel
 from mercer.kernels.rows import as_given, as_rows
-from mercer.model import Fit, Plan, Problem, fit_kernel_pca, gram_operator
-from mercer.model.projection import Projection
-from mercer.model.result import Task
+from mercer.model import Fit, Plan, Problem, Projection, Task, fit_kernel_pca, gram_operator
 from mercer.model.rounding import in_precision
 from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections

@@ -61,12 +61,10 @@ class Watching(Answers):
 
         Parameters
         ----------
-        names : sequence of d strings, optional
-            Names of the variables, as in `monitor`.
+        names, top
+            As in `monitor`; no names, ``top=0``, are quicker.
         rule : AlarmRule, optional
             What makes an event of alarms; 3 of 5 rows by default.
-        top : int, default=3
-            How many variables to name for an alarm; 0 names none, and is quicker.
         state : dict, optional
             What `LiveStream.state` gave, to go on from there.
 
@@ -152,10 +150,8 @@ class Watching(Answers):
         ----------
         name : str
             Such as "cooling water".
-        X : array-like of shape (b, d)
-            Rows of the fault, in the order of time; those before its first alarm don't matter.
-        time : array-like of shape (b,), optional
-            As in `fit`: with ``lags`` or ``smoothing``, a gap begins a new history.
+        X, time
+            As in `fit`: rows of the fault; those before its first alarm don't matter.
 
         Returns
         -------
@@ -190,10 +186,8 @@ class Watching(Answers):
 
         Parameters
         ----------
-        X : array-like of shape (b, d)
-            The latest rows, in the order of time. Those that lack a cell are left out.
-        time : array-like of shape (b,), optional
-            As in `fit`: with ``lags`` or ``smoothing``, a gap begins a new history.
+        X, time
+            As in `fit`: the latest rows. Those that lack a cell are left out.
         memory : int, default=2000
             Rows that count, or so: the weight of a row falls by 1/memory with each that follows.
         guard : float, default=3.0

@@ -178,9 +178,8 @@ class Answers(Memory, Public):
         ----------
         X : array-like of shape (b, d), or a source of rows
         time : array-like of shape (b,), optional
-            When each row was taken, as in `fit`; otherwise the DatetimeIndex of a data frame, or the ids of a
-            table. With ``lags`` or ``smoothing``, a gap begins a new history, and rows that have too few
-            others before them are 1 here and NaN in the other answers.
+            As in `fit`. With ``lags`` or ``smoothing``, rows that have too few others before them since the
+            last gap are 1 here and NaN in the other answers.
 
         Returns
         -------

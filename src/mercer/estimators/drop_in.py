@@ -18,10 +18,8 @@ from mercer.estimators.derived import kept_components
 from mercer.kernels import Kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.names import is_positive_only
-from mercer.model import Fit
+from mercer.model import Fit, Projection, Task
 from mercer.model.dual import dual_fit
-from mercer.model.projection import Projection
-from mercer.model.result import Task
 from mercer.operators import Centred
 from mercer.operators.sections import KernelSections
 from mercer.solvers import EigenPairs
@@ -91,12 +89,11 @@ class Evidence(Public):
         Parameters
         ----------
         n_components : int or float
-            How many to keep, or the share of the variance that the kept ones must reach.
+            As in `mercer.KernelPCA.truncated`.
 
         Returns
         -------
         model : KernelPCA
-            Fitted; this one stays as it is.
 
         Examples
         --------

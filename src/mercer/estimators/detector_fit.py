@@ -116,9 +116,8 @@ def _refuse_both(detector: Any) -> None:
     Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
     """
     usual = signature(type(detector)).parameters
-    for name in ("kernel", "approximation", "memory", "engine"):
-        if name not in usual:  # a subclass may have others
-            continue
+    asked = ("kernel", "approximation", "memory", "engine")
+    for name in [name for name in asked if name in usual]:  # a subclass may have others
         value, default = getattr(detector, name), usual[name].default
         if value is not default and not (isinstance(value, type(default)) and value == default):
             msg = f"Got {name}={value!r} and a `model`, which has its own. Set it there, or leave one out."

@@ -52,7 +52,6 @@ class Remembered:
 
     how: Dynamics
     rows: Rows  # (m, d(l + 1))
-    names: Any  # of the sensors
     columns: Any  # names of the columns of lagged rows
     overlap: int  # rows on either side of a stretch that are in its lagged rows
     linked: Flags  # (n,), which of the rows that were kept follow the one before
@@ -67,7 +66,7 @@ class Remembered:
     ) -> Remembered:
         """The rows that were kept, in the order of time; a row that was set aside ends a history."""
         if detector.lags == 0 and detector.smoothing is None:
-            return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
+            return cls(STATIC, rows, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
         require_pace(time, read.n)
         warn_unread(time, read.n)
@@ -88,7 +87,7 @@ class Remembered:
             raise InputError(msg)
         memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
         columns = how.names(names, int(rows.shape[1]))
-        return cls(how, lagged, names, columns, how.lags + memory, linked)
+        return cls(how, lagged, columns, how.lags + memory, linked)
 
 
 def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:

@@ -50,7 +50,7 @@ def observing(
         observers.append(ConsoleObserver(type(estimator).__name__, observer))
         observer = observers[-1]
     if (around := current_observer()) is not SILENT:
-        observers.append(OuterObserver(around, observer))
+        observers.append(ForwardingObserver(observer, around.step))
         observer = observers[-1]
     root = getattr(estimator, "_callback_fit_ctx", None)
     if root is not None and getattr(estimator, "_skl_callbacks", None):
@@ -62,10 +62,10 @@ def observing(
 
 
 class ForwardingObserver(Observer):
-    """An `Observer` in front of another one: it sees all, and passes all on."""
+    """An `Observer` in front of another one: it sees all, passes all on, and looks at each step itself."""
 
-    def __init__(self, inner: Observer = SILENT) -> None:
-        self._inner = inner
+    def __init__(self, inner: Observer, look: Callable[..., bool]) -> None:
+        self._inner, self._look = inner, look  # `look` answers as `step` does
         self._resumed = False
         self._what: str | None = None
         self._done = 0
@@ -93,21 +93,6 @@ class ForwardingObserver(Observer):
     def _begin(self, done: int, expected: int | None, what: str) -> None:
         """The first step of its kind follows."""
 
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """One step; True asks to stop."""
-        raise NotImplementedError
-
-
-class OuterObserver(ForwardingObserver):
-    """Passes all steps on to the observer of the block around, `mercer._core.observer.observed_by`."""
-
-    def __init__(self, around: Observer, inner: Observer = SILENT) -> None:
-        super().__init__(inner)
-        self._around = around
-
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        return self._around.step(done, expected, what, residual)
-
 
 class ConsoleObserver(ForwardingObserver):
     """Writes how far it is, a line that begins with `name` about once a second, and the last one always.
@@ -128,7 +113,7 @@ class ConsoleObserver(ForwardingObserver):
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(inner)
+        super().__init__(inner, self._report)
         self._name, self._stream, self._clock = name, stream, clock
         self._started = self._now = clock()
         # Since when, and from which step on, the pace is taken.
@@ -153,7 +138,7 @@ class ConsoleObserver(ForwardingObserver):
         # Steps that an earlier run made say nothing about the pace of this one.
         self._base = (self._clock(), done) if self._resumed else (self._now, 0)
 
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+    def _report(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         self._now = self._clock()
         parts = [f"{self._name}: {_count(done, expected, what)}"]
         if residual is not None:
@@ -213,7 +198,7 @@ class CallbackObserver(ForwardingObserver):
     """
 
     def __init__(self, estimator: Any, root: Any, inner: Observer = SILENT) -> None:
-        super().__init__(inner)
+        super().__init__(inner, self._call)
         self._estimator, self._root = estimator, root
         self._work: Any = None  # the task that is open
         self._steps = 0
@@ -231,7 +216,7 @@ class CallbackObserver(ForwardingObserver):
         self._work = self._root.subcontext(task_name=what, max_subtasks=n_steps)
         self._work.call_on_fit_task_begin(estimator=self._estimator)
 
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+    def _call(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         if self._steps == self._work.max_subtasks:
             self._work.max_subtasks = None  # more than expected; scikit-learn would refuse the next
         self._steps += 1

@@ -131,7 +131,6 @@ class Anatomy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the scores."""
         model = self.projector
         return model._dtype if isinstance(model, Projector) else np.dtype(np.float64)
 

@@ -55,10 +55,10 @@ class Saving(Documented, Public):
         path : str or path-like
             The file; ``.mercer`` is the usual ending.
         data : array-like, sparse matrix or source of rows, or a dict, optional
-            The training rows, of which a digest is kept (a dict as it is), so that others can tell what the
+            The training rows, of which a digest is kept (a dict as it is), to show later what the
             model was fitted to. An exact fit keeps its rows and needs none.
         about : dict, optional
-            Anything that JSON can hold, for people: who fitted it, with which command.
+            Anything that JSON can hold, such as the author, or the command of the fit.
 
         Examples
         --------
@@ -72,7 +72,7 @@ class Saving(Documented, Public):
         >>> np.array_equal(again.transform(X), model.transform(X))
         True
         """
-        from mercer.persistence.model_file import save  # above this layer, which it knows whole
+        from mercer.persistence.model_file import save  # a layer above this one
 
         save(self, path, data=data, about=about)
 
@@ -351,7 +351,7 @@ def has_light_rows(sample_weight: Any) -> bool:
     return bool(weights.min() < LIGHT * weights.max())
 
 
-def tell(fit: Fit) -> None:
+def warn_of(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
     for warning in fit.warnings():
         warn(warning)

@@ -301,7 +301,7 @@ def _held_out(
 ) -> HeldOut:
     """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
     own, rows = part.scale, made(normal.rows, part.scale, part.train)
-    with silenced():  # the fit to all rows has told already
+    with silenced():  # the fit to all rows has warned already
         fitted = part_model(model, len(part)).fit(rows, sample_weight=part.weights)
     gauge, counts = Gauge.of(fitted.fit_), None if normal.weights is None else normal.weights[test]
     plain = gauge(made(normal.rows, own, test), counts)
@@ -355,7 +355,7 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
         raise InputError(msg) from error
 
 
-# ── what to tell ────────────────────────────────────────────────────────────
+# ── warnings ────────────────────────────────────────────────────────────────
 def _warn_many(k: int, n: int, rows_each: int) -> bool:
     """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
     few = n < rows_each * k

@@ -111,8 +111,8 @@ def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
         raise InputError(msg)
     if read.weights is not None or read.kept is not None:
         msg = (
-            "`lags` and `smoothing` are of rows that follow each other, which weights know nothing of. "
-            "Leave `sample_weight` out, or fit without lags."
+            "`lags` and `smoothing` are of rows that follow each other, of which weights say nothing. Leave "
+            "`sample_weight` out, or fit without lags."
         )
         raise InputError(msg)
 

@@ -1,4 +1,4 @@
-"""A detector that watches: streams of rows, events, faults that it knows by name, and drifts that it follows.
+"""A detector that watches: streams of rows, events, faults that have a name, and drifts.
 
 Rows of a drift are taken in blocks. Each block is judged by the model of the rows before it, and then
 learned: so every statistic is that of a row held out, and limits come from them as those of a fit do, with
@@ -242,12 +242,12 @@ class Watching(Answers):
 
     @property
     def fingerprint_(self) -> str:
-        """Twelve digits that tell it from other detectors: the ``parent`` of those that are made from it."""
+        """Twelve digits that identify it: the ``parent`` of detectors that are made from it."""
         return fingerprint(self._gauge, self.limits_)
 
     @property
     def known_events_(self) -> KnownEvents:
-        """The faults that it knows by name."""
+        """The faults that have a name, from `learn_event`."""
         return vars(self).get("_known") or KnownEvents.none(self.n_features_in_)
 
 
@@ -317,22 +317,16 @@ def _in_faults(events: list[Event], n: int) -> Flags:  # (n,)
 
 
 def _report_left_out(left: int, of: int) -> None:
-    """Say how many rows are not learned, or refuse where they are most."""
+    """Warn of rows that are not learned, or refuse where they are most."""
+    share = f"{left} of {of} rows are in events of the detector"
     if left > MOST_FAULTY * of:
         msg = Message(
-            "Nothing was learned: {left} of {of} rows are in events of the detector, too many to take the "
-            "others for normal. Give rows of normal operation; if these are, set {keep_faults}.",
-            left=left,
-            of=of,
+            f"Nothing was learned: {share}, too many to take the others for normal. Give rows of normal "
+            "operation; if these are, set {keep_faults}."
         )
         raise InputError(msg)
     if left:
-        msg = Message(
-            "{left} of {of} rows are in events of the detector and were not learned. If they are normal, "
-            "set {keep_faults}.",
-            left=left,
-            of=of,
-        )
+        msg = Message(f"{share} and were not learned. If they are normal, set {{keep_faults}}.")
         warn(msg, DetectorWarning, "faults", {"left_out": left, "of": of})
 
 

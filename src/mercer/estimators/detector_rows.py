@@ -320,8 +320,8 @@ class Answers(Memory, Public):
             if not self._past.static:
                 refuse_dask(X, LAGGED)
             return lazy_verdicts(self, X, self._judge, name)
-        rows, whole = self._with_past(self._read(X), self._times(X, time))
-        found: Array = getattr(self._judge, name)(self._gauge(self._judge.scaled(rows)))
+        rows, whole = self._scaled(X, time)
+        found: Array = getattr(self._judge, name)(self._gauge(rows))
         return spread_out(found, whole, 1 if name == "predict" else np.nan)
 
     @property
@@ -339,8 +339,7 @@ class Answers(Memory, Public):
 
     def _contributions(self, X: Any, statistic: Statistic | None, time: Any) -> tuple[Array, Flags]:
         """Contributions of the columns of lagged rows, and which rows have them."""
-        rows, whole = self._with_past(self._read(X), self._times(X, time))
-        rows = self._judge.scaled(rows)
+        rows, whole = self._scaled(X, time)
         which = self._rule.statistic if statistic is None else statistic
         require("statistic", which, OneOf(STATISTICS))
         need_slopes(self._kernel)
@@ -348,13 +347,15 @@ class Answers(Memory, Public):
         warn_incomplete(gap)
         return self._judge.own(found), whole
 
-    def _times(self, X: Any, time: Any) -> Any:
-        """The times of new rows, which rows judged one by one are not looked through for."""
-        return time if self._past.static else times_of(X, time, gaps=True)
+    def _scaled(self, X: Any, time: Any) -> tuple[Array, Flags]:
+        """New rows as the model takes them, with those before them, and which rows have these."""
+        if not self._past.static:  # else nothing needs times, for which a file is read again
+            time = times_of(X, time, gaps=True)
+        rows, whole = self._with_past(self._read(X), time)
+        return self._judge.scaled(rows), whole
 
     def _rows(self, X: Any) -> Array:
-        """New rows: checked, in memory and scaled."""
-        return self._judge.scaled(self._with_past(self._read(X))[0])
+        return self._scaled(X, None)[0]
 
     def _read(self, X: Any, *, gaps: bool = False) -> Array:
         """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""

@@ -1,4 +1,4 @@
-"""What a fit is to do, decided before anything large is allocated, and who looks on while it does."""
+"""What a fit is to do, decided before anything large is allocated, and what follows it."""
 
 from __future__ import annotations
 
@@ -172,23 +172,21 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
 
 
 def as_many_as_there_are(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
-    """The components to look for: no more than there can be, which the fit tells (`asked_for`).
+    """The components to look for: no more than there can be, of which the fit warns (`asked_for`).
 
-    A search over `n_components` fits to folds that have fewer rows than all: a number that is right for the
-    refit must not fail there. n rows have fewer than n components anyhow, so that asking for n of them has
-    always ended with fewer and a `RankWarning`; n + 1 ends the same way.
+    A search over `n_components` fits to folds, where a number that is right for all rows must not fail.
     """
     more = is_whole(n_components) and n_components > n
     return n if more else check_n_components(n_components, n, of)
 
 
 def asked_for(fit: Fit, n_components: Any) -> Fit:
-    """The fit with the number of components that was asked for, which its warning tells."""
+    """The fit with the number of components that was asked for, which its warning states."""
     return changed(fit, asked=int(n_components)) if is_whole(n_components) else fit
 
 
 def _where_it_pays(request: FitRequest) -> FitRequest:
-    """The request on a GPU, if there is one and both forecasts say that it pays; the plan tells why."""
+    """The request on a GPU, if there is one and both forecasts say that it pays; the plan says why."""
     engine = device_there()
     if engine is None:
         return request
@@ -204,7 +202,7 @@ def _where_it_pays(request: FitRequest) -> FitRequest:
                 pays, why = _compared(request, there)
                 if pays:
                     return there.because(why)
-    except Exception as error:  # nobody asked for the device: what it can't do, the processor can
+    except Exception as error:  # a device that was not asked for must not end the fit
         from mercer.engine.torch.place import reason_of
 
         why = reason_of(error)

@@ -118,7 +118,7 @@ def _of_kernel(unknown: Values, given: Values) -> Sentences:
     if isinstance(asked, str):
         try:
             asked = as_kernel(asked)
-        except InputError:  # it is told at the fit
+        except InputError:  # the fit refuses it
             asked = None
     if asked is not None and not isinstance(asked, Kernel):
         names = set(unknown) & {*KNOWN_FOR, "kernel_params"}
@@ -225,14 +225,14 @@ def _fixed(sentences: Mapping[str, str]) -> Rule:
 
 @dataclass(frozen=True)
 class Advice:
-    """What an estimator knows of parameters that it does not have, and which scikit-learn's own takes."""
+    """Answers to parameters that an estimator lacks, and those that another class takes."""
 
     rules: tuple[Rule, ...]
     theirs: tuple[str, ...] = ()
-    who: str = ""
+    other: str = ""
 
     def __call__(self, known: Iterable[str], unknown: Values, given: Values) -> str:
-        """One sentence for each, from the first rule that knows it; the nearest name where none does."""
+        """One sentence for each, from the first rule that has one; the nearest name where none has."""
         left, said = dict(unknown), []
         for rule in self.rules:
             for names, sentence in rule(left, given):
@@ -243,7 +243,7 @@ class Advice:
         same = {name: value for name, value in unknown.items() if name in self.theirs}
         if same:  # they may be written as they are
             are = "it is" if len(same) == 1 else "they are"
-            said.append(f"{self.who} takes {_listed(same)} as {are}.")
+            said.append(f"{self.other} takes {_listed(same)} as {are}.")
         return " ".join(said)
 
 
@@ -360,7 +360,7 @@ class Form:
         for part in [part for part in PARTS if values.get(part) not in (None, OPEN)]:
             try:
                 made = PARTS[part].make(values[part])
-            except MercerError:  # it is told at the fit
+            except MercerError:  # the fit refuses it
                 continue
             own = made.get_params(deep=False)
             found += [f"{part}__{name}" for name in names if name in own and name not in known]

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError, refuse
 from mercer._core.public import public
 from mercer._core.types import Rows
-from mercer.estimators.base import Projector, tell
+from mercer.estimators.base import Projector, warn_of
 from mercer.estimators.derived import Returning
 from mercer.estimators.form import STREAM
 from mercer.estimators.input import (
@@ -135,7 +135,7 @@ class IncrementalKernelPCA(Returning, Projector):
         n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
         if stream.n_rows < n:
             fit = replace(fit, pairs=replace(fit.pairs, status=Status.STOPPED))
-        tell(fit)  # a warning may be an error, and then nothing has happened
+        warn_of(fit)  # a warning may be an error, and then nothing has happened
         self._record(stream, X, data.rows, fit)
         return fit
 

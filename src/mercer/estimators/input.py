@@ -320,7 +320,7 @@ LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
 
 
 def refuse_lopsided(weights: Array, kept: Indices | None) -> None:
-    """Raise where one row outweighs all others by more than a kernel matrix in float64 can tell.
+    """Raise where one row outweighs all others by more than a kernel matrix in float64 can show.
 
     ``kept`` are the places of these weights among those that were given.
     """
@@ -358,7 +358,7 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """The value of a parameter that is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError.about(name, value, must_be="True or False")
     return bool(value)

@@ -15,7 +15,7 @@ from mercer.data.rows import RowSource
 from mercer.data.training import TrainingData
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import copied, lanes
-from mercer.estimators.base import Projector, tell
+from mercer.estimators.base import Projector, warn_of
 from mercer.estimators.derived import Returning
 from mercer.estimators.fit_request import (
     FitRequest,
@@ -209,7 +209,7 @@ class KernelPCA(Returning, Projector):
             back = fit_preimage(method, fit, kernel, rows, weights=weights, handed=handed, rng=rng)
         if kernel.is_precomputed and data.kept is not None:
             fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
-        tell(fit)  # a warning may be an error, and then nothing has happened
+        warn_of(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, request.data.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse

@@ -18,7 +18,7 @@ from mercer.data.rows import RowSource
 from mercer.data.training import TrainingData
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import lanes
-from mercer.estimators.base import Projector, tell
+from mercer.estimators.base import Projector, warn_of
 from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
@@ -120,7 +120,7 @@ class PCA(Projector):
             fit = asked_for(self._fitted_to(data, asked, chosen), self.n_components)
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
-        tell(fit)  # a warning may be an error, and then nothing has happened
+        warn_of(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, data.rows)
         self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(data.rows.dtype)
         self.mean_ = fit.mean.coef.astype(self._dtype)
@@ -243,10 +243,6 @@ class Gaussian:
         noise = float(left * scale) / others if others > 0 and left > NOTHING * fit.total else 0.0
         return cls(FeatureSpace.of(fit), variances, noise, d)
 
-    @property
-    def axes(self) -> Array:  # (d, k)
-        return self.space.projection.coef
-
     def covariance(self) -> Array:  # (d, d)
         return self._matrix(self.variances, self.noise)
 
@@ -256,7 +252,8 @@ class Gaussian:
         return self._matrix(1.0 / self.variances, 1.0 / self.noise if self.noise > 0.0 else 0.0)
 
     def _matrix(self, along: Array, across: float) -> Array:  # (k,) -> (d, d)
-        found = (self.axes * (along - across)) @ self.axes.T
+        axes = self.space.projection.coef  # (d, k)
+        found = (axes * (along - across)) @ axes.T
         found[np.diag_indices_from(found)] += across
         return np.asarray(found)
 

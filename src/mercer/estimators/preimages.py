@@ -180,7 +180,7 @@ def fit_preimage(
 
     A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight
     zero, which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no
-    feature space knows them.
+    feature space holds them.
     """
     space = None if handed is not None else FeatureSpace.of(fit)
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)

@@ -211,7 +211,7 @@ class CallbackObserver(ForwardingObserver):
     def _begin(self, done: int, expected: int | None, what: str) -> None:
         self.finish()
         self._steps = 0
-        # Rows come many at a time. After a resumption the first step does not tell how many.
+        # Rows come many at a time. After a resumption the first step does not say how many.
         n_steps = None if expected is None or self._resumed else -(-expected // max(done, 1))
         self._work = self._root.subcontext(task_name=what, max_subtasks=n_steps)
         self._work.call_on_fit_task_begin(estimator=self._estimator)

@@ -209,7 +209,7 @@ class Reader:
 
 
 def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
-    """Warn where one row, or the one point before these, outweighs the rest by more than a stream can tell.
+    """Warn where one row, or the one point before these, outweighs the rest by more than a stream can show.
 
     What a dictionary misses is known to `ROUNDING` of Σ w k(x, x); the variance of other rows drowns in it.
     """

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -26,7 +27,7 @@ from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, validate_data
 
-from mercer._core.errors import ZeroVarianceError
+from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer._core.types import Array, Rows
 from mercer.data.intake import admitted
@@ -40,7 +41,6 @@ from mercer.estimators.drop_in import (
     average,
     centred,
     completed,
-    evidence,
     is_precomputed,
     read_off,
     symmetric,
@@ -50,6 +50,7 @@ from mercer.kernels import RBF, Cosine, Custom, Kernel, Linear, Polynomial, Prec
 from mercer.kernels.names import as_kernel
 from mercer.kernels.rows import as_given, as_rows
 from mercer.model import Fit, Plan, Problem, Projection, Task, fit_kernel_pca, gram_operator
+from mercer.model.dual import dual_fit
 from mercer.model.rounding import in_precision
 from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
@@ -183,7 +184,9 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
                 operator = gram_operator(kernel, x, self.plan_, weights, engine=task.engine)
                 pairs = self._dual_pairs(operator, task, k, budget)
                 asked = None if self.n_components is None else k
-                fit = evidence(replace(task, asked=asked, plan=self.plan_), operator, pairs)
+                fit = None  # where no component has a variance, of which scikit-learn makes zeros
+                with suppress(ZeroVarianceError, KernelError):
+                    fit = dual_fit(replace(task, asked=asked, plan=self.plan_), operator, pairs)
             values, vectors, means = pairs.values, pairs.vectors, operator.row_means
         if kernel.is_precomputed:
             means = np.average(given, axis=0, weights=weights)

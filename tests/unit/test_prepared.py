@@ -161,3 +161,5 @@ def test_a_prepared_detector_answers_by_times():
     for ask in (prepared.decision_function, prepared.p_values):
         assert np.array_equal(np.isfinite(ask(x, time=time)), seen["judged"])
         assert np.isfinite(ask(x)).sum() == 198
+    blame = prepared.contributions(x, time=time)
+    assert np.array_equal(np.isfinite(blame).all(axis=1), seen["judged"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import copy
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import KernelError, UnknownParameterError, ZeroVarianceError, refuse
+from mercer._core.errors import UnknownParameterError, refuse
 from mercer._core.public import Public
 from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
@@ -18,18 +17,8 @@ from mercer.estimators.derived import kept_components
 from mercer.kernels import Kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.names import is_positive_only
-from mercer.model import Fit, Projection, Task
-from mercer.model.dual import dual_fit
-from mercer.operators import Centred
+from mercer.model import Fit, Projection
 from mercer.operators.sections import KernelSections
-from mercer.solvers import EigenPairs
-
-
-def evidence(task: Task, operator: Centred, pairs: EigenPairs) -> Fit | None:
-    """The fitted value; None where no component has a variance, of which scikit-learn makes zeros."""
-    with suppress(ZeroVarianceError, KernelError):
-        return dual_fit(task, operator, pairs)
-    return None
 
 
 class Evidence(Public):

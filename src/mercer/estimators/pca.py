@@ -135,6 +135,16 @@ class PCA(Projector):
         return fit_kernel_pca(task)
 
     def inverse_transform(self, X: Any) -> Array:
+        """Rows rebuilt from scores: ``mean_ + scores @ components_``, of scores before they are whitened.
+
+        Parameters
+        ----------
+        X : array-like of shape (b, k)
+
+        Returns
+        -------
+        rows : ndarray of shape (b, d)
+        """
         scores = self._scores(X).astype(self._dtype, copy=False)
         return like(np.asarray(scores @ self.components_ + self.mean_), X)
 

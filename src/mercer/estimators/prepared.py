@@ -187,19 +187,20 @@ class Prepared(Saving):
         """
         return self.preparation.unscaled(self._asked("inverse_transform")(X))
 
-    def contributions(self, X: Any, statistic: str | None = None) -> Array:
+    def contributions(self, X: Any, statistic: str | None = None, time: Any = None) -> Array:
         """What each prepared column adds to a detector's statistic.
 
         Parameters
         ----------
         X : array-like or data frame, as in `rows`
-        statistic : "T2", "Q" or "combined", optional
+        statistic, time
+            As in `mercer.KernelPCADetector.contributions`.
 
         Returns
         -------
         contributions : ndarray of shape (b, d)
         """
-        return self._asked("contributions")(self.rows(X), statistic)
+        return self._asked("contributions")(self.rows(X), statistic, time)
 
     def monitor(
         self, X: Any, time: Any = None, top: int = 3, explain: str = "alarms"

@@ -53,17 +53,16 @@ def whitened(fit: Fit) -> Projection:
 
 def require_scores(scores: Array, kernel: Kernel | None) -> None:
     """Raise where the values of a kernel, or the sums of them, are beyond the largest number."""
-    require_in_range(scores, "The scores" if kernel is None else f"Values of {kernel!r}")
+    _require_in_range(scores, "The scores" if kernel is None else f"Values of {kernel!r}")
 
 
 def require_squares(squares: Array, kernel: Kernel | None) -> None:
     """Raise where squared distances, one a row, are beyond the largest number: earlier than scores are."""
     of = "" if kernel is None else f" by {kernel!r}"
-    require_in_range(squares[:, None], f"The squared distances{of}")
+    _require_in_range(squares[:, None], f"The squared distances{of}")
 
 
-def require_in_range(found: Array, of: str) -> None:  # (b, k)
-    """Raise where a number is not finite, with the first row of them."""
+def _require_in_range(found: Array, of: str) -> None:  # (b, k)
     bad = first_bad(found)
     if bad is None:
         return

@@ -41,11 +41,7 @@ def is_pipeline(model: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """A fitted model, and its parts.
-
-    Beside mercer's own classes it may be the drop-in, and, for pictures, a model of another library that
-    keeps to scikit-learn's names.
-    """
+    """A fitted model, and its parts: of mercer, or of another library that keeps to scikit-learn's names."""
 
     model: Any
 

@@ -73,10 +73,8 @@ CLIENT_BYTES, SIZE_BYTES = 64, 40
 def chosen_model(
     detector: Any, x: Rows, weights: Array | None = None, names: Any = None
 ) -> Projector:
-    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs.
-
-    It is fitted to scaled rows, which have no `names`: columns of a kernel get their positions here.
-    """
+    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+    # It is fitted to scaled rows, which have no names: columns of a kernel get their positions here.
     names = column_names(None, SimpleNamespace(columns=names))
     given = detector.model
     if given is not None:
@@ -111,11 +109,9 @@ def chosen_model(
 
 
 def _refuse_both(detector: Any) -> None:
-    """A model brings its own knobs: those that were set beside it would be forgotten in silence.
-
-    Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
-    """
+    """A model brings its own knobs: those that were set beside it would be forgotten in silence."""
     usual = signature(type(detector)).parameters
+    # Not `n_components`, which scikit-learn's checks set on every estimator that has it.
     asked = ("kernel", "approximation", "memory", "engine")
     for name in [name for name in asked if name in usual]:  # a subclass may have others
         value, default = getattr(detector, name), usual[name].default
@@ -278,10 +274,7 @@ def folds_in_time(
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
-    """Hold one fold against limits that come from the training rows: one more fit, not all of them.
-
-    These limits don't need it: where the other rows can't make such a model, nothing is said.
-    """
+    """Hold one fold against limits that come from the training rows: one more fit, not all of them."""
     try:
         pace, splits = folds_in_time(rule, model.n_components_, normal, folds)
         every = list(splits)
@@ -290,7 +283,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
         if np.any(part.stopped):
             return
         held = _held_out(model, normal, part, test, pace)
-    except MercerError:
+    except MercerError:  # the other rows make no such model, which these limits don't need
         return
     if held.sizes[-1] == model.n_components_:
         warn_optimistic(rule, held.stretched[-1], limits)

@@ -118,10 +118,7 @@ def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
 
 
 def times_of(X: Any, time: Any = None, *, gaps: bool = False) -> Any:
-    """The times of rows: as given, or those that the rows bring, in an index or a column of ids.
-
-    With ``gaps``, times that are not written in the format of a table are NaT.
-    """
+    """The times of rows: as given, or those that the rows bring, in an index or a column of ids."""
     if time is not None or not isinstance(X, Table):
         return index_times(X) if time is None else time
     if X.id_name is None:
@@ -130,7 +127,7 @@ def times_of(X: Any, time: Any = None, *, gaps: bool = False) -> Any:
     form = X.reading.time_format
     if form is None:
         return found
-    times = read_times(found, form) if gaps else None
+    times = read_times(found, form) if gaps else None  # what is not written so is NaT
     return as_times(found, form) if times is None else times
 
 

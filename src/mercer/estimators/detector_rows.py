@@ -40,10 +40,7 @@ from mercer.monitoring.statistics import STATISTICS, Gauge, Statistic, Statistic
 def learnt_rows(
     detector: Any, X: Any, sample_weight: Any
 ) -> tuple[TrainingData, TrainingData, Engine[Any]]:
-    """Training rows as they were given, those that count, where they are read from, and by what engine.
-
-    Files are read into memory. Rows of a dask collection stay where they are.
-    """
+    """Training rows as they were given, those that count (of files, in memory), and the engine for them."""
     engine = resolve_engine(getattr(detector.model, "engine", detector.engine))
     data = training_rows(detector, X, sample_weight, copy=False)
     if isinstance(data.rows, DaskRows):

@@ -1,7 +1,4 @@
-"""An estimator is a form to fill in: what may be written into it, by the constructor or `set_params`.
-
-Parameters that it does not have are answered in words: where each lives, with the user's values filled in.
-"""
+"""Parameters of an estimator, and where each lives that it does not have."""
 
 from __future__ import annotations
 

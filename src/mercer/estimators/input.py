@@ -145,10 +145,7 @@ class CastRows(RowSource):
 
 
 def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -> Rows:
-    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can.
-
-    ``first`` is the number of the first row, for words.
-    """
+    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can."""
     if x.dtype.itemsize <= dtype.itemsize:
         return x.astype(dtype, copy=False)
     with np.errstate(over="ignore"):
@@ -159,7 +156,8 @@ def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -
     if not clip or sparse.issparse(rows):
         _, row, column, count = found
         value, wanted = x[row, column], f"numbers that {dtype}, the precision of the fit, can hold"
-        got = f"{value:.3g} in row {first + row}, column {column} ({many(count, 'such value')} in all)"
+        place = f"row {first + row}, column {column}"  # the first of these rows is row `first`
+        got = f"{value:.3g} in {place} ({many(count, 'such value')} in all)"
         refuse("X", value, wanted, got, "Fit to float64 rows, or scale the columns.")
     return np.nan_to_num(rows, copy=False, nan=np.nan)
 
@@ -189,10 +187,9 @@ def _source(X: Any, *, pairwise: bool, names: Any = None) -> RowSource | None:
 def check_rows(
     estimator: Any, X: Any, *, reset: bool, copy: bool = False, gaps: bool = False
 ) -> Rows:
-    """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width.
+    """Rows as float64 or float32, dense (C order) or CSR, finite but with ``gaps``, of the right width.
 
-    With ``reset`` the width is not known yet; `remember` records it once the fit is done. ``gaps`` lets NaN
-    and infinity pass, for a caller that looks for them.
+    With ``reset`` the width is not known yet; `remember` records it once the fit is done.
     """
     if _is_ready(X, least=2 if reset else 1) and not copy:
         if not gaps:
@@ -283,10 +280,7 @@ def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
 
 # ── weights ─────────────────────────────────────────────────────────────────
 def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None:
-    """Weights of the rows as float64, or None where all rows count alike, once.
-
-    At least `least` of them are not zero: of a batch none need be, and fewer than two rows have no variance.
-    """
+    """Weights of the rows as float64, `least` or more above zero; None where all rows count alike, once."""
     if sample_weight is None:
         return None
     sample_weight = admitted(sample_weight, what="sample_weight")
@@ -307,7 +301,7 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
         if not np.isfinite(weights.sum()):
             remedy = "Divide them by the largest."
             refuse("sample_weight", np.inf, "numbers with a finite sum", "a sum of inf", remedy)
-    n_there = np.count_nonzero(weights)
+    n_there = np.count_nonzero(weights)  # of a batch none need be
     if n_there < least:
         wanted = f"more than zero for at least {least} rows, since fewer have no variance"
         refuse("sample_weight", n_there, wanted, f"{n_there} such rows of {n}")
@@ -320,13 +314,11 @@ LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
 
 
 def refuse_lopsided(weights: Array, kept: Indices | None) -> None:
-    """Raise where one row outweighs all others by more than a kernel matrix in float64 can show.
-
-    ``kept`` are the places of these weights among those that were given.
-    """
+    """Raise where one row outweighs all others by more than a kernel matrix in float64 can show."""
     times, i = outweighs(weights), int(np.argmax(weights))
     if times > LOPSIDED:
-        got = f"{weights[i]:.3g} for row {i if kept is None else int(kept[i])}, {times:.2g} times as much"
+        row = i if kept is None else int(kept[i])  # among those that were given
+        got = f"{weights[i]:.3g} for row {row}, {times:.2g} times as much"
         wanted = (
             f"at most {LOPSIDED:.1g} times all other weights together, beyond which the variance of the "
             "other rows is lost in the rounding of float64"

@@ -118,10 +118,7 @@ BY_HAND = "Or pass the last step, model[-1], with the rows that reach it, model[
 
 
 def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation, Any]:
-    """The preparation that the steps of a fitted pipeline are, and the model at its end.
-
-    Raises an `InputError` for other steps, which ends in `otherwise`.
-    """
+    """The preparation that the steps of a fitted pipeline are, and the model; `otherwise` ends an error."""
     steps = [step for _, step in pipeline.steps if step is not None]
     while steps and type(steps[-1]).__name__ == "Pipeline":
         steps[-1:] = [step for _, step in steps[-1].steps]

@@ -45,12 +45,9 @@ named_preimage: Callable[[Any], Preimage | None] = partial(
 def planned_preimage(
     method: Preimage, chosen: Plan, problem: Problem, data: TrainingData, kernel: Kernel
 ) -> Plan:
-    """The plan with the pre-image in it; raises where there is none for such rows, or no room for it.
-
-    It is learned when the fit's tiles are gone, so the larger of the two counts.
-    """
+    """The plan with the pre-image in it; raises where there is none for such rows, or no room for it."""
     refuse_preimage(method, data, kernel, chosen.approximation, keeps_rows=chosen.route == "dual")
-    # It is learned on the host, wherever the fit had its tiles.
+    # It is learned on the host, when the fit's tiles are gone: the larger of the two counts.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
     size, kept = _size(chosen, problem), problem.rows_bytes
     needed = needed_bytes(method, data, *size, rows_bytes=kept, allowed=allowed)
@@ -176,13 +173,11 @@ def fit_preimage(
     handed: Array | None = None,
     rng: np.random.Generator,
 ) -> FittedPreimage:
-    """The pre-image method, learned from the scores of the rows that it will keep.
-
-    A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight
-    zero, which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no
-    feature space holds them.
-    """
+    """The pre-image method, learned from the scores of the rows that it will keep."""
+    # Other rows, to which it leads where they are handed over, are in no feature space.
     space = None if handed is not None else FeatureSpace.of(fit)
+    # A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of
+    # weight zero, which a source may hold, is none.
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
     parts = (rows,) if handed is None else (rows, handed)
     some, counts = distinct(parts, weights, there)
@@ -205,15 +200,12 @@ def fit_preimage(
 def fit_preimage_later(
     fit: Fit, kernel: Kernel, *, budget: int, rng: np.random.Generator
 ) -> FittedPreimage | None:
-    """A pre-image for a model that was fitted without one, from the points that it rests on.
-
-    An exact model holds every training row, so this is the `Ridge` that its fit would have learned.
-    Landmarks are spread out, not typical: there a search that only starts from them does better. None
-    where no points are known, or no dense ones.
-    """
+    """A pre-image for a model that was fitted without one, from its points, where they are dense."""
     points = getattr(fit.projection.sections, "points", None)
     if points is None or hasattr(points, "indptr"):
         return None
+    # An exact model holds every training row: this is the `Ridge` that its fit would have learned. Landmarks
+    # are spread out, not typical: a search that only starts from them does better.
     method = Gradient() if fit.is_low_rank and not Gradient().missing_in(kernel) else Ridge()
     m, d = map(int, points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)

@@ -38,11 +38,7 @@ def observing(
     checkpoint: str | os.PathLike[str] | None = None,
     fingerprint: Callable[[], dict[str, Any]] = dict,
 ) -> Iterator[Observer]:
-    """The observers of the block, none in most fits: lines on stderr, callbacks, a checkpoint.
-
-    Callbacks are called inside of `announced`. `fingerprint` gives what the state of a checkpoint depends on
-    (see `mercer.model.checkpoint`).
-    """
+    """The observers of the block, none in most fits; the state of a checkpoint depends on `fingerprint`."""
     require("verbose", verbose, VERBOSE)
     observer: Observer = SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())
     observers: list[ForwardingObserver] = []
@@ -52,7 +48,7 @@ def observing(
     if (around := current_observer()) is not SILENT:
         observers.append(ForwardingObserver(observer, around.step))
         observer = observers[-1]
-    root = getattr(estimator, "_callback_fit_ctx", None)
+    root = getattr(estimator, "_callback_fit_ctx", None)  # from `announced`
     if root is not None and getattr(estimator, "_skl_callbacks", None):
         observers.append(CallbackObserver(estimator, root, observer))
         observer = observers[-1]
@@ -191,11 +187,7 @@ def announced(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[No
 
 
 class CallbackObserver(ForwardingObserver):
-    """Calls callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step.
-
-    A step's ``metadata`` are ``done``, ``expected`` and ``residual``. A callback that returns True at the
-    end of a step asks to stop there.
-    """
+    """Calls callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step."""
 
     def __init__(self, estimator: Any, root: Any, inner: Observer = SILENT) -> None:
         super().__init__(inner, self._call)
@@ -223,4 +215,5 @@ class CallbackObserver(ForwardingObserver):
         step = self._work.subcontext(task_name=f"{done} {what}")
         metadata = {"done": done, "expected": expected, "residual": residual}
         step.call_on_fit_task_begin(estimator=self._estimator, metadata=metadata)
-        return bool(step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata))
+        asks_to_stop = step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata)
+        return bool(asks_to_stop)

@@ -40,10 +40,7 @@ def score_spread(fit: Fit) -> Array:  # (k,)
 
 
 def whitened(fit: Fit) -> Projection:
-    """The projection to scores of variance one: sections(x) @ (A/σ) - b/σ.
-
-    The fit keeps axes of length one, on which distances in feature space rest.
-    """
+    """The projection to scores of variance one, sections(x) @ (A/σ) - b/σ; the fit keeps its unit axes."""
     own, spread = fit.projection, score_spread(fit)
     found = {"coef": own.coef / spread, "offset": own.offset / spread}  # float64
     if holds(own.coef.dtype, *(float(np.abs(a).max(initial=0.0)) for a in found.values())):
@@ -99,15 +96,12 @@ def _overlaps(out: Any, X: Any) -> bool:
 
 # ── arrays out as they are handed in, where scikit-learn has it: array_api_dispatch ──
 def like(found: Array, X: Any, estimator: Any = None) -> Any:
-    """What was found in the library and on the device of X; NumPy's array where that was not asked for.
-
-    An estimator whose `set_output` asks for a frame gets NumPy's array, of which scikit-learn makes one.
-    """
+    """What was found in the library and on the device of X; NumPy's array where that was not asked for."""
     config = get_config()
     if not config["array_api_dispatch"] or not is_tensor(X):
         return found
     wanted = getattr(estimator, "_sklearn_output_config", {}).get("transform")
-    if (wanted or config["transform_output"]) != "default":
+    if (wanted or config["transform_output"]) != "default":  # scikit-learn makes a frame of it
         return found
     from sklearn.utils._array_api import get_namespace_and_device
 

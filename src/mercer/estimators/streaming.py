@@ -77,13 +77,11 @@ def batch_rows(model: Any, X: Any, past: Stream | None) -> Rows:
 
 
 class Reader:
-    """Takes the next rows of a stream in, as the parameters of an estimator say; it changes no model.
-
-    ``like`` is what the user handed over: a function as a kernel sees rows of that kind.
-    """
+    """Takes the next rows of a stream in, as the parameters of an estimator say; it changes no model."""
 
     def __init__(self, model: Any, past: Stream | None, like: Any, x: Rows) -> None:
-        self.model, self.past, self.like, self.x = model, past, like, x
+        self.model, self.past, self.x = model, past, x
+        self.like = like  # as it was handed over: a function as a kernel sees rows of that kind
         names = column_names(like, x)
         if names is None and past is not None:  # later batches may be arrays
             names = getattr(model, "feature_names_in_", None)
@@ -165,10 +163,8 @@ class Reader:
         return len(has) == len(alone) and np.allclose(has, alone, rtol=1e-9, atol=0.0)
 
     def _restarted(self, stream: Stream, rows: Rows, weights: Array | None) -> Stream:
-        """The stream of the one point so far, with the width that a first batch of all these rows would have.
-
-        The point stands for all rows before, with their weight.
-        """
+        """The stream of the one point so far, with the width of a first batch of all these rows."""
+        # The point stands for all rows before, with their weight.
         point, past = stream.dictionary.points, stream.moments.weight
         pool = stacked(point, rows)
         counts = np.append(past, np.ones(int(rows.shape[0])) if weights is None else weights)
@@ -209,10 +205,8 @@ class Reader:
 
 
 def _warn_lopsided(stream: Stream, weights: Array | None, n: int, rules: Rules) -> None:
-    """Warn where one row, or the one point before these, outweighs the rest by more than a stream can show.
-
-    What a dictionary misses is known to `ROUNDING` of Σ w k(x, x); the variance of other rows drowns in it.
-    """
+    """Warn where one row, or the one point before, outweighs the rest by more than a stream can show."""
+    # What a dictionary misses is known to `ROUNDING` of Σ w k(x, x); the variance of others drowns in it.
     left, w = row_weights(weights, n, rules.forgetting)
     past = left * stream.moments.weight
     times = outweighs(w, past)

@@ -1,7 +1,7 @@
 """Pictures to try things on: drawn faces, with and without glasses, and a photograph that is not a face.
 
-Nothing is downloaded. The faces are seeded drawings, smooth and varied as photographs of faces are, and
-as many and as large as asked for; errors on them say nothing about photographs.
+Nothing is downloaded. The faces are seeded drawings, smooth and varied as photographs of faces are; errors
+on them say nothing about photographs.
 
 Examples
 --------
@@ -67,8 +67,7 @@ def faces(
     n_pictures : int
         Number of pictures of each.
     shape : (h, w)
-        Height and width of a picture. The defaults of 40 people and ten pictures of (112, 92) pixels are as
-        many, and as large, as the ORL photographs.
+        Height and width of a picture; 40 people with ten pictures of (112, 92) are as the ORL photographs.
     glasses : float in [0, 1]
         Share of the pictures of each person in which they wear glasses.
     seed : int
@@ -161,9 +160,8 @@ def flower(shape: tuple[int, int] = (56, 46)) -> Array:
     """
     from sklearn.datasets import load_sample_image
 
-    photo = (
-        need("PIL.Image", extra="images").fromarray(load_sample_image("flower.jpg")).convert("L")
-    )
+    image = need("PIL.Image", extra="images")
+    photo = image.fromarray(load_sample_image("flower.jpg")).convert("L")
     height, width = shape
     wide = round(photo.height * width / height)
     left = (photo.width - wide) // 2

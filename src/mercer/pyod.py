@@ -40,12 +40,10 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
 
     Attributes
     ----------
-    decision_scores_ : ndarray of shape (n,)
-        Scores of the training rows; the higher, the more abnormal.
+    decision_scores_, labels_ : ndarray of shape (n,)
+        What `decision_function` and `predict` say of the training rows.
     threshold_ : float
-        The quantile 1 - contamination of these: rows above are outliers.
-    labels_ : ndarray of shape (n,)
-        0 for training rows that look normal, 1 for outliers.
+        The quantile 1 - contamination of these scores: rows above are outliers.
     detector_ : mercer.KernelPCADetector
         The fitted detector, with limits, contributions and `monitor`.
 
@@ -129,8 +127,8 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-        y : ignored
+        X, y
+            As in `fit`.
 
         Returns
         -------
@@ -145,12 +143,11 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
 
         Parameters
         ----------
-        X : array-like of shape (b, d)
+        X, return_confidence
+            As in `predict`.
         method : "linear" or "unify", default="linear"
             Between the least and the largest training score; or by the normal distribution with the mean and
             the variance of these (Kriegel et al. 2011). For p-values see `mercer.KernelPCADetector.p_values`.
-        return_confidence : bool, default=False
-            Whether to return `predict_confidence` as well.
 
         Returns
         -------

@@ -35,11 +35,10 @@ MOVES = 2
 class Denoising:
     """How much of rows held out comes back after noise was added: 1 - error / variance.
 
-    Gaussian noise is added to the rows, in proportion to the spread of each column; they are transformed,
-    brought back by `inverse_transform` and compared with what they were. 1 is everything, 0 as good as always
-    answering the mean. It rewards components that hold what columns share and leave noise out: too few lose
-    structure, too many let the noise through. Of kernels it tends to take wide ones, 4 to 16 median
-    distances. Columns count alike, whatever their units, and all candidates see the same noise.
+    Gaussian noise is added to the rows; they are transformed, brought back by `inverse_transform` and
+    compared with what they were. 1 is everything, 0 as good as always answering the mean. It rewards
+    components that hold what columns share and leave noise out, and tends to take wide kernels, 4 to 16
+    median distances. Columns count alike, whatever their units, and all candidates see the same noise.
 
     Parameters
     ----------
@@ -103,8 +102,7 @@ def variance(estimator: Any, X: Any, y: Any = None) -> float:
     Parameters
     ----------
     estimator : KernelPCA, or a pipeline that ends in one
-        Fitted. Its kernel gives every point the length one: RBF, Laplacian, Matern, RationalQuadratic, and
-        what ``normalised()`` returns.
+        Fitted, with k(x, x) = 1: RBF, Laplacian, Matern, RationalQuadratic, or a ``normalised()`` kernel.
     X : array-like of shape (b, d)
     y : ignored
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -26,7 +27,7 @@ from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, validate_data
 
-from mercer._core.errors import ZeroVarianceError
+from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.memory import parse_bytes
 from mercer._core.types import Array, Rows
 from mercer.data.intake import admitted
@@ -40,7 +41,6 @@ from mercer.estimators.drop_in import (
     average,
     centred,
     completed,
-    evidence,
     is_precomputed,
     read_off,
     symmetric,
@@ -49,9 +49,8 @@ from mercer.estimators.input import as_generator, check_weights
 from mercer.kernels import RBF, Cosine, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.names import as_kernel
 from mercer.kernels.rows import as_given, as_rows
-from mercer.model import Fit, Plan, Problem, fit_kernel_pca, gram_operator
-from mercer.model.projection import Projection
-from mercer.model.result import Task
+from mercer.model import Fit, Plan, Problem, Projection, Task, fit_kernel_pca, gram_operator
+from mercer.model.dual import dual_fit
 from mercer.model.rounding import in_precision
 from mercer.operators import Centred
 from mercer.operators.sections import GivenSections, KernelSections
@@ -70,20 +69,18 @@ POSITIVE = {"rbf": ("gamma_",), "sigmoid": ("gamma_",), "poly": ("gamma_", "degr
 class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     """Kernel PCA with scikit-learn's sixteen parameters, attributes and numbers.
 
-    See `sklearn.decomposition.KernelPCA` for the parameters. `eigen_solver` keeps its meaning:
-    ``"dense"`` is LAPACK, the others let mercer's planner choose between LAPACK and block Krylov.
-    Krylov iterates to the precision of the data, or to `tol` where ``"arpack"`` is given one. If it
-    does not get there, LAPACK takes over, or, where the matrix does not fit into memory, a
-    `ConvergenceWarning` tells how far it got.
+    See `sklearn.decomposition.KernelPCA` for the parameters. As `eigen_solver`, ``"dense"`` is LAPACK; others
+    let mercer's planner choose between LAPACK and block Krylov, which iterates to the precision of the data,
+    or to `tol` where ``"arpack"`` is given one. If it does not get there, LAPACK takes over, or, where the
+    matrix does not fit into memory, a `ConvergenceWarning` says how far it got.
 
     `kernel` may also be an object of `mercer.kernels`, such as ``RBF("median") + Linear()``, which has its
     parameters itself and is evaluated on matrices, not row by row as functions are; its widths are read off
     the training rows.
 
-    Beyond scikit-learn's, `fit` and `fit_transform` take ``sample_weight``, ``plan_`` says what was done,
-    ``fit_`` is the fitted value with its evidence, as in `mercer.KernelPCA` (print it; there is none where
-    the rows have no variance), ``explained_variance_`` and ``explained_variance_ratio_`` are variances of
-    the scores and their shares of the true total, and `truncated` keeps fewer components.
+    Beyond scikit-learn's, `fit` and `fit_transform` take ``sample_weight``, `truncated` keeps fewer
+    components, and ``plan_``, ``fit_`` (but where the rows have no variance), ``explained_variance_`` and
+    ``explained_variance_ratio_`` are as in `mercer.KernelPCA`.
 
     Examples
     --------
@@ -131,9 +128,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
+        X, y, sample_weight
             As in `fit`; rows of weight 0 get scores too.
 
         Returns
@@ -146,16 +141,6 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         return np.asarray(self.eigenvectors_ * np.sqrt(self.eigenvalues_))
 
     def transform(self, X: Any) -> Array:
-        """Transform X.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components)
-        """
         check_is_fitted(self)
         X = validate_data(self, admitted(X), accept_sparse="csr", reset=False)
         rows = self._rows(X).astype(self._projection.coef.dtype, copy=False)
@@ -170,25 +155,15 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         return as_rows(X) if ours else as_given(X, as_rows(X))
 
     def inverse_transform(self, X: Any) -> Array:
-        """Transform X back to the original space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_samples, n_features)
-        """
         return np.asarray(super().inverse_transform(admitted(X)))
 
     # ── on the spine ────────────────────────────────────────────────────────
     def _fit_pairs(self, x: Rows, weights: Array | None, facts: Facts) -> None:
         kernel = self._kernel()
         if kernel.is_precomputed:
-            if x.shape[0] != x.shape[1]:
-                shape = f"{x.shape[0]}x{x.shape[1]}"
-                msg = f"Precomputed kernel matrix must be square. Input is a {shape} matrix."
+            n, m = x.shape
+            if n != m:
+                msg = f"Precomputed kernel matrix must be square. Input is a {n}x{m} matrix."
                 raise ValueError(msg)
             given, x = x, symmetric(x, weights)
         rng = as_generator(self.random_state)
@@ -201,103 +176,72 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self.plan_ = self._plan(kernel, x, k, facts, budget)
         if stands_in is not None and kernel.parallel and not kernel.is_precomputed:
             self.plan_ = self.plan_.because(f"tiles are NumPy's: {stands_in}")
+        task = Task(kernel, x, k, self.plan_, rng, weights)
         if self.plan_.route == "primal":
-            fit, values, vectors, means = self._primal_pairs(kernel, x, k, rng, weights)
+            fit, values, vectors, means = self._primal_pairs(task)
         else:
             with lanes(self.plan_.n_threads):
-                engine = resolve_engine(AUTO)
-                operator = gram_operator(kernel, x, self.plan_, weights, engine=engine)
-                pairs = self._dual_pairs(operator, kernel, k, rng, budget=budget)
+                operator = gram_operator(kernel, x, self.plan_, weights, engine=task.engine)
+                pairs = self._dual_pairs(operator, task, k, budget)
                 asked = None if self.n_components is None else k
-                task = Task(kernel, x, asked, self.plan_, rng, weights, engine=engine)
-                fit = evidence(task, operator, pairs)
+                fit = None  # where no component has a variance, of which scikit-learn makes zeros
+                with suppress(ZeroVarianceError, KernelError):
+                    fit = dual_fit(replace(task, asked=asked, plan=self.plan_), operator, pairs)
             values, vectors, means = pairs.values, pairs.vectors, operator.row_means
         if kernel.is_precomputed:
-            x, means = given, np.average(given, axis=0, weights=weights)
-        self._finish(kernel, x, values, vectors, means=means, weights=weights)
+            means = np.average(given, axis=0, weights=weights)
+            task = replace(task, x=given)
+        self._finish(task, values, vectors, means)
         self._keep_evidence(fit, weights)
 
-    def _dual_pairs(
-        self,
-        operator: Centred,
-        kernel: Kernel,
-        k: int,
-        rng: np.random.Generator,
-        *,
-        budget: int,
-    ) -> EigenPairs:
-        pairs = self.plan_.solver(operator, k, rng=rng)
-        pairs = pairs if pairs.status.ok else self._rescued(operator, pairs, k, rng, budget)
-        if self.eigen_solver == "randomized" and kernel.why_valid() is None:
+    def _dual_pairs(self, operator: Centred, task: Task, k: int, budget: int) -> EigenPairs:
+        pairs = self.plan_.solver(operator, k, rng=task.rng)
+        if not pairs.status.ok:
+            # K and the eigenvectors, as in the plan for LAPACK's subset driver, in 8 bytes an entry.
+            if 2 * operator.n**2 * 8 <= budget:
+                self._take_over(Lapack(subset=True))
+                pairs = self.plan_.solver(operator, k, rng=task.rng)
+            else:
+                _warn_unconverged(pairs, operator.n)
+        if self.eigen_solver == "randomized" and task.kernel.why_valid() is None:
             # scikit-learn selects by modulus there, and so refuses a matrix whose negative end
             # reaches above the k-th eigenvalue.
-            lowest = negative_part(operator, rng=rng).lowest
+            lowest = negative_part(operator, rng=task.rng).lowest
             if -lowest > pairs.values[-1]:
                 _check_psd_eigenvalues(np.append(pairs.values, lowest), enable_warnings=False)
-        return pairs
-
-    def _rescued(
-        self, operator: Centred, pairs: EigenPairs, k: int, rng: np.random.Generator, budget: int
-    ) -> EigenPairs:
-        """LAPACK's pairs in place of unconverged ones; a warning where its matrices do not fit."""
-        # K and the eigenvectors, as in the plan for LAPACK's subset driver, in 8 bytes an entry.
-        if 2 * operator.n**2 * 8 <= budget:
-            self._take_over(Lapack(subset=True))
-            return self.plan_.solver(operator, k, rng=rng)
-        msg = (
-            f"Block Krylov stopped at a residual of {pairs.residuals.max():.1e} of the largest "
-            f"eigenvalue, and free memory does not hold LAPACK's {operator.n} x {operator.n} matrices. "
-            "Ask for fewer components, loosen `tol` with eigen_solver='arpack', or fit on fewer rows."
-        )
-        warnings.warn(msg, ConvergenceWarning, stacklevel=2)
         return pairs
 
     def _take_over(self, solver: Lapack) -> None:
         why = "Krylov did not converge: LAPACK took over"
         self.plan_ = replace(self.plan_, solver=solver).because(why)
 
-    def _primal_pairs(
-        self, kernel: Kernel, x: Rows, k: int, rng: np.random.Generator, weights: Array | None
-    ) -> tuple[Fit | None, Array, Array, Array]:
+    def _primal_pairs(self, task: Task) -> tuple[Fit | None, Array, Array, Array]:
         """The fit through the explicit map, its pairs completed up to k where scikit-learn keeps zeros."""
-
-        def found() -> Fit:
-            return fit_kernel_pca(Task(kernel, x, k, self.plan_, rng, weights))
-
-        fit: Fit | None = None
+        (n, d), k, fit = task.x.shape, int(task.asked or 0), None
         try:
-            fit = found()
+            fit = fit_kernel_pca(task)
             if not fit.pairs.status.ok:  # the m x m covariance is there already, so LAPACK fits
                 self._take_over(Lapack())
-                fit = found()
+                fit = fit_kernel_pca(replace(task, plan=self.plan_))
             values, vectors = fit.pairs.values, fit.pairs.vectors
         except ZeroVarianceError:  # scikit-learn's answer is zeros; H1 = 0 is one it can start from
-            values, vectors = np.zeros(1), np.full((x.shape[0], 1), x.shape[0] ** -0.5)
+            values, vectors = np.zeros(1), np.full((n, 1), n**-0.5)
         if len(values) < k and not self._drops_zeros():
-            values, vectors = np.pad(values, (0, k - len(values))), completed(vectors, k, rng)
-        features = kernel.feature_map(int(x.shape[1]))(x)
-        means = features @ average(features, weights)  # Kw/Σw = Φ(Φᵀw/Σw)
+            values, vectors = np.pad(values, (0, k - len(values))), completed(vectors, k, task.rng)
+        features = task.kernel.feature_map(int(d))(task.x)
+        means = features @ average(features, task.weights)  # Kw/Σw = Φ(Φᵀw/Σw)
         return fit, values, vectors, np.asarray(means)
 
     def _drops_zeros(self) -> bool:
         return self.remove_zero_eig or self.n_components is None
 
-    def _finish(
-        self,
-        kernel: Kernel,
-        x: Rows,
-        values: Array,
-        vectors: Array,
-        *,
-        means: Array,
-        weights: Array | None,
-    ) -> None:
+    def _finish(self, task: Task, values: Array, vectors: Array, means: Array) -> None:
         """scikit-learn's own clean-up of eigenvalues and signs, then the projection."""
+        kernel, x, weights = task.kernel, task.x, task.weights
         # The eigenvectors carry √w; copies of a row have the entry without it.
         if weights is not None:
-            there = (weights > 0)[:, None]
-            own = np.zeros(vectors.shape)  # in float64
-            vectors = np.divide(vectors, np.sqrt(weights)[:, None], where=there, out=own)
+            there, roots = (weights > 0)[:, None], np.sqrt(weights)[:, None]  # in float64
+            vectors = np.divide(vectors, roots, where=there, out=np.zeros(vectors.shape))
         dtype = x.dtype
         # Of weights far from one float32 may not hold them.
         values = _check_psd_eigenvalues(in_precision(values, dtype), enable_warnings=False)
@@ -308,15 +252,12 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         scale = np.sqrt(values, where=values > 0, out=np.full_like(values, np.inf))
         coef = centred(vectors / scale, weights).astype(dtype)  # zero for the null space
         offset = (means.astype(np.float64) @ coef.astype(np.float64)).astype(dtype)
-        sections = (
-            GivenSections(len(vectors)) if kernel.is_precomputed else KernelSections(kernel, x)
-        )
+        given = GivenSections(len(vectors))
+        sections = given if kernel.is_precomputed else KernelSections(kernel, x)
         self._projection = Projection(sections, coef, offset)
         if has_light_rows(weights):  # their entries are rounding, or none: scores are not
-            scores = self._projection(x)
-            self.eigenvectors_ = np.divide(
-                scores, np.sqrt(values), where=values > 0, out=np.zeros_like(scores)
-            )
+            scores, none = self._projection(x), np.zeros_like(vectors)
+            self.eigenvectors_ = np.divide(scores, np.sqrt(values), where=values > 0, out=none)
         # What tools that read the fitted model look for.
         self._centerer = KernelCenterer().set_output(transform="default")
         self._centerer.K_fit_rows_ = means.astype(dtype)
@@ -324,14 +265,11 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self._centerer.n_features_in_ = len(vectors)
 
     def _learn_inverse(self, weights: Array | None) -> None:
-        scores = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
-        if weights is None or sparse.issparse(self.X_fit_):  # which scikit-learn refuses
-            self._fit_inverse_transform(scores, self.X_fit_)
-        else:
-            self._fit_weighted_inverse(scores, self.X_fit_, weights)
-
-    def _fit_weighted_inverse(self, scores: Array, X: Array, weights: Array) -> None:
         """Kernel ridge regression of weighted rows, (K + αW⁻¹)a = X: what repeated rows would give."""
+        scores, X = self.eigenvectors_ * np.sqrt(self.eigenvalues_), self.X_fit_
+        if weights is None or sparse.issparse(X):  # which scikit-learn refuses
+            self._fit_inverse_transform(scores, X)
+            return
         there = np.flatnonzero(weights)
         system = self._get_kernel(scores[there])
         system[np.diag_indices_from(system)] += self.alpha / weights[there]
@@ -340,12 +278,10 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         self.X_transformed_fit_ = scores
 
     def _plan(self, kernel: Kernel, x: Rows, k: int, facts: Facts, budget: int) -> Plan:
-        n = int(x.shape[0])
-        dense = self.eigen_solver == "dense"
         problem = Problem.of(TrainingData(x), kernel, k, facts=facts, budget=budget)
-        if dense:  # K is wanted, even where an explicit map is shorter
-            problem = replace(problem, map_dimension=None)
-        chosen = plan(problem, Lapack(subset=k < n // 2) if dense else "auto")
+        if self.eigen_solver == "dense":  # K is wanted, even where an explicit map is shorter
+            return plan(replace(problem, map_dimension=None), Lapack(subset=k < problem.n // 2))
+        chosen = plan(problem, "auto")
         if isinstance(chosen.solver, Lanczos | Lapack):  # both go on to rounding
             return chosen
         # The planner's own tolerance is for pictures. Users of scikit-learn expect ARPACK's digits,
@@ -366,11 +302,19 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
             "sigmoid": lambda: Sigmoid(self.gamma_, self.coef0),
             "poly": lambda: Polynomial(self.degree, self.gamma_, self.coef0),
         }
-        ours = not callable(self.kernel) and all(
-            getattr(self, name) > 0 for name in POSITIVE.get(self.kernel, ())
-        )
+        known = not callable(self.kernel)
+        ours = known and all(getattr(self, name) > 0 for name in POSITIVE.get(self.kernel, ()))
         # Functions, and corners such as gamma=0 that are no kernel of ours: scikit-learn's own code.
         return makers[self.kernel]() if ours else Custom(_Pairwise(self), form="matrices")
+
+
+def _warn_unconverged(pairs: EigenPairs, n: int) -> None:
+    msg = (
+        f"Block Krylov stopped at a residual of {pairs.residuals.max():.1e} of the largest "
+        f"eigenvalue, and free memory does not hold LAPACK's {n} x {n} matrices. "
+        "Ask for fewer components, loosen `tol` with eigen_solver='arpack', or fit on fewer rows."
+    )
+    warnings.warn(msg, ConvergenceWarning, stacklevel=2)
 
 
 class _Pairwise:
@@ -379,8 +323,7 @@ class _Pairwise:
     __name__ = "pairwise_kernels"
 
     def __init__(self, model: KernelPCA) -> None:
-        self.metric = model.kernel
-        self.n_jobs = model.n_jobs
+        self.metric, self.n_jobs = model.kernel, model.n_jobs
         self.params = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
         if callable(model.kernel):
             self.params = model.kernel_params or {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import mercer
 from markets.commands import write_csv
-from mercer import KernelPCADetector, open_table, select_detector
+from mercer import KernelPCADetector, open_table, select_detector, views
 from mercer.errors import DetectorWarning, InputError
 from mercer.monitoring.clock import apart
 
@@ -164,3 +166,47 @@ def test_a_choice_of_lags_knows_the_times_of_a_table(table):
     blind = select_detector(ROWS, lags=[2], smoothing=[0.2], random_state=0)
     ranked = [found.best_.model_.fit_.weight for found in (told, known, blind)]
     assert ranked == [N - 2 * N // 10, N - 2 * N // 10, N - 2]
+
+
+@pytest.mark.parametrize("knobs", [{"smoothing": 0.2}, {"lags": 2}])
+def test_answers_take_the_times_that_monitor_takes(table, knobs):
+    rows, time = table
+    frame = pd.DataFrame(ROWS, index=time)
+    detector = fitted(time, **knobs)
+    seen = detector.monitor(ROWS, time=time, explain="all").table
+    judged = seen["judged"]
+    for given in ((frame,), (rows,), (ROWS, time)):
+        assert np.array_equal(detector.predict(*given) == -1, seen["alarm"])
+        told = detector.statistics(*given)
+        np.testing.assert_allclose(told["Q"][judged], seen["Q"][judged], rtol=1e-6)
+        for ask in (detector.score_samples, detector.decision_function, detector.p_values):
+            assert np.array_equal(np.isfinite(ask(*given)), judged)
+    for ask in (detector.contributions, detector.lag_contributions):
+        blame = ask(frame), ask(ROWS, time=time)
+        np.testing.assert_array_equal(*blame)
+        assert np.array_equal(np.isfinite(blame[0].reshape(N, -1)[:, 0]), judged)
+    assert np.array_equal(detector.fit_predict(ROWS, time=time) == -1, seen["alarm"])
+
+
+def test_answers_refuse_the_times_that_monitor_refuses():
+    with pytest.raises(InputError, match="The rows are 2 min apart"):
+        fitted(MINUTES).predict(ROWS[::2], MINUTES[::2])
+    for detector in (fitted(MINUTES), KernelPCADetector(2).fit(ROWS)):
+        with pytest.raises(InputError, match="each of the 300 rows"):
+            detector.predict(ROWS, MINUTES[:9])
+
+
+def test_the_end_of_summer_time_is_no_gap(tmp_path):
+    hours = pd.date_range("2026-10-20", periods=N, freq="h", tz="Europe/Paris")
+    frame = pd.DataFrame(ROWS, index=hours)
+    detector = KernelPCADetector(2, lags=2).fit(frame)
+    assert detector.model_.fit_.weight == N - 2
+    for told in (detector.monitor(frame), detector.monitor(ROWS, time=hours.to_series())):
+        assert told.table["judged"].sum() == N - 2
+    seen = detector.monitor(frame).table["time"]
+    assert np.array_equal(seen, hours.tz_localize(None))  # shown by the clock of the frame
+    assert views.monitoring(detector, frame).judged.sum() == N - 2
+    page = tmp_path / "report.html"
+    mercer.report(detector, frame, page)
+    assert "2026-10-31 09:00" in page.read_text()
+    assert "follow a gap" not in page.read_text()

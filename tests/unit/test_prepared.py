@@ -9,6 +9,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
 from mercer import PCA, KernelPCA, KernelPCADetector
+from mercer.data.table import Chunk
 from mercer.errors import InputError
 from mercer.estimators.prepared import Prepared
 from mercer.kernels import RBF
@@ -146,3 +147,19 @@ def test_it_is_kept_in_one_file(prepared, raw, tmp_path):
     assert np.array_equal(again.transform(raw), prepared.transform(raw))
     assert np.array_equal(again.reconstruct(raw), prepared.reconstruct(raw))
     assert list(again.get_feature_names_out())[:2] == ["kernelpca0", "kernelpca1"]
+
+
+def test_a_prepared_detector_answers_by_times():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 2))
+    time = 60.0 * np.arange(200) + 3600.0 * (np.arange(200) // 50)
+    scaled = Preparation(numbers=("a", "b"), center=x.mean(axis=0), spread=x.std(axis=0))
+    detector = KernelPCADetector(1, lags=2).fit(scaled(Chunk(0, x, {})), time=time)
+    prepared = Prepared(scaled, detector)
+    seen = prepared.monitor(x, time).table
+    assert np.array_equal(prepared.predict(x, time) == -1, seen["alarm"])
+    for ask in (prepared.decision_function, prepared.p_values):
+        assert np.array_equal(np.isfinite(ask(x, time=time)), seen["judged"])
+        assert np.isfinite(ask(x)).sum() == 198
+    blame = prepared.contributions(x, time=time)
+    assert np.array_equal(np.isfinite(blame).all(axis=1), seen["judged"])

@@ -41,11 +41,7 @@ def is_pipeline(model: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """A fitted model, and its parts.
-
-    Beside mercer's own classes it may be the drop-in, and, for pictures, a model of another library that
-    keeps to scikit-learn's names.
-    """
+    """A fitted model, and its parts: of mercer, or of another library that keeps to scikit-learn's names."""
 
     model: Any
 
@@ -67,12 +63,7 @@ class Anatomy:
     @property
     def fit(self) -> Fit | None:
         """The evidence; None of a stream without variance yet, and of a model that keeps none."""
-        if not isinstance(self.projector, Projector):
-            return vars(self.projector).get("fit_")
-        try:
-            return self.projector.fit_
-        except AttributeError:
-            return None
+        return getattr(self.projector, "fit_", None)
 
     @property
     def kernel(self) -> Kernel | None:
@@ -101,13 +92,11 @@ class Anatomy:
     def require_preimage(self, what: str) -> None:
         """Refuse a model whose scores don't lead back to rows."""
         if not self.has_preimage:
-            msg = Message(
+            template = (
                 "{what} needs a way from scores back to rows, and this {kind} has none. Fit with one, such "
-                "as {preimage:'ridge'}.",
-                what=what,
-                kind=type(self.model).__name__,
+                "as {preimage:'ridge'}."
             )
-            raise ParameterError(msg)
+            raise ParameterError(Message(template, what=what, kind=type(self.model).__name__))
 
     @property
     def preimage(self) -> FittedPreimage | None:
@@ -124,9 +113,9 @@ class Anatomy:
         """The eigenvalues; the variances where the model has no others."""
         if is_pipeline(self.model):
             Prepared.from_pipeline(self.model)  # which names the step that can't be looked behind
-        found = getattr(self.projector, "eigenvalues_", None)
-        found = self.projector.explained_variance_ if found is None else found
-        return np.asarray(found, dtype=np.float64)
+        model = self.projector
+        found = getattr(model, "eigenvalues_", None)
+        return np.asarray(model.explained_variance_ if found is None else found, dtype=np.float64)
 
     @property
     def shares(self) -> Array | None:  # (k,)
@@ -138,7 +127,6 @@ class Anatomy:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the scores."""
         model = self.projector
         return model._dtype if isinstance(model, Projector) else np.dtype(np.float64)
 

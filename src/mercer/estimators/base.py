@@ -46,11 +46,7 @@ class Saving(Documented, Public):
     """`save`, beside `mercer.load`."""
 
     def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        data: Any = None,
-        about: dict[str, Any] | None = None,
+        self, path: str | os.PathLike[str], *, data: Any = None, about: dict[str, Any] | None = None
     ) -> None:
         """Write the fitted model to a file, in a single step: the old file or the new one, never half.
 
@@ -59,10 +55,10 @@ class Saving(Documented, Public):
         path : str or path-like
             The file; ``.mercer`` is the usual ending.
         data : array-like, sparse matrix or source of rows, or a dict, optional
-            The training rows, of which a digest is kept, so that others can tell what the model was
-            fitted to; a dict is kept as it is. An exact fit keeps its rows anyhow and needs none.
+            The training rows, of which a digest is kept (a dict as it is), to show later what the
+            model was fitted to. An exact fit keeps its rows and needs none.
         about : dict, optional
-            Anything that JSON can hold, for people: who fitted it, with which command.
+            Anything that JSON can hold, such as the author, or the command of the fit.
 
         Examples
         --------
@@ -76,7 +72,7 @@ class Saving(Documented, Public):
         >>> np.array_equal(again.transform(X), model.transform(X))
         True
         """
-        from mercer.persistence.model_file import save  # above this layer, which it knows whole
+        from mercer.persistence.model_file import save  # a layer above this one
 
         save(self, path, data=data, about=about)
 
@@ -125,9 +121,7 @@ class Projector(
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d), or a source of rows
-        y : ignored
-        sample_weight : array-like of shape (n,), optional
+        X, y, sample_weight
             As in `fit`; rows of weight 0 get scores too.
 
         Returns
@@ -181,7 +175,7 @@ class Projector(
         points = getattr(projection.sections, "points", None)
         if isinstance(points, RowSource):  # the model's own rows are still in a file
             points.check_unchanged()
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             scores = projection(rows, out)
         if isinstance(rows, RowSource):
             rows.check_unchanged()
@@ -193,13 +187,13 @@ class Projector(
     def reconstruction_error(self, X: Any, diag: Any = None) -> Array:
         """Squared distance, in feature space, of each row from its projection on the components.
 
-        Exact, and no pre-image is needed: ‖φ(x) - μ‖² - ‖scores(x)‖². Process engineers call it Q or SPE. It
-        is not comparable between kernels: each measures in a space of its own.
+        Exact, without a pre-image: ‖φ(x) - μ‖² - ‖scores(x)‖², the Q or SPE of process engineers. It is not
+        comparable between kernels: each measures in a space of its own.
 
         Parameters
         ----------
         X : array-like, sparse matrix of shape (b, d) or source of rows
-            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+            As in `transform`.
         diag : array-like of shape (b,), optional
             k(x, x) of the rows, for a precomputed kernel and no other.
 
@@ -208,17 +202,16 @@ class Projector(
         errors : ndarray of shape (b,)
         """
         rows, kernel = self._asked(X)
-        own, n = None, int(rows.shape[0])
         if diag is not None:
             if kernel is None or not kernel.is_precomputed:
                 wanted = "None, since only a precomputed kernel does not know k(x, x) itself"
                 refuse("diag", diag, wanted, f"a {type(diag).__name__}")
-            own = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
-            if own.shape != (n,):
-                got = f"an array of shape {own.shape}"
-                refuse("diag", own.shape, f"{n} numbers, one for each row", got)
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
-            errors = FeatureSpace.of(self._current()).errors(rows, own)
+            diag = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
+            if diag.shape != (n := int(rows.shape[0]),):
+                got = f"an array of shape {diag.shape}"
+                refuse("diag", diag.shape, f"{n} numbers, one for each row", got)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            errors = FeatureSpace.of(self._current()).errors(rows, diag)
         require_squares(errors, kernel)
         return like(in_precision(errors, self._dtype), X)
 
@@ -231,12 +224,12 @@ class Projector(
         return rows, kernel
 
     def reconstruct(self, X: Any) -> Array:
-        """Each row as the components see it, back in input space: what noise they leave out is gone.
+        """Each row as the components see it, back in input space, without the noise that they leave out.
 
         Parameters
         ----------
         X : array-like of shape (b, d)
-            Rows; for a precomputed kernel the (b, n) kernel values against the training points.
+            As in `transform`.
 
         Returns
         -------
@@ -260,8 +253,7 @@ class Projector(
         Parameters
         ----------
         X : array-like of shape (b, k)
-            Scores. Where they lie far outside of the training scores, or their points far outside of the
-            training rows, a `PreimageWarning` says so.
+            Scores. A `PreimageWarning` says where they, or their points, lie far outside the training data.
 
         Returns
         -------
@@ -290,7 +282,6 @@ class Projector(
         return tags
 
     def _current(self) -> Fit:
-        """The fitted value."""
         return self.fit_
 
     @property
@@ -360,7 +351,7 @@ def has_light_rows(sample_weight: Any) -> bool:
     return bool(weights.min() < LIGHT * weights.max())
 
 
-def tell(fit: Fit) -> None:
+def warn_of(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
     for warning in fit.warnings():
         warn(warning)
@@ -371,9 +362,8 @@ def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> Non
     from mercer.estimators.anatomy import is_pipeline
 
     if not isinstance(model, kind):
-        steps = (
-            "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
-        )
-        remedy = steps if is_pipeline(model) else ""
+        remedy = ""
+        if is_pipeline(model):
+            remedy = "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
         refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
     check_is_fitted(model)

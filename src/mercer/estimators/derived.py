@@ -18,7 +18,7 @@ from mercer.data.dask import DaskRows, dask_kind
 from mercer.data.frames import held
 from mercer.data.rows import RowSource, take_rows
 from mercer.data.training import TrainingData
-from mercer.estimators.input import as_generator, new_rows, training_rows
+from mercer.estimators.input import as_generator, check_width, new_rows, training_rows
 from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.preimages import (
     fit_preimage,
@@ -31,7 +31,7 @@ from mercer.kernels import Kernel
 from mercer.model import Fit
 from mercer.model.result import first_reaching
 from mercer.operators.sections import KernelSections
-from mercer.preimage import FittedPreimage, Preimage, Ridge
+from mercer.preimage import FittedPreimage, Preimage
 
 LOOKED_AT = 16  # rows of X that are compared with those a model keeps
 
@@ -66,11 +66,9 @@ class Derivable(Public):
         ----------
         n_components : int or float
             How many to keep, or the share of the variance that the kept ones must reach.
-        X : array-like or source of rows, optional
-            The training rows. They are needed only by a model with a pre-image that does not keep its rows
-            (an approximation or an explicit feature map): a pre-image of other scores is learned anew.
-        sample_weight : array-like of shape (n,), optional
-            The weights that X was fitted with, where X is given.
+        X, sample_weight : optional
+            The training rows, and their weights if they had any, for a model with a pre-image, which is
+            learned anew, that does not keep its rows: an approximation or an explicit feature map.
 
         Returns
         -------
@@ -103,7 +101,6 @@ class Derivable(Public):
         return found
 
     def _become(self, fit: Fit, X: Any, sample_weight: Any) -> None:
-        """Take this fit for the one there is."""
         self.fit_ = fit
         del X, sample_weight
 
@@ -125,11 +122,9 @@ class Returning(Derivable):
         ----------
         preimage : str, Preimage or None
             As in the constructor; None leaves it out.
-        X : array-like or source of rows, optional
-            The training rows. A model that keeps its rows, as an exact one does, needs none; one that keeps
-            landmarks, features or a kernel matrix does.
-        sample_weight : array-like of shape (n,), optional
-            The weights that X was fitted with, where X is given.
+        X, sample_weight : optional
+            The training rows, and their weights if they had any. A model that keeps its rows, as an exact one
+            does, needs none; one that keeps landmarks, features or a kernel matrix does.
 
         Returns
         -------
@@ -158,11 +153,10 @@ class Returning(Derivable):
 
     def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
         vars(self).pop("preimage_", None)
-        name, n_bytes = None, 0
+        plan = replace(self.fit_.plan, preimage=None, preimage_bytes=0)
         if method is not None:
             self.preimage_, n_bytes = learned_preimage(self, method, X, sample_weight)
-            name = repr(method)
-        plan = replace(self.fit_.plan, preimage=name, preimage_bytes=n_bytes)
+            plan = replace(plan, preimage=repr(method), preimage_bytes=n_bytes)
         self.plan_, self.fit_ = plan, replace(self.fit_, plan=plan)
 
 
@@ -171,47 +165,34 @@ def learned_preimage(
 ) -> tuple[FittedPreimage, int]:
     """The pre-image that the fit would have learned, from the rows it keeps or from X, and its bytes."""
     fit, kernel = model.fit_, model.kernel_
-    data, n = _rows_of(model, fit, kernel, X, sample_weight)
-    refuse_preimage(method, data, kernel, fit.plan.approximation)
-    if isinstance(data.rows, DaskRows) and not isinstance(method, Ridge) and not fit.is_low_rank:
-        got = f"{method!r}, which looks at all of them in each of its steps"
-        wanted = "'ridge' where the training rows stay on workers"
-        refuse("preimage", method, wanted, got)
-    handed = handed_over(method, data, n)
+    data = _rows_of(model, fit, kernel, X, sample_weight)
+    refuse_preimage(method, data, kernel, fit.plan.approximation, keeps_rows=not fit.is_low_rank)
+    handed = handed_over(method, data, None if X is None else sample_weight)
     width, k = fit.projection.sections.width, fit.projection.n_components
     allowed = parse_bytes(model.memory)
     needed = needed_bytes(method, data, width, k, rows_bytes=0, allowed=allowed)
-    seed = model.random_state
-    drawn = isinstance(seed, (np.random.Generator, np.random.RandomState))
-    rng = as_generator(deepcopy(seed) if drawn else seed)
-    found = fit_preimage(
-        method, fit, kernel, data.rows, weights=data.weights, handed=handed, rng=rng
-    )
+    rng, weights = as_generator(deepcopy(model.random_state)), data.weights
+    found = fit_preimage(method, fit, kernel, data.rows, weights=weights, handed=handed, rng=rng)
     return found, needed
 
 
-def _rows_of(
-    model: Any, fit: Fit, kernel: Kernel, X: Any, sample_weight: Any
-) -> tuple[TrainingData, int]:
-    """The training rows, and how many were given: those that the model keeps, or X."""
+def _rows_of(model: Any, fit: Fit, kernel: Kernel, X: Any, sample_weight: Any) -> TrainingData:
+    """The training rows: those that the model keeps, or X."""
     sections, exact = fit.projection.sections, not fit.is_low_rank
     if X is not None:
         X = held(X)
         if dask_kind(X) is None:
             new_rows(model, X, model._dtype)  # raises where columns have other names, or are others
         data = training_rows(model, X, sample_weight, pairwise=kernel.is_precomputed)
-        if data.d != model.n_features_in_:
-            refuse("X", data.d, f"rows of {model.n_features_in_} columns", f"{data.d} columns")
+        check_width(model, data.d, f"{data.d} columns", data.d)
         if exact:
             _require_same(fit, data)
-        if sample_weight is None:
-            return _weighted(fit, data), data.n
-        return data, len(np.asarray(sample_weight))
+        return _weighted(fit, data) if sample_weight is None else data
     if exact and isinstance(sections, KernelSections):
         if isinstance(sections.points, RowSource):  # still in a file
             sections.points.check_unchanged()
         weights = None if fit.roots is None else fit.roots**2
-        return TrainingData(sections.points, weights), int(sections.points.shape[0])
+        return TrainingData(sections.points, weights)
     msg = (
         f"A pre-image is learned from the training rows, which this model does not keep: it rests on "
         f"{sections!r}. Pass the training rows too: model.with_preimage(…, X), model.truncated(…, X)."
@@ -224,9 +205,8 @@ def _require_same(fit: Fit, data: TrainingData) -> None:
     n, sections = len(fit.pairs.vectors), fit.projection.sections
     wanted = f"the {n} rows that the model was fitted to, in their order"
     if data.n != n:
-        refuse(
-            "X", data.n, wanted, f"{data.n} rows", "Rows of weight zero are told by sample_weight."
-        )
+        remedy = "Give the weights, zeros among them, as sample_weight."
+        refuse("X", data.n, wanted, f"{data.n} rows", remedy)
     if isinstance(sections, KernelSections) and not isinstance(data.rows, DaskRows):
         some = np.unique(np.linspace(0, n - 1, LOOKED_AT).astype(int))
         given, kept = (take_rows(rows, some) for rows in (data.rows, sections.points))

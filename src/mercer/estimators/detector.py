@@ -18,7 +18,7 @@ from mercer.estimators.base import Saving
 from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_live import Watching
-from mercer.estimators.detector_rows import Answers, learnt_rows
+from mercer.estimators.detector_rows import learnt_rows
 from mercer.estimators.form import DETECTOR, Form
 from mercer.estimators.input import remember
 from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
@@ -37,16 +37,14 @@ from mercer.monitoring.statistics import Gauge, Statistic
 
 @public
 @dataclass(eq=False, repr=False)
-class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds rows that are unlike the training rows, and says which variables they differ in.
 
-    Two statistics of a kernel PCA judge a row. T² = Σ_j s_j²/v_j is how far out it lies along the kept
-    components, whose scores have the variances v_j = λ_j/(n - 1); Q (or SPE) is its squared distance from
-    them in feature space. The index is the larger of the two, each in units of its limit, and a row whose
-    index is above a limit of its own is called an outlier, or an alarm.
-
-    Limits come from training rows only, by default from rows that were held out: in-sample, T² and Q of a
-    kernel PCA are optimistic, and limits read off them make many false alarms.
+    T² = Σ_j s_j²/v_j is how far out a row lies along the kept components of a kernel PCA, whose scores have
+    the variances v_j = λ_j/(n - 1); Q (or SPE) is its squared distance from them in feature space. The index
+    is the larger of the two, each in units of its limit; a row whose index is above its limit is an outlier,
+    or an alarm. Limits come from training rows, by default held out: in-sample, T² and Q are optimistic, and
+    limits read off them make many false alarms.
 
     Parameters
     ----------
@@ -56,35 +54,32 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is sixteen times the median distance, which is
         nearly linear: safe, but blind to curves. ``"rbf"`` (one median distance) sees them, and takes the
         rows that it has seen for all there is of normal.
-    approximation : str, Approximation or None, default=None
+    approximation, memory, engine, random_state
         As in `KernelPCA`.
     model : KernelPCA, PCA, IncrementalKernelPCA or None, default=None
-        A model to clone and fit, in place of the parameters above, ``memory`` and ``engine``.
+        A model to clone and fit, in place of the parameters above but ``random_state``.
     scale : bool, default=True
-        Whether columns are brought to mean 0 and standard deviation 1, learned from the training rows.
-        Columns that never change are only centred, with a warning that names them.
+        Whether columns are brought to mean 0 and standard deviation 1 of the training rows. Columns that
+        never change are only centred, with a warning.
     statistic : "combined", "T2" or "Q", default="combined"
         What `predict`, `decision_function`, `score_samples` and alarms go by.
     limits : "cross-validation" or "approximate", default="cross-validation"
-        From rows held out; or T² by the F and Q by Box's χ² distribution, for Gaussian rows and many more
-        rows than components.
+        From rows held out; or T² by the F and Q by Box's χ² distribution, for many Gaussian rows.
     false_alarm : float, optional
-        Share of new normal rows that may be called outliers. None is 0.01, or nothing at all where
-        ``contamination`` is given, which then sets the limits alone.
+        Share of new normal rows that may be called outliers; 0.01, unless ``contamination`` sets the limits.
     contamination : float, optional
         In (0, 0.5): share of the *training* rows that are not normal, and that lie above the limits.
     confidence : float, optional
-        In (0.5, 1): how sure the rate of false alarms is to hold. Limits are raised to where they would be
-        in that share of held-out rows drawn again in blocks, which keep the spells of a slow process whole.
+        In (0.5, 1): how sure the rate of false alarms is to hold. Limits are raised to where they would be in
+        that share of bootstraps of held-out rows, in blocks that keep the spells of a slow process whole.
     folds : int or splitter, default=5
-        For the limits. A number makes that many stretches of neighbouring rows: rows of a process resemble
-        those just before and after, which tell too much about them and are left out, as many on either side
-        as their autocorrelation asks for. For rows in no order any splitter of scikit-learn, such as
-        ``KFold(5, shuffle=True)``, will do.
+        For the limits. A number makes that many stretches of neighbouring rows, and leaves out as many on
+        either side as their autocorrelation asks for, since rows of a process resemble those just before and
+        after. For rows in no order, a splitter of scikit-learn such as ``KFold(5, shuffle=True)``.
     wild : "aside" or "keep", default="aside"
-        What to do with training rows that hold a wild reading: one far beyond all others of its column,
-        isolated or in a stretch that no other column knows of, which would set its scale and hide its
-        changes. They are set aside, with a warning that names row, column and reading; or kept.
+        Whether training rows with a wild reading are set aside, with a warning that names row, column and
+        reading. It is far beyond all others of its column, alone or in a stretch that no other column shows,
+        and would set the scale and hide changes.
     lags : int or "auto", default=0
         Earlier rows to judge beside each row, for a process whose sensors depend on their past. ``"auto"``
         takes as many as still lower the error of predicting rows held out, which ``limits_`` says.
@@ -93,10 +88,6 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
     smoothing : float, optional
         In (0, 1): the weight of the newest row in an exponentially weighted mean that is judged in its place.
         Small changes that stay add up in it, and are seen a few rows later.
-    memory, engine : default="auto"
-        As in `KernelPCA`.
-    random_state : int, Generator, RandomState or None, default=None
-        As in `KernelPCA`; None is a fixed seed.
 
     Attributes
     ----------
@@ -107,13 +98,13 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
     offset_ : float
         ``decision_function(X) == score_samples(X) - offset_``.
     center_, spread_ : ndarray of shape (d,)
-        Mean and standard deviation of the training columns; 0 for the spread of a column that never
-        changes. Without ``scale``, 0 and 1. With ``lags``, of the columns of lagged rows, d(l + 1).
+        Mean and standard deviation of the training columns (with ``lags``, the d(l + 1) of lagged rows): 0
+        for the spread of a column that never changes; 0 and 1 without ``scale``.
     set_aside_ : ndarray of shape (m, 3)
         Row, column and reading of each wild cell in the training rows that were set aside.
     baselines_ : ndarray of shape (m, d)
-        Scaled rows that `contributions` start from: the training mean where it is normal, m = 1, else up to
-        500 normal training rows, of which the nearest counts.
+        Scaled rows that `contributions` start from: the training mean where it is normal, or else the nearest
+        of up to 500 normal training rows.
     dynamics_ : Dynamics
         How rows are put beside those before them; its ``lagger()`` does it for rows that arrive.
     n_features_in_, feature_names_in_
@@ -177,12 +168,10 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
             data frame stay on their workers, of which ``engine`` has a client.
         y : ignored
         sample_weight : array-like of shape (n,), optional
-            How often each row counts: a row of weight 2 is one that is there twice, in the scale, the model
-            and the limits.
+            How often each row counts, in the scale, the model and the limits: 2 is a row that is there twice.
         time : array-like of shape (n,), optional
             When each row was taken, as numbers or dates; otherwise the DatetimeIndex of a data frame, or the
-            ids of a table. With ``lags`` or ``smoothing``, a step that is not the usual one begins a new
-            history.
+            ids of a table. With ``lags`` or ``smoothing``, a gap begins a new history.
 
         Returns
         -------
@@ -196,9 +185,7 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         of = data.rows if hasattr(data.rows, "columns") else X  # a table, or a frame
         names = getattr(of, "columns", None)
         rows, weights, aside, stretched = without_wild(read, names, keep=self.wild == "keep")
-        if (
-            self.lags or self.smoothing
-        ):  # nothing else asks for times, and a file is read again for them
+        if self.lags or self.smoothing:  # else nothing needs times, for which a file is read again
             time = times_of(X, time)
         past = Remembered.of(self, read, rows, aside=aside, names=names, time=time)
         sensors = Sensors.of(engine, rows)
@@ -206,8 +193,8 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
         model = chosen_model(self, scaled, weights, columns).fit(scaled, sample_weight=weights)
-        told = bool(self.scale), columns, scaled, engine, past.overlap
-        normal = Normal(rows, weights, scale, *told)
+        rescale = bool(self.scale)
+        normal = Normal(rows, weights, scale, rescale, columns, scaled, engine, past.overlap)
         limits, held = found_limits(rule, model, normal, self.folds)
         if held is not None:
             limits = with_confidence(limits, rule, held, self.confidence)
@@ -230,6 +217,22 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
         self._calibration = None if held is None else Calibration.of(rule, limits, held)
         return self
 
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, time: Any = None
+    ) -> Array:
+        """`fit`, and `predict` of the same rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, time
+            As in `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,), of integers
+        """
+        return self.fit(X, y, sample_weight, time).predict(X, time)
+
     # ── an engineer's questions ─────────────────────────────────────────────
     def monitor(
         self,
@@ -241,17 +244,15 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
     ) -> Monitoring:
         """A report on rows of a process: statistics, limits, alarms and the variables behind them.
 
-        A row with a missing cell (NaN) is not judged, and marked so; all others are. An infinite reading
-        counts as the largest number there is. `predict` and the other questions refuse both, as
-        scikit-learn does.
+        A row with a missing cell (NaN) is marked and not judged. An infinite reading counts as the largest
+        number there is. `predict` and the other answers refuse both, as scikit-learn does.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
-            In the order of time. Sources that are no arrays in memory are refused where a cell is missing.
+            In the order of time. A source that is not an array in memory must not lack a cell.
         time : array-like of shape (b,), optional
-            When each row was taken; otherwise the DatetimeIndex of a data frame, the ids of a table, or 0, 1,
-            2, …
+            As in `fit`; where there are no times, rows are counted from 0.
         names : sequence of d strings, optional
             Names of the variables; those of the data frame that `fit` saw, or ``x0``, ``x1``, … otherwise.
         top : int, default=3
@@ -289,7 +290,7 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
             )
             warn_incomplete(gap)
             shares = self._past.folded(shares).sum(axis=1)
-        told = report(
+        seen = report(
             found,
             self._rule,
             self._rule.joint(self.limits_),
@@ -302,11 +303,9 @@ class KernelPCADetector(Form, Saving, Answers, Watching, OutlierMixin, BaseEstim
             top=wanted,
         )
         place = np.cumsum(gaps.judged) - 1  # among the rows that were judged
-        return self._with_onsets(told, lambda at: rows[place[at]]) if wanted else told
+        return self._with_onsets(seen, lambda at: rows[place[at]]) if wanted else seen
 
-    # ── how ─────────────────────────────────────────────────────────────────
-    def _with_onsets(self, told: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
+    def _with_onsets(self, seen: Monitoring, take: Callable[[Indices], Array]) -> Monitoring:
         index, base = self._judge.index, self._baselines
-        ways = self._past.ways(self._scale.unit)
         measure = base.measure(lambda x: index(self._gauge(x)))
-        return with_onsets(told, base, measure, take, ways)
+        return with_onsets(seen, base, measure, take, self._past.ways(self._scale.unit))

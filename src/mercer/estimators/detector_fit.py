@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
 from numbers import Integral
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -19,12 +20,16 @@ from mercer._core.errors import (
     MemoryBudgetError,
     MercerError,
     ParameterError,
+    refuse,
 )
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.params import Whole
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
+from mercer.engine.base import Engine
+from mercer.engine.moments import Scale
 from mercer.estimators.base import Projector
 from mercer.estimators.input import as_generator
 from mercer.estimators.kernel_pca import KernelPCA
@@ -32,7 +37,13 @@ from mercer.estimators.preimages import named_approximation
 from mercer.kernels import RBF, Kernel, Linear, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import column_names
-from mercer.monitoring.limits import Limits, approximate_limits, held_out_limits, in_sample_limits
+from mercer.monitoring.limits import (
+    Limits,
+    Rule,
+    approximate_limits,
+    held_out_limits,
+    in_sample_limits,
+)
 from mercer.monitoring.rows import chosen, made, moves, scale_of
 from mercer.monitoring.set_aside import listed
 from mercer.monitoring.slowness import (
@@ -44,14 +55,6 @@ from mercer.monitoring.slowness import (
     warn_stray_runs,
 )
 from mercer.monitoring.statistics import Gauge, Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.engine.base import Engine
-    from mercer.engine.moments import Scale
-    from mercer.monitoring.limits import Rule
 
 # σ of the default kernel, in median distances. A narrow kernel takes the rows it has seen for all there is of
 # normal, and what bends in it hides small faults from Q: docs/monitoring.md has figures for both.
@@ -70,19 +73,15 @@ CLIENT_BYTES, SIZE_BYTES = 64, 40
 def chosen_model(
     detector: Any, x: Rows, weights: Array | None = None, names: Any = None
 ) -> Projector:
-    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs.
-
-    It is fitted to scaled rows, which have no `names`: columns of a kernel get their positions here.
-    """
+    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+    # It is fitted to scaled rows, which have no names: columns of a kernel get their positions here.
     names = column_names(None, SimpleNamespace(columns=names))
     given = detector.model
     if given is not None:
         if not isinstance(given, Projector):
-            msg = (
-                f"model must be a KernelPCA, PCA or IncrementalKernelPCA; got a {type(given).__name__}. Pass "
-                "an object, such as model=PCA(0.95)."
-            )
-            raise InputError(msg)
+            wanted = "a KernelPCA, PCA or IncrementalKernelPCA"
+            remedy = "Pass an object, such as model=PCA(0.95)."
+            refuse("model", given, wanted, f"a {type(given).__name__}", remedy)
         _refuse_both(detector)
         model: Projector = clone(given)
         # Neither pre-images nor whitened scores are asked for; T² divides by the variances itself.
@@ -110,14 +109,11 @@ def chosen_model(
 
 
 def _refuse_both(detector: Any) -> None:
-    """A model brings its own knobs: those that were set beside it would be forgotten in silence.
-
-    Not so `n_components`, which scikit-learn's checks set on every estimator that has it.
-    """
+    """A model brings its own knobs: those that were set beside it would be forgotten in silence."""
     usual = signature(type(detector)).parameters
-    for name in ("kernel", "approximation", "memory", "engine"):
-        if name not in usual:  # a subclass may have others
-            continue
+    # Not `n_components`, which scikit-learn's checks set on every estimator that has it.
+    asked = ("kernel", "approximation", "memory", "engine")
+    for name in [name for name in asked if name in usual]:  # a subclass may have others
         value, default = getattr(detector, name), usual[name].default
         if value is not default and not (isinstance(value, type(default)) and value == default):
             msg = f"Got {name}={value!r} and a `model`, which has its own. Set it there, or leave one out."
@@ -140,14 +136,13 @@ def _placed(kernel: Any, names: list[str] | None) -> Any:
 
 def part_model(model: Projector, n: int) -> Projector:
     """The fitted model again, for a part of its rows: same kernel and number of components."""
-    again: Projector = clone(model)
-    again.set_params(n_components=model.n_components_)
+    own: dict[str, Any] = {"n_components": model.n_components_}
     if hasattr(model, "kernel_"):
-        again.set_params(kernel=model.kernel_)
+        own["kernel"] = model.kernel_
     approximation = named_approximation(getattr(model, "approximation", None))
     if approximation is not None:
-        again.set_params(approximation=approximation.at_most(n))
-    return again
+        own["approximation"] = approximation.at_most(n)
+    return clone(model).set_params(**own)
 
 
 # ── limits ──────────────────────────────────────────────────────────────────
@@ -171,11 +166,6 @@ class Normal:
     def moved(self) -> Flags:  # (n,)
         """Which rows differ from the one before: one that repeats it is weight, not time."""
         return moves(self.engine, self.rows)
-
-    @property
-    def moments(self) -> Indices:  # (n,)
-        """Which moment each row is of."""
-        return np.cumsum(self.moved) - 1
 
     @cached_property
     def moving(self) -> Flags:  # (d,)
@@ -214,26 +204,9 @@ def found_limits(
     rule: Rule, model: Projector, normal: Normal, folds: Any
 ) -> tuple[Limits, Statistics | None]:
     """Limits from rows held out, with their statistics; or from the training rows, or from distributions."""
-    gauge, fit, k = Gauge.of(model.fit_), model.fit_, model.n_components_
-    rounding = gauge.rounding
-    if rule.in_sample:
-        own = gauge(normal.scaled, normal.weights)
-        limits = in_sample_limits(own, rule.rate, rounding=rounding)
-        _check_once(rule, model, normal, folds, limits)
-        return limits, None
-    if rule.method == "approximate":
-        if fit.weight < k + SPARE:
-            msg = (
-                f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
-                f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
-            )
-            raise InputError(msg)
-        many = _warn_many(k, len(normal), APPROXIMATE_ROWS)
-        own = gauge(normal.scaled, normal.weights)
-        limits = approximate_limits(own, rule.rate, n=fit.weight, k=k, rounding=rounding)
-        if not many:  # or else it is told already
-            _check_once(rule, model, normal, folds, limits)
-        return limits, None
+    if rule.in_sample or rule.method == "approximate":
+        return _training_limits(rule, model, normal, folds), None
+    k, rounding = model.n_components_, Gauge.of(model.fit_).rounding
     pace, splits = folds_in_time(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
@@ -252,6 +225,26 @@ def found_limits(
         linear = isinstance(getattr(model, "kernel_", None), (Linear, type(None)))
         warn_stray_runs(rule, pace, found, limits, rounding=rounding, linear=linear)
     return limits, held
+
+
+def _training_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -> Limits:
+    """Limits from the training rows, or from distributions, with a warning where one fold disagrees."""
+    gauge, n, k = Gauge.of(model.fit_), model.fit_.weight, model.n_components_
+    if not rule.in_sample and n < k + SPARE:
+        msg = (
+            f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
+            f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
+        )
+        raise InputError(msg)
+    warned = not rule.in_sample and _warn_many(k, len(normal), APPROXIMATE_ROWS)
+    own = gauge(normal.scaled, normal.weights)
+    if rule.in_sample:
+        limits = in_sample_limits(own, rule.rate, rounding=gauge.rounding)
+    else:
+        limits = approximate_limits(own, rule.rate, n=n, k=k, rounding=gauge.rounding)
+    if not warned:
+        _check_once(rule, model, normal, folds, limits)
+    return limits
 
 
 def require_room(n: int, n_sizes: int = 0) -> None:
@@ -281,10 +274,7 @@ def folds_in_time(
 
 
 def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits: Limits) -> None:
-    """Hold one fold against limits that come from the training rows: one more fit, not all of them.
-
-    These limits don't need it: where the other rows can't make such a model, nothing is said.
-    """
+    """Hold one fold against limits that come from the training rows: one more fit, not all of them."""
     try:
         pace, splits = folds_in_time(rule, model.n_components_, normal, folds)
         every = list(splits)
@@ -293,7 +283,7 @@ def _check_once(rule: Rule, model: Projector, normal: Normal, folds: Any, limits
         if np.any(part.stopped):
             return
         held = _held_out(model, normal, part, test, pace)
-    except MercerError:
+    except MercerError:  # the other rows make no such model, which these limits don't need
         return
     if held.sizes[-1] == model.n_components_:
         warn_optimistic(rule, held.stretched[-1], limits)
@@ -304,17 +294,17 @@ def _held_out(
 ) -> HeldOut:
     """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
     own, rows = part.scale, made(normal.rows, part.scale, part.train)
-    with silenced():  # the fit to all rows has told already
+    with silenced():  # the fit to all rows has warned already
         fitted = part_model(model, len(part)).fit(rows, sample_weight=part.weights)
     gauge, counts = Gauge.of(fitted.fit_), None if normal.weights is None else normal.weights[test]
     plain = gauge(made(normal.rows, own, test), counts)
     if not pace.any:
         return HeldOut([fitted.n_components_], [plain], [])
     sizes = smaller_sizes(fitted.n_components_)
+    second = partial(second_run, normal.scale, own, pace)
     stretched, strayed = (
-        gauge.nested(made(normal.rows, farther, test), sizes, counts)
+        gauge.nested(made(normal.rows, partial(second, factors), test), sizes, counts)
         for factors in (pace.stretch, pace.stray)
-        for farther in [partial(second_run, normal.scale, own, pace, factors)]
     )
     # Some kernels have no value there, as that of counts for a negative one: then rows count as they are.
     stretched[-1] = stretched[-1].or_else(plain)
@@ -330,21 +320,21 @@ def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: A
 def check_folds(folds: Any) -> None:
     """Whether these are folds at all, used or not."""
     if not Whole(2).holds(folds) and (isinstance(folds, str) or not hasattr(folds, "split")):
-        wanted = (
-            "an integer from 2 to the number of rows or a splitter such as KFold(5, shuffle=True)"
-        )
+        splitter = "a splitter such as KFold(5, shuffle=True)"
+        wanted = f"an integer from 2 to the number of rows or {splitter}"
         raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
 
 
 def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Indices]]:
-    """A number is that many stretches of neighbouring rows; anything else is a splitter of scikit-learn."""
+    """So many stretches of neighbouring rows, or what a splitter of scikit-learn gives."""
     n = len(normal)
     if isinstance(folds, Integral):
         if n < int(folds):
             fewer = f", or set {{folds}} to at most {n}" * (n > 1)
             msg = f"{n} rows are too few for limits from {folds} folds. Give more rows (a few hundred make "
             raise InputError(Message(f"{msg}limits that hold){fewer}."))
-        yield from held_out_stretches(int(folds), normal.moments, normal.weights, gap)
+        moments = np.cumsum(normal.moved) - 1
+        yield from held_out_stretches(int(folds), moments, normal.weights, gap)
         return
     try:
         # In the order of rows, as those on workers are taken: what a fit draws depends on it.
@@ -358,19 +348,19 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
         raise InputError(msg) from error
 
 
-# ── what to tell ────────────────────────────────────────────────────────────
+# ── warnings ────────────────────────────────────────────────────────────────
 def _warn_many(k: int, n: int, rows_each: int) -> bool:
     """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
-    if n >= rows_each * k:
-        return False
-    msg = (
-        f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
-        "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or "
-        "give more rows."
-    )
-    figures = {"components": k, "rows": n, "rows_each": rows_each}
-    warn(msg, DetectorWarning, "few-rows", figures)
-    return True
+    few = n < rows_each * k
+    if few:
+        msg = (
+            f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
+            "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, "
+            "or give more rows."
+        )
+        figures = {"components": k, "rows": n, "rows_each": rows_each}
+        warn(msg, DetectorWarning, "few-rows", figures)
+    return few
 
 
 def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int]) -> bool:

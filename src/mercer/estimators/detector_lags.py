@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Constraint, Number, Whole, require
+from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.table import Table
 from mercer.data.times import as_times, read_times
-from mercer.estimators.input import as_generator
+from mercer.data.training import TrainingData
+from mercer.estimators.input import as_generator, check_flag
 from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
-from mercer.monitoring.lags import STATIC, Dynamics, usual_step
+from mercer.monitoring.lags import STATIC, Dynamics, of_rows, usual_step
 from mercer.monitoring.report import index_times
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Indices, Rows
-    from mercer.data.training import TrainingData
 
 PAST: dict[str, Constraint] = {
     "lags": Whole(0, also=("auto",)),
@@ -39,16 +37,12 @@ def check_past(detector: Any) -> None:
     """Raise unless `lags`, `differences` and `smoothing` can be used, and together."""
     for name, allowed in PAST.items():
         require(name, getattr(detector, name), allowed)
-    if not isinstance(detector.differences, (bool, np.bool_)):
-        wanted = "True or False"
+    if check_flag("differences", detector.differences) and detector.lags == 0:
         raise ParameterError.about(
-            parameter="differences", value=detector.differences, must_be=wanted
-        )
-    if detector.differences and detector.lags == 0:
-        wanted = "False where there are no lags"
-        remedy = "Set `lags` to 1 or more, or to 'auto'."
-        raise ParameterError.about(
-            parameter="differences", value=True, must_be=wanted, remedy=remedy
+            parameter="differences",
+            value=True,
+            must_be="False where there are no lags",
+            remedy="Set `lags` to 1 or more, or to 'auto'.",
         )
 
 
@@ -58,7 +52,6 @@ class Remembered:
 
     how: Dynamics
     rows: Rows  # (m, d(l + 1))
-    names: Any  # of the sensors
     columns: Any  # names of the columns of lagged rows
     overlap: int  # rows on either side of a stretch that are in its lagged rows
     linked: Flags  # (n,), which of the rows that were kept follow the one before
@@ -73,7 +66,7 @@ class Remembered:
     ) -> Remembered:
         """The rows that were kept, in the order of time; a row that was set aside ends a history."""
         if detector.lags == 0 and detector.smoothing is None:
-            return cls(STATIC, rows, names, names, 0, np.arange(int(rows.shape[0])) > 0)
+            return cls(STATIC, rows, names, 0, np.arange(int(rows.shape[0])) > 0)
         _refuse_unordered(read, rows)
         require_pace(time, read.n)
         warn_unread(time, read.n)
@@ -85,25 +78,25 @@ class Remembered:
         lagged, _ = how.rows(rows, follows=linked)
         if len(lagged) < 2:
             needed = f"lags={how.lags} needs at least {how.lags + 2} rows in a row"
-            msg = (
-                f"{needed}; X has {read.n}. Give more rows, or lower `lags`."
-                if read.n < how.lags + 2
-                else f"{needed}, without a gap between them; {len(lagged)} of {read.n} rows have "
-                f"{rows_before(how.lags)} directly before them. Lower `lags`, or give rows without gaps."
-            )
+            msg = f"{needed}; X has {read.n}. Give more rows, or lower `lags`."
+            if read.n >= how.lags + 2:
+                msg = (
+                    f"{needed}, without a gap between them; {len(lagged)} of {read.n} rows have "
+                    f"{rows_before(how.lags)} directly before them. Lower `lags`, or give rows without gaps."
+                )
             raise InputError(msg)
         memory = 0 if how.smoothing is None else ceil(MEMORIES / how.smoothing)
         columns = how.names(names, int(rows.shape[1]))
-        return cls(how, lagged, names, columns, how.lags + memory, linked)
+        return cls(how, lagged, columns, how.lags + memory, linked)
 
 
 def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:
-    smoothing = None if detector.smoothing is None else float(detector.smoothing)
-    how = Dynamics(0, bool(detector.differences), smoothing, step)
-    if smoothing is not None:
+    how = Dynamics(0, bool(detector.differences), None, step)
+    if detector.smoothing is not None:
         centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
         still = SMALLEST * np.maximum(np.abs(centre), 1.0)
-        how = replace(how, centre=centre, reach=REACH * np.maximum(spread, still))
+        reach, weight = REACH * np.maximum(spread, still), float(detector.smoothing)
+        how = replace(how, smoothing=weight, centre=centre, reach=reach)
     if detector.lags != "auto":
         return replace(how, lags=int(detector.lags))
     found = chosen_lags(rows, linked, as_generator(detector.random_state))
@@ -118,17 +111,14 @@ def _refuse_unordered(read: TrainingData, rows: Rows) -> None:
         raise InputError(msg)
     if read.weights is not None or read.kept is not None:
         msg = (
-            "`lags` and `smoothing` are of rows that follow each other, which weights know nothing of. "
-            "Leave `sample_weight` out, or fit without lags."
+            "`lags` and `smoothing` are of rows that follow each other, of which weights say nothing. Leave "
+            "`sample_weight` out, or fit without lags."
         )
         raise InputError(msg)
 
 
 def times_of(X: Any, time: Any = None, *, gaps: bool = False) -> Any:
-    """The times of rows: as given, or those that the rows bring, in an index or a column of ids.
-
-    With ``gaps``, times that are not written in the format of a table are NaT.
-    """
+    """The times of rows: as given, or those that the rows bring, in an index or a column of ids."""
     if time is not None or not isinstance(X, Table):
         return index_times(X) if time is None else time
     if X.id_name is None:
@@ -137,33 +127,35 @@ def times_of(X: Any, time: Any = None, *, gaps: bool = False) -> Any:
     form = X.reading.time_format
     if form is None:
         return found
-    times = read_times(found, form) if gaps else None
+    times = read_times(found, form) if gaps else None  # what is not written so is NaT
     return as_times(found, form) if times is None else times
 
 
 class Memory:
     """Lagged rows of new rows, for a fitted detector."""
 
-    n_features_in_: int
-
     @property
     def _past(self) -> Dynamics:
         """How rows are made of those up to them; as they are, of a detector older than lags."""
-        found: Dynamics = vars(self).get("dynamics_", STATIC)
-        return found
+        return vars(self).get("dynamics_", STATIC)
 
     def _with_past(self, rows: Array, time: Any = None) -> tuple[Array, Flags]:
         """Lagged rows (m, d(l + 1)), and which of the rows they end with (b,)."""
-        if not self._past.static:
-            require_pace(time, len(rows), self._past)
-            warn_unread(time, len(rows))
-        there = np.ones(len(rows), dtype=bool) if self._past.static else in_turn(time, len(rows))
-        when = time if time is None or there.all() else np.asarray(time)[there]
-        whole = np.zeros(len(rows), dtype=bool)
-        found, whole[there] = self._past.rows(rows[there] if not there.all() else rows, when)
+        n, how = len(rows), self._past
+        if time is not None:
+            of_rows(time, n)
+        if how.static:
+            return how.rows(rows)
+        require_pace(time, n, how)
+        warn_unread(time, n)
+        there, whole = in_turn(time, n), np.zeros(n, dtype=bool)
+        if there.all():
+            found, whole = how.rows(rows, time)
+        else:
+            found, whole[there] = how.rows(rows[there], np.asarray(time)[there])
         lacking = int(np.isnan(rows).any(axis=1).sum())
-        if not self._past.static and len(found) == 0 and lacking < len(rows):
-            raise InputError(self._no_history(len(rows), lacking, time))
+        if len(found) == 0 and lacking < n:
+            raise InputError(self._no_history(n, lacking, time))
         return found, whole
 
     def _no_history(self, n: int, lacking: int, time: Any) -> str:
@@ -175,8 +167,7 @@ class Memory:
                 "the rows before them too, or use a `Lagger`."
             )
         gaps = n - 1 - int(self._past.links(n, time).sum())
-        told = [(gaps, "follow a gap in time"), (lacking, "lack a reading")]
-        return (
-            f"No row has {rows_before(lags)} directly before it: "
-            f"{' and '.join(f'{k} {what}' for k, what in told if k)}, of {n} rows. Give rows without gaps."
-        )
+        reasons = [(gaps, "follow a gap in time"), (lacking, "lack a reading")]
+        why = " and ".join(f"{k} {what}" for k, what in reasons if k)
+        lacked = f"No row has {rows_before(lags)} directly before it"
+        return f"{lacked}: {why}, of {n} rows. Give rows without gaps."

@@ -1,40 +1,52 @@
-"""A detector that watches: streams of rows, events, and the faults that it knows by name."""
+"""A detector that watches: streams of rows, events, faults that have a name, and drifts.
+
+Rows of a drift are taken in blocks. Each block is judged by the model of the rows before it, and then
+learned: so every statistic is that of a row held out, and limits come from them as those of a fit do, with
+older rows counting less. Rows far beyond the limit are not learned, or a fault would become normal.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError, ParameterError, refuse
+from mercer._core.errors import DetectorWarning, InputError, ParameterError, refuse
+from mercer._core.findings import warn
 from mercer._core.params import Number, Whole, require
-from mercer._core.public import Public
+from mercer._core.types import Array, Flags
+from mercer._core.wording import Message
 from mercer.estimators.detector_lags import times_of
+from mercer.estimators.detector_rows import Answers
+from mercer.estimators.incremental import IncrementalKernelPCA
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_pace, require_turns
+from mercer.monitoring.contributions import Baselines
+from mercer.monitoring.events import Event
 from mercer.monitoring.judge import LiveStream
-from mercer.monitoring.lags import STATIC, of_rows
+from mercer.monitoring.lags import of_rows
 from mercer.monitoring.library import Course, KnownEvents
+from mercer.monitoring.limits import FEW_ABOVE, Calibration, held_out_limits
+from mercer.monitoring.lineage import Generation, fingerprint
 from mercer.monitoring.report import named_columns
+from mercer.monitoring.statistics import Gauge, Statistics
+from mercer.operators.sections import KernelSections
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mercer.monitoring.contributions import Baselines
-    from mercer.monitoring.events import Event
-    from mercer.monitoring.lineage import Generation
-
-BLOCK = 4096  # rows at a time
+PUSHED = 4096  # rows that a stream is handed at a time
+BLOCK = 100  # rows that are judged by one model, before they are learned
+LANDMARKS = 500
+MOST_FAULTY = 0.5  # share of the rows in events beyond which nothing is learned
+TOL = 1e-8  # what Q is made of has to be in the dictionary too
 
 
-class Watching(Public):
+class Watching(Answers):
     """What a fitted detector does with rows that arrive."""
-
-    n_features_in_: int
-    _baselines: Baselines
-    _known: KnownEvents | None
 
     def stream(
         self,
@@ -48,12 +60,10 @@ class Watching(Public):
 
         Parameters
         ----------
-        names : sequence of d strings, optional
-            Names of the variables, as in `monitor`.
+        names, top
+            As in `monitor`; no names, ``top=0``, are quicker.
         rule : AlarmRule, optional
             What makes an event of alarms; 3 of 5 rows by default.
-        top : int, default=3
-            How many variables to name for an alarm; 0 names none, and is quicker.
         state : dict, optional
             What `LiveStream.state` gave, to go on from there.
 
@@ -77,18 +87,17 @@ class Watching(Public):
         if rule is not None and not isinstance(rule, AlarmRule):
             must_be = "an AlarmRule, such as AlarmRule(3, 5) for 3 of 5 rows"
             raise ParameterError.about(parameter="rule", value=rule, must_be=must_be)
-        own: Any = self
-        named = named_columns(names, getattr(self, "feature_names_in_", None), self._sensors_count)
+        fitted_names = getattr(self, "feature_names_in_", None)
         found = LiveStream(
-            own._judge,
+            self._judge,  # type: ignore[arg-type]  # frozen, which a protocol's attributes are not
             self._baselines,
-            names=named,
+            names=named_columns(names, fitted_names, self.n_features_in_),
             rule=AlarmRule() if rule is None else rule,
             top=int(require("top", top, Whole(0))),
             sensors=vars(self).get("_sensors"),
             known=self.known_events_,
-            lagger=None if own._past.static else own._past.lagger(),
-            ways=own._past.ways(own._scale.unit),
+            lagger=None if self._past.static else self._past.lagger(),
+            ways=self._past.ways(self._scale.unit),
         )
         if state is not None:
             found.restore(state)
@@ -108,28 +117,26 @@ class Watching(Public):
         X : array-like of shape (b, d)
             In the order of time. Cells may be missing.
         time : array-like of shape (b,), optional
-            Rows that are older than the one before, or of the same time, stay outside of events; where they
-            are more than half of all, that is an error. What is neither number nor date says nothing.
-        names : sequence of d strings, optional
-        rule : AlarmRule, optional
-            What makes an event of alarms; 3 of 5 rows by default.
+            Rows that are older than the one before, or of the same time, stay outside of events, and are
+            refused where they are more than half of all. What is neither number nor date says nothing.
+        names, rule
+            As in `stream`.
 
         Returns
         -------
         events : list of Event
             One that lasts to the last row ends there.
         """
-        stream, found = self.stream(names, rule=rule), []
-        rows, own = np.asarray(X), vars(self).get("dynamics_", STATIC)
+        stream, found, rows = self.stream(names, rule=rule), [], np.asarray(X)
         if time is not None:
             of_rows(time, len(rows))
-        if not own.static:
-            require_pace(time, len(rows), own)
-        for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
-            times = None if time is None else list(np.asarray(time)[part])
-            for verdict in stream.push_many(rows[part], times):
-                found += [] if verdict.ended is None else [verdict.ended]
+            time = np.asarray(time)
+        if not self._past.static:
+            require_pace(time, len(rows), self._past)
+        for start in range(0, len(rows), PUSHED):
+            part = slice(start, start + PUSHED)
+            verdicts = stream.push_many(rows[part], None if time is None else list(time[part]))
+            found += [verdict.ended for verdict in verdicts if verdict.ended is not None]
         require_turns(stream.counts, len(rows))
         return [*found, *stream.close()]
 
@@ -142,10 +149,8 @@ class Watching(Public):
         ----------
         name : str
             Such as "cooling water".
-        X : array-like of shape (b, d)
-            Rows of the fault, in the order of time; those before its first alarm don't matter.
-        time : array-like of shape (b,), optional
-            As in `fit`: with ``lags`` or ``smoothing``, a gap begins a new history.
+        X, time
+            As in `fit`: rows of the fault; those before its first alarm don't matter.
 
         Returns
         -------
@@ -155,9 +160,8 @@ class Watching(Public):
             refuse("name", name, "a name of the event, such as 'cooling water'")
         time = times_of(X, time, gaps=True)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
-        course = reduce(
-            Course.joined, (event.course for event in found), Course.empty(self._sensors_count)
-        )
+        courses = (event.course for event in found)
+        course = reduce(Course.joined, courses, Course.empty(self.n_features_in_))
         if not np.any(course.parts):
             msg = (
                 f"Nothing can be learned of {name!r}: none of its rows is an alarm that can be explained. "
@@ -181,10 +185,8 @@ class Watching(Public):
 
         Parameters
         ----------
-        X : array-like of shape (b, d)
-            The latest rows, in the order of time. Those that lack a cell are left out.
-        time : array-like of shape (b,), optional
-            As in `fit`: with ``lags`` or ``smoothing``, a gap begins a new history.
+        X, time
+            As in `fit`: the latest rows. Those that lack a cell are left out.
         memory : int, default=2000
             Rows that count, or so: the weight of a row falls by 1/memory with each that follows.
         guard : float, default=3.0
@@ -192,58 +194,159 @@ class Watching(Public):
         why : str, default=""
             A remark for ``lineage_``.
         keep_faults : bool, default=False
-            Whether to learn rows in events of this detector whose kind is "fault" too. Otherwise they are
-            left out, from the first alarm of each to the last, with a warning that counts them, and refused
-            where they are more than half of all: a fault is not to become normal. A drift is learned.
+            Whether to learn rows in events whose kind is "fault" too. Otherwise they are left out, from the
+            first alarm of each to the last, with a warning that counts them, and refused where they are more
+            than half of all: a fault is not to become normal.
 
         Returns
         -------
         detector : KernelPCADetector
-            With a model that is an `IncrementalKernelPCA`, limits from rows that were judged before they
-            were learned, ranges of its sensors that have followed them, and one more entry in ``lineage_``.
+            With an `IncrementalKernelPCA`, limits from rows that were judged before they were learned, ranges
+            of sensors that have followed them, and one more entry in ``lineage_``.
         """
-        from mercer.estimators.detector_update import in_faults, report_left_out, updated
-
         require("memory", memory, Whole(2))
         require("guard", guard, Number(1))
-        own: Any = self
-        read = own._read(X, gaps=True)
+        read = self._read(X, gaps=True)
         time = times_of(X, time, gaps=True)
-        lagged, whole = own._with_past(read, time)
+        lagged, whole = self._with_past(read, time)
         given = int(whole.sum())
         events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
         if not keep_faults:
-            faulty = in_faults(events, len(read))
-            report_left_out(int(np.sum(faulty & whole)), given)
+            faulty = _in_faults(events, len(read))
+            _report_left_out(int(np.sum(faulty & whole)), given)
             lagged, whole = lagged[~faulty[whole]], whole & ~faulty
-        how: dict[str, Any] = {
-            "given": given,
-            "memory": int(memory),
-            "guard": float(guard),
-            "why": str(why),
-        }
-        return updated(self, own._judge.scaled(lagged), read[whole], **how)
+        drift = _Drift(self, int(memory), float(guard))
+        seen = drift.take(self._judge.scaled(lagged))
+        new: Any = copy(self)
+        rule, limits = self._rule, drift.limits
+        new.model, new.model_ = clone(drift.model), drift.model
+        new._gauge = Gauge.of(drift.model.fit_)
+        new.limits_, new.offset_ = limits, -rule.limit(limits)
+        latest = np.concatenate(drift.normal)[-drift.memory :]
+        new._baselines = Baselines.of(new._gauge, rule, limits, latest)
+        new.baselines_ = new._baselines.rows
+        if limits is not self.limits_:
+            new._calibration = Calibration.of(rule, limits, seen)
+        if (sensors := vars(self).get("_sensors")) is not None:  # None in older versions
+            new._sensors = sensors.followed(read[whole][np.concatenate(drift.kept)], drift.memory)
+        made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        step = Generation(made, self.fingerprint_, given, drift.learned, drift.memory, str(why))
+        new._lineage = (*self.lineage_, step)
+        return new
 
     @property
     def lineage_(self) -> tuple[Generation, ...]:
         """Its updates, the first one first; nothing for one that was fitted and never updated."""
-        found: tuple[Generation, ...] | None = vars(self).get("_lineage")
-        return () if found is None else found
+        return vars(self).get("_lineage") or ()
 
     @property
     def fingerprint_(self) -> str:
-        """Twelve digits that tell it from other detectors: the ``parent`` of those that are made from it."""
-        from mercer.monitoring.lineage import fingerprint
-
-        own: Any = self
-        return fingerprint(own._gauge, own.limits_)
+        """Twelve digits that identify it: the ``parent`` of detectors that are made from it."""
+        return fingerprint(self._gauge, self.limits_)
 
     @property
     def known_events_(self) -> KnownEvents:
-        """The faults that it knows by name."""
-        found: KnownEvents | None = vars(self).get("_known")
-        return KnownEvents.none(self._sensors_count) if found is None else found
+        """The faults that have a name, from `learn_event`."""
+        return vars(self).get("_known") or KnownEvents.none(self.n_features_in_)
 
-    @property
-    def _sensors_count(self) -> int:
-        return int(self.n_features_in_)
+
+# ── drifts ──────────────────────────────────────────────────────────────────
+class _Drift:
+    """The model of a detector, and its limits, while rows go by."""
+
+    def __init__(self, detector: Watching, memory: int, guard: float) -> None:
+        self.model, self.rule = _recursive(detector, memory), detector._rule
+        self.limits, self.memory = detector.limits_, memory
+        self.guard = guard  # a drift takes a process a little over its limit, a fault far beyond
+        self.seen: Statistics | None = None
+        self.learned = 0
+        self.normal: list[Array] = []  # blocks of rows that were learned
+        self.kept: list[Flags] = []  # which rows of each block were
+
+    def take(self, rows: Array) -> Statistics:  # (n, D), scaled
+        """Judge and learn rows, block by block: what was seen, with the weight of each by now."""
+        for start in range(0, len(rows), BLOCK):
+            self._take(rows[start : start + BLOCK])
+        if len(rows) == 0:
+            msg = "Nothing was learned: every row lacks a reading. Give rows that are complete."
+            raise InputError(msg)
+        if self.seen is None:
+            msg = (
+                f"Nothing was learned: all of {len(rows)} rows are more than {self.guard:g} times the limit "
+                "out. If they are normal, fit a new detector to them."
+            )
+            raise InputError(msg)
+        return self.seen
+
+    def _take(self, rows: Array) -> None:  # (b, D)
+        """Judge a block, learn what is normal enough, and set the limits anew."""
+        gauge = Gauge.of(self.model.fit_)
+        found = gauge(rows)
+        index = self.rule.index(self.limits, found) / self.rule.limit(self.limits)
+        kept = np.asarray(index <= self.guard)
+        self.kept.append(kept)
+        if not kept.any():
+            return
+        count = int(kept.sum())
+        self.learned += count
+        self.model.partial_fit(rows[kept])
+        self.normal.append(rows[kept])
+        fresh = Statistics(found.t2[kept], found.q[kept], np.ones(count))
+        self.seen = fresh if self.seen is None else Statistics.joined([self._aged(count), fresh])
+        if self.seen.count * self.rule.rate >= FEW_ABOVE:
+            limits = held_out_limits(self.seen, self.rule.rate, rounding=gauge.rounding)
+            self.limits = self.rule.joint(limits)
+
+    def _aged(self, rows: int) -> Statistics:
+        """What was seen, with the weights that are left; what hardly counts any more is let go."""
+        assert self.seen is not None
+        assert self.seen.weights is not None
+        weights = self.seen.weights * (1.0 - 1.0 / self.memory) ** rows
+        still = weights > 1e-3
+        return Statistics(self.seen.t2[still], self.seen.q[still], weights[still])
+
+
+def _in_faults(events: list[Event], n: int) -> Flags:  # (n,)
+    """Which of n rows lie in a fault, from its first alarm to its last; a drift is what is to be learned."""
+    faulty = np.zeros(n, dtype=bool)
+    for event in events:
+        if event.kind == "fault":
+            faulty[event.first : event.last + 1] = True
+    return faulty
+
+
+def _report_left_out(left: int, of: int) -> None:
+    """Warn of rows that are not learned, or refuse where they are most."""
+    share = f"{left} of {of} rows are in events of the detector"
+    if left > MOST_FAULTY * of:
+        msg = Message(
+            f"Nothing was learned: {share}, too many to take the others for normal. Give rows of normal "
+            "operation; if these are, set {keep_faults}."
+        )
+        raise InputError(msg)
+    if left:
+        msg = Message(f"{share} and were not learned. If they are normal, set {{keep_faults}}.")
+        warn(msg, DetectorWarning, "faults", {"left_out": left, "of": of})
+
+
+def _recursive(detector: Any, memory: int) -> IncrementalKernelPCA:
+    """The model of a detector as one that goes on, with rows that are forgotten."""
+    own = detector.model_
+    if isinstance(own, IncrementalKernelPCA):
+        return deepcopy(own).set_params(forgetting=1.0 - 1.0 / memory)
+    sections = detector._gauge.space.projection.sections
+    if not isinstance(sections, KernelSections) or getattr(own, "approximation", None) is not None:
+        msg = (
+            "An update needs a model that keeps its rows or their sums: an exact kernel PCA, which is the "
+            f"default, or `model=IncrementalKernelPCA(...)`; got a {type(own).__name__}. Fit a new detector."
+        )
+        raise InputError(msg)
+    model = IncrementalKernelPCA(
+        int(own.n_components_),
+        kernel=own.kernel_,
+        max_landmarks=max(LANDMARKS, 2 * int(own.n_components_)),
+        tol=TOL,
+        forgetting=1.0 - 1.0 / memory,
+        random_state=detector.random_state,
+    )
+    return model.partial_fit(np.asarray(sections.points, dtype=np.float64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,42 +13,35 @@ from mercer._core.errors import InputError
 from mercer._core.params import OneOf, require
 from mercer._core.public import Public
 from mercer._core.table import Table
+from mercer._core.types import Array, Flags, Rows
 from mercer.data.dask import DaskRows, dask_kind, refuse_dask
 from mercer.data.rows import RowSource
 from mercer.data.sources import in_memory
+from mercer.data.training import TrainingData
+from mercer.engine.base import Engine
+from mercer.engine.moments import Scale
 from mercer.engine.resolve import resolve_engine
+from mercer.estimators.base import Projector
 from mercer.estimators.detector_fit import require_room
-from mercer.estimators.detector_lags import Memory
+from mercer.estimators.detector_lags import Memory, times_of
 from mercer.estimators.input import cast, check_kernel_rows, loaded, new_rows, training_rows
 from mercer.estimators.scores import lazy_answers
+from mercer.kernels import Kernel
+from mercer.model.projection import Projection
 from mercer.monitoring.contributions import Baselines, need_slopes, warn_incomplete
+from mercer.monitoring.lags import Dynamics
+from mercer.monitoring.library import KnownEvents
+from mercer.monitoring.limits import Calibration, Limits, Rule
+from mercer.monitoring.lineage import Generation
+from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import STATISTICS, Gauge, Statistic, Statistics
-
-if TYPE_CHECKING:
-    from mercer._core.types import Array, Flags, Rows
-    from mercer.data.training import TrainingData
-    from mercer.engine.base import Engine
-    from mercer.engine.moments import Scale
-    from mercer.estimators.base import Projector
-    from mercer.kernels import Kernel
-    from mercer.model.projection import Projection
-    from mercer.monitoring.lags import Dynamics
-    from mercer.monitoring.library import KnownEvents
-    from mercer.monitoring.limits import Calibration, Limits, Rule
-    from mercer.monitoring.lineage import Generation
-    from mercer.monitoring.sensors import Sensors
 
 
 def learnt_rows(
     detector: Any, X: Any, sample_weight: Any
 ) -> tuple[TrainingData, TrainingData, Engine[Any]]:
-    """Training rows as they were given, those that count, where they are read from, and by what engine.
-
-    Files are read into memory. Rows of a dask collection stay where they are.
-    """
-    given = detector.model
-    name = detector.engine if given is None else getattr(given, "engine", detector.engine)
-    engine = resolve_engine(name)
+    """Training rows as they were given, those that count (of files, in memory), and the engine for them."""
+    engine = resolve_engine(getattr(detector.model, "engine", detector.engine))
     data = training_rows(detector, X, sample_weight, copy=False)
     if isinstance(data.rows, DaskRows):
         engine.settle(data.rows)  # a model may have an engine of its own
@@ -96,25 +89,20 @@ class Judge:
         with np.errstate(over="ignore"):
             return values.astype(self.dtype, copy=False)
 
-    # ── answers ─────────────────────────────────────────────────────────────
+    # ── what a detector says, see `Answers` ─────────────────────────────────
     def predict(self, found: Statistics) -> Array:
-        """1 for rows that look normal, -1 for others."""
         return np.where(self.index(found) <= -self.offset, 1, -1)
 
     def score_samples(self, found: Statistics) -> Array:
-        """Minus the index of each row."""
         return self.own(-self.index(found))
 
     def decision_function(self, found: Statistics) -> Array:
-        """Below zero for outliers."""
         return self.own(-self.index(found) - self.offset)
 
     def statistics(self, found: Statistics) -> Array:  # (b, 3)
-        """T², Q and the index."""
         return self.own(np.stack([found.t2, found.q, self.index(found)], axis=1))
 
     def p_values(self, found: Statistics) -> Array:
-        """Shares of normal rows that lie as far out."""
         assert self.calibration is not None  # `Answers.p_values` has looked
         return self.own(self.calibration(self.index(found)))
 
@@ -123,16 +111,14 @@ def _verdict(judge: Judge, name: str, projection: Projection, rows: Rows, first:
     """One answer of a judge to the rows of a chunk."""
     gauge = replace(judge.gauge, space=replace(judge.gauge.space, projection=projection))
     scaled = judge.scaled(cast(rows, judge.dtype, clip=True, first=first))
-    found: Array = getattr(judge, name)(gauge(scaled))
-    return found
+    return getattr(judge, name)(gauge(scaled))
 
 
 def lazy_verdicts(detector: Any, X: Any, judge: Judge, name: str) -> Any:
     """What the detector says of a dask collection, as a dask array."""
     gauge, projection = judge.gauge, judge.gauge.space.projection
     space: Any = replace(gauge.space, projection=None)  # type: ignore[arg-type]  # travels by itself
-    bare = replace(judge, gauge=replace(gauge, space=space))
-    verdict = partial(_verdict, bare, name)
+    verdict = partial(_verdict, replace(judge, gauge=replace(gauge, space=space)), name)
     width, dtype = 3 if name == "statistics" else None, judge.dtype
     dtype = np.dtype(int) if name == "predict" else dtype
     return lazy_answers(detector, X, projection, verdict, width=width, dtype=dtype, what=name)
@@ -145,17 +131,15 @@ NOT_HELD_OUT = (
     "limits='cross-validation' and without `contamination`."
 )
 
-LAGGED = (
-    "detector.predict(X.compute()), since this detector looks back and rows on workers have no past"
-)
-
-
+LAGGED = "detector.predict(X.compute()): this detector looks back, and rows on workers have no past"
 # Rows that are explained are read one by one, by a person.
 LOOK = "detector.predict(X) to judge them where they are, and pass the rows to look into, X[...].compute()"
 
 
 def spread_out(found: Array, whole: Flags, fill: float) -> Array:  # (m, …), (b,) -> (b, …)
     """What was found of rows with a whole history, in its place; nothing is known of the others."""
+    if whole.all():
+        return found
     out = np.full((len(whole), *found.shape[1:]), fill, dtype=found.dtype)
     out[whole] = found
     return out
@@ -184,12 +168,15 @@ class Answers(Memory, Public):
     _lineage: tuple[Generation, ...]
     _dtype: np.dtype[Any]
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, time: Any = None) -> Array:
         """1 for rows that look normal, -1 for those that don't.
 
         Parameters
         ----------
         X : array-like of shape (b, d), or a source of rows
+        time : array-like of shape (b,), optional
+            As in `fit`. With ``lags`` or ``smoothing``, rows that have too few others before them since the
+            last gap are 1 here and NaN in the other answers.
 
         Returns
         -------
@@ -197,42 +184,45 @@ class Answers(Memory, Public):
             Of a dask array or data frame a dask array, as from the next two methods: it is computed, chunk by
             chunk and where the rows are, when it is asked for.
         """
-        return self._asked("predict", X)
+        return self._asked("predict", X, time)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any, time: Any = None) -> Array:
         """How normal each row is: minus the index, so that more is more normal.
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
+        X, time
+            As in `predict`.
 
         Returns
         -------
         scores : ndarray of shape (b,)
             At most 0; -∞ for a row so far out that its statistics can't be computed.
         """
-        return self._asked("score_samples", X)
+        return self._asked("score_samples", X, time)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, time: Any = None) -> Array:
         """Below zero for outliers.
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
+        X, time
+            As in `predict`.
 
         Returns
         -------
         scores : ndarray of shape (b,)
             ``score_samples(X) - offset_``.
         """
-        return self._asked("decision_function", X)
+        return self._asked("decision_function", X, time)
 
-    def statistics(self, X: Any) -> Table:
+    def statistics(self, X: Any, time: Any = None) -> Table:
         """T², Q and the index of each row.
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
+        X, time
+            As in `predict`.
 
         Returns
         -------
@@ -240,24 +230,23 @@ class Answers(Memory, Public):
             Columns ``T2``, ``Q`` and ``index``; ``limits_`` has their limits. Of a dask array or data frame
             a dask array of shape (b, 3), its columns in this order.
         """
-        found: Any = self._asked("statistics", X)
-        if dask_kind(X) is None:
-            found = Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
-        table: Table = found
-        return table
+        found: Any = self._asked("statistics", X, time)
+        if dask_kind(X) is not None:
+            return found
+        return Table(dict(zip(("T2", "Q", "index"), found.T, strict=True)))
 
-    def p_values(self, X: Any) -> Array:
+    def p_values(self, X: Any, time: Any = None) -> Array:
         """How often a normal row lies at least as far out as each row, counted over rows held out.
 
         A conformal p-value (Vovk et al. 2005): (1 + rows held out with an index at least as large)/(1 + rows
-        held out), for the statistic that the detector goes by. Of new normal rows about a share α has a
-        p-value of at most α, and `predict` calls those outliers that have at most ``limits_.rate``. Where
-        that rate is too small for so few rows, the χ² distribution that sets the limit counts too. Rows in
-        time resemble their neighbours: each p-value is right, but they are not independent.
+        held out). Of new normal rows about a share α has a p-value of at most α; outliers of `predict` have
+        at most ``limits_.rate``. Where that rate is too small for so few rows, the χ² distribution that sets
+        the limit counts too. P-values of rows in time are each right, but not independent.
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
+        X, time
+            As in `predict`.
 
         Returns
         -------
@@ -276,40 +265,40 @@ class Answers(Memory, Public):
         check_is_fitted(self)
         if vars(self).get("_calibration") is None:
             raise InputError(NOT_HELD_OUT)
-        return self._asked("p_values", X)
+        return self._asked("p_values", X, time)
 
     # ── which variables a row differs in ────────────────────────────────────
-    def contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
+    def contributions(self, X: Any, statistic: Statistic | None = None, time: Any = None) -> Array:
         """What each variable adds to a statistic: integrated gradients from a normal row to the row.
 
-        That is the training mean where it is normal, else the nearest of ``baselines_``. They sum to the
-        statistic of the row less that of its baseline, and don't depend on the units of the variables. For
-        linear PCA they are the complete decomposition x_d (Mx)_d. A contribution may be negative; those of
-        a row with infinite statistics are NaN.
+        That is the nearest of ``baselines_``. They sum to the statistic of the row less that of its baseline,
+        and don't depend on the units of the variables; for linear PCA they are the complete decomposition
+        x_d (Mx)_d. Some may be negative; those of a row with infinite statistics are NaN.
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
+        X, time
+            As in `predict`.
         statistic : "T2", "Q" or "combined", optional
-            ``"combined"`` takes, for each row, the statistic that is the larger in units of its limit, in
-            these units. By default the one that the detector goes by.
+            ``"combined"`` is the statistic that is the larger in units of its limit, row by row, in these
+            units. By default the one that the detector goes by.
 
         Returns
         -------
         contributions : ndarray of shape (b, d)
         """
-        found, whole = self._contributions(X, statistic)
+        found, whole = self._contributions(X, statistic, time)
         return spread_out(self._past.folded(found).sum(axis=1), whole, np.nan)
 
-    def lag_contributions(self, X: Any, statistic: Statistic | None = None) -> Array:
+    def lag_contributions(
+        self, X: Any, statistic: Statistic | None = None, time: Any = None
+    ) -> Array:
         """What each variable adds to a statistic now, and did a row before, and so on.
 
         Parameters
         ----------
-        X : array-like of shape (b, d), or a source of rows
-            In the order of time.
-        statistic : "T2", "Q" or "combined", optional
-            As in `contributions`.
+        X, statistic, time
+            As in `contributions`; rows in the order of time.
 
         Returns
         -------
@@ -317,33 +306,37 @@ class Answers(Memory, Public):
             By row, lag and variable; their sum over lags is `contributions`. Rows that have too few before
             them have NaN.
         """
-        found, whole = self._contributions(X, statistic)
+        found, whole = self._contributions(X, statistic, time)
         return spread_out(self._past.folded(found), whole, np.nan)
 
     # ── how ─────────────────────────────────────────────────────────────────
-    def _asked(self, name: str, X: Any) -> Array:
+    def _asked(self, name: str, X: Any, time: Any) -> Array:
         """What the judge says of new rows: of a dask collection a dask array, which is lazy."""
         check_is_fitted(self)
         if dask_kind(X) is not None:
             if not self._past.static:
                 refuse_dask(X, LAGGED)
-            lazy: Array = lazy_verdicts(self, X, self._judge, name)
-            return lazy
-        rows, whole = self._with_past(self._read(X))
-        found: Array = getattr(self._judge, name)(self._gauge(self._judge.scaled(rows)))
-        return (
-            found if whole.all() else spread_out(found, whole, 1 if name == "predict" else np.nan)
-        )
+            return lazy_verdicts(self, X, self._judge, name)
+        rows, whole = self._scaled(X, time)
+        found: Array = getattr(self._judge, name)(self._gauge(rows))
+        return spread_out(found, whole, 1 if name == "predict" else np.nan)
 
     @property
     def _judge(self) -> Judge:
-        told = self._rule, self.limits_, self._kernel, self.offset_, self._dtype
-        return Judge(self._gauge, self._scale, *told, vars(self).get("_calibration"))
+        return Judge(
+            self._gauge,
+            self._scale,
+            self._rule,
+            self.limits_,
+            self._kernel,
+            self.offset_,
+            self._dtype,
+            vars(self).get("_calibration"),
+        )
 
-    def _contributions(self, X: Any, statistic: Statistic | None) -> tuple[Array, Flags]:
+    def _contributions(self, X: Any, statistic: Statistic | None, time: Any) -> tuple[Array, Flags]:
         """Contributions of the columns of lagged rows, and which rows have them."""
-        rows, whole = self._with_past(self._read(X))
-        rows = self._judge.scaled(rows)
+        rows, whole = self._scaled(X, time)
         which = self._rule.statistic if statistic is None else statistic
         require("statistic", which, OneOf(STATISTICS))
         need_slopes(self._kernel)
@@ -351,9 +344,15 @@ class Answers(Memory, Public):
         warn_incomplete(gap)
         return self._judge.own(found), whole
 
+    def _scaled(self, X: Any, time: Any) -> tuple[Array, Flags]:
+        """New rows as the model takes them, with those before them, and which rows have these."""
+        if not self._past.static:  # else nothing needs times, for which a file is read again
+            time = times_of(X, time, gaps=True)
+        rows, whole = self._with_past(self._read(X), time)
+        return self._judge.scaled(rows), whole
+
     def _rows(self, X: Any) -> Array:
-        """New rows: checked, in memory and scaled."""
-        return self._judge.scaled(self._with_past(self._read(X))[0])
+        return self._scaled(X, None)[0]
 
     def _read(self, X: Any, *, gaps: bool = False) -> Array:
         """New rows: checked, and in memory; with ``gaps``, missing cells may be among them."""

@@ -1,8 +1,7 @@
-"""What scikit-learn's KernelPCA does not tell: evidence, variances, and fewer components without a refit."""
+"""What scikit-learn's KernelPCA lacks: evidence, variances, and fewer components without a refit."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import copy
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import KernelError, UnknownParameterError, ZeroVarianceError, refuse
+from mercer._core.errors import UnknownParameterError, refuse
 from mercer._core.public import Public
 from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
@@ -18,20 +17,8 @@ from mercer.estimators.derived import kept_components
 from mercer.kernels import Kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.names import is_positive_only
-from mercer.model import Fit
-from mercer.model.dual import dual_fit
-from mercer.model.projection import Projection
-from mercer.model.result import Task
-from mercer.operators import Centred
+from mercer.model import Fit, Projection
 from mercer.operators.sections import KernelSections
-from mercer.solvers import EigenPairs
-
-
-def evidence(task: Task, operator: Centred, pairs: EigenPairs) -> Fit | None:
-    """The fitted value; None where no component has a variance, of which scikit-learn makes zeros."""
-    with suppress(ZeroVarianceError, KernelError):
-        return dual_fit(task, operator, pairs)
-    return None
 
 
 class Evidence(Public):
@@ -59,19 +46,15 @@ class Evidence(Public):
         kernel = params.get("kernel", self.kernel)
         if nested and (isinstance(kernel, type) or not hasattr(kernel, "set_params")):
             knob = nested[0].removeprefix("kernel__")
-            remedy = (
-                f"Write {knob}={params[nested[0]]!r}"
-                if hasattr(self, knob)
-                else "Pass kernel_params"
-            )
+            written = f"Write {knob}={params[nested[0]]!r}"
+            remedy = written if hasattr(self, knob) else "Pass kernel_params"
             msg = (
                 f"{nested[0]} can't be set: the kernel of this mercer.sklearn.KernelPCA is a name or a "
                 f"function, and its parameters are gamma, degree, coef0 and kernel_params. {remedy}; "
                 "mercer.KernelPCA takes kernel__gamma, as a kernel object does here."
             )
             raise UnknownParameterError(msg)
-        found: Self = super().set_params(**params)  # type: ignore[misc]
-        return found
+        return super().set_params(**params)  # type: ignore[misc]
 
     @property
     def explained_variance_(self) -> Array:
@@ -95,12 +78,11 @@ class Evidence(Public):
         Parameters
         ----------
         n_components : int or float
-            How many to keep, or the share of the variance that the kept ones must reach.
+            As in `mercer.KernelPCA.truncated`.
 
         Returns
         -------
         model : KernelPCA
-            Fitted; this one stays as it is.
 
         Examples
         --------
@@ -138,15 +120,11 @@ class Evidence(Public):
         pairs = fit.pairs.turned(signs)
         if weights is None:  # theirs have no factor √w
             pairs = changed(pairs, vectors=vectors)
-        if fit.keeps_points or len(fit.mean.coef) == len(own.coef):
-            own = changed(own, coef=own.coef[:, :k], offset=own.offset[:k])
-        else:  # on explicit features
-            own = changed(
-                fit.projection,
-                coef=fit.projection.coef * signs,
-                offset=fit.projection.offset * signs,
-            )
-        self.fit_ = changed(fit, pairs=pairs, projection=own)
+        coef, offset = own.coef[:, :k], own.offset[:k]
+        if not fit.keeps_points and len(fit.mean.coef) != len(own.coef):  # on explicit features
+            own = fit.projection
+            coef, offset = own.coef * signs, own.offset * signs
+        self.fit_ = changed(fit, pairs=pairs, projection=changed(own, coef=coef, offset=offset))
 
     def _get_kernel(self, X: Any, Y: Any = None) -> Array:
         """Kernel values of scores, for pre-images: those of the kernel of the rows, as in scikit-learn."""
@@ -163,15 +141,12 @@ class Evidence(Public):
         return tags
 
     def _evidence(self, name: str) -> Fit:
-        fit: Fit | None = vars(self).get("fit_")
-        if fit is not None:
-            return fit
+        if vars(self).get("fit_") is not None:
+            return self.fit_
         why = "Call `fit` first."
         if "eigenvalues_" in vars(self):
-            why = (
-                "The rows have no variance in feature space, or an earlier version of mercer saved this "
-                "model: fit it again."
-            )
+            why = "The rows have no variance in feature space, or an earlier version of mercer saved this "
+            why += "model: fit it again."
         msg = f"{type(self).__name__} has no {name!r}. {why}"
         raise AttributeError(msg)
 
@@ -186,9 +161,9 @@ def is_precomputed(kernel: Any) -> bool:
 
 def read_off(model: Any, x: Rows, weights: Array | None, rng: np.random.Generator) -> Kernel:
     """The kernel with every parameter a number, read off the rows that count, as in `mercer.KernelPCA`."""
-    if model.kernel_params:
+    if given := model.kernel_params:
         wanted = "None where kernel is an object, which has its parameters itself"
-        refuse("kernel_params", model.kernel_params, wanted, repr(model.kernel_params))
+        refuse("kernel_params", given, wanted, repr(given))
     kernel: Kernel = placed(model.kernel, getattr(model, "feature_names_in_", None))
     kernel.check_rows(x)
     if weights is not None:

@@ -1,13 +1,11 @@
-"""What a fit is to do, decided before anything large is allocated, and who looks on while it does."""
+"""What a fit is to do, decided before anything large is allocated, and what follows it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,16 +59,19 @@ LONG_SECONDS = 60.0
 class FitRequest:
     """What is to be fitted, to what, and how."""
 
+    model: Any
     kernel: Kernel  # resolved
     data: TrainingData
     ownership: Ownership
     n_components: int | float | None
-    plan: Plan
+    approximation: Approximation | None
+    preimage: Preimage | None
     rng: np.random.Generator
     # As it was before anything was drawn, where there is a pre-image: weighted rows draw other numbers.
     start: np.random.Generator
-    preimage: Preimage | None
-    engine: Engine[Any]
+    # From `on`, without which no request leaves this module.
+    engine: Engine[Any] = None  # type: ignore[assignment]
+    plan: Plan = None  # type: ignore[assignment]
     expected: tuple[int, float] | None = None  # products and seconds, where they were asked for
 
     @property
@@ -81,11 +82,39 @@ class FitRequest:
 
     def task(self, data: TrainingData, observer: Observer) -> Task:
         """The fit of these data, which may have been read into memory meanwhile."""
-        given = data.weights, observer, self.engine
-        return Task(self.kernel, data.rows, self.n_components, self.plan, self.rng, *given)
+        k, weights = self.n_components, data.weights
+        return Task(self.kernel, data.rows, k, self.plan, self.rng, weights, observer, self.engine)
+
+    def on(self, engine: Any, facts: Facts, room: Budget | None = None) -> FitRequest:
+        """The request with the plan for an engine of these facts."""
+        kernel, data, full = self.kernel, self.data, self.approximation is None
+        # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
+        loads, streams = self.ownership is Ownership.LOADED, self.ownership is Ownership.STREAMED
+        seen = None if loads or (streams and not full) else data.rows
+        found, stands_in = facts_for(engine, facts, kernel, seen)
+        # Free memory is looked at once; where NumPy stands in for a device, that of another place.
+        if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
+            room = Budget.of(self.model.memory, found)
+        k, own = self.n_components, self.ownership
+        problem = Problem.of(data, kernel, k, facts=found, budget=room, ownership=own, forms_k=full)
+        if self.approximation is not None:
+            chosen = plan_approximation(problem, self.approximation)
+        elif kernel.is_linear:
+            # The rows themselves are centred and multiplied, on the cheaper side.
+            chosen = plan_linear(problem, self.model.solver)
+        else:
+            chosen = plan(problem, self.model.solver)
+        if self.preimage is not None:
+            chosen = planned_preimage(self.preimage, chosen, problem, data, kernel)
+        # Kernel values that are centred were rounded before; rows and explicit maps are not such.
+        if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
+            refuse_lopsided(data.weights, data.kept)
+        computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
+        if stands_in is not None and computes and chosen.route != "primal":
+            chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
+        return replace(self, engine=resolve_engine(engine), plan=chosen)
 
     def because(self, reason: str) -> FitRequest:
-        """The request with one more reason in its plan."""
         return replace(self, plan=self.plan.because(reason))
 
     def timed(self) -> FitRequest:
@@ -115,7 +144,7 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     is_whitened(model.whiten)
     kernel, method = as_kernel(model.kernel), named_preimage(model.preimage)
     approximation, rng = named_approximation(model.approximation), as_generator(model.random_state)
-    start = rng if method is None else _again(model.random_state, rng)
+    start = rng if method is None else deepcopy(rng)
     exact = approximation is None or approximation.refine > 0
     # A function of the user's own might write into the rows that a model keeps.
     copy = exact and not kernel.is_precomputed and not kernel.parallel
@@ -132,88 +161,32 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     room, remote = Budget.of(model.memory, facts), facts.workers is not None
     budget = room.there if remote else room.of_rows
     owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=remote)
-    planned = partial(
-        _planned,
-        model=model,
-        kernel=kernel,
-        data=data,
-        owner=owner,
-        asked=asked,
-        approximation=approximation,
-        method=method,
-    )
-    engine, chosen = resolve_engine(model.engine), planned(model.engine, facts, room)
-    request = FitRequest(kernel, data, owner, asked, chosen, rng, start, method, engine)
+    request = FitRequest(model, kernel, data, owner, asked, approximation, method, rng, start)
+    request = request.on(model.engine, facts, room)
     if is_whole(model.n_components) and model.n_components > data.n:
-        request = request.because(
-            f"{data.n} rows have fewer components: all of them are looked for"
-        )
-    if is_auto(model.engine) and may_pay(chosen, data.n, data.d, request.most_components):
-        return _where_it_pays(request, planned)
+        why = f"{data.n} rows have fewer components: all of them are looked for"
+        request = request.because(why)
+    if is_auto(model.engine) and may_pay(request.plan, data.n, data.d, request.most_components):
+        return _where_it_pays(request)
     return request
 
 
 def as_many_as_there_are(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
-    """The components to look for: no more than there can be, which the fit tells (`asked_for`).
+    """The components to look for: no more than there can be, of which the fit warns (`asked_for`).
 
-    A search over `n_components` fits to folds that have fewer rows than all: a number that is right for the
-    refit must not fail there. n rows have fewer than n components anyhow, so that asking for n of them has
-    always ended with fewer and a `RankWarning`; n + 1 ends the same way.
+    A search over `n_components` fits to folds, where a number that is right for all rows must not fail.
     """
     more = is_whole(n_components) and n_components > n
     return n if more else check_n_components(n_components, n, of)
 
 
 def asked_for(fit: Fit, n_components: Any) -> Fit:
-    """The fit with the number of components that was asked for, which its warning tells."""
+    """The fit with the number of components that was asked for, which its warning states."""
     return changed(fit, asked=int(n_components)) if is_whole(n_components) else fit
 
 
-def _planned(
-    engine: Any,
-    facts: Facts,
-    room: Budget | None = None,
-    *,
-    model: Any,
-    kernel: Kernel,
-    data: TrainingData,
-    owner: Ownership,
-    asked: int | float | None,
-    approximation: Approximation | None,
-    method: Preimage | None,
-) -> Plan:
-    """What is done on an engine of these facts."""
-    full = approximation is None
-    # Rows that are read into memory, and the blocks of a pass over a file, are arrays.
-    arrays = owner is Ownership.LOADED or (owner is Ownership.STREAMED and not full)
-    found, stands_in = facts_for(engine, facts, kernel, None if arrays else data.rows)
-    # Free memory is looked at once; where NumPy stands in for a device, that of another place.
-    if room is None or (found is not facts and (found.elsewhere or facts.elsewhere)):
-        room = Budget.of(model.memory, found)
-    problem = Problem.of(
-        data, kernel, asked, facts=found, budget=room, ownership=owner, forms_k=full
-    )
-    if approximation is not None:
-        chosen = plan_approximation(problem, approximation)
-    elif kernel.is_linear:  # the rows themselves are centred and multiplied, on the cheaper side
-        chosen = plan_linear(problem, model.solver)
-    else:
-        chosen = plan(problem, model.solver)
-    if method is not None:
-        chosen = planned_preimage(method, chosen, problem, data, kernel)
-    # Kernel values that are centred were rounded before; rows and explicit maps are not such.
-    if data.weights is not None and chosen.route != "primal" and not kernel.is_linear:
-        refuse_lopsided(data.weights, data.kept)
-    computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
-    if stands_in is not None and computes and chosen.route != "primal":
-        chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
-    return chosen
-
-
-def _where_it_pays(
-    request: FitRequest, planned: Callable[[Engine[Any], Facts], Plan]
-) -> FitRequest:
-    """The request on a GPU, if there is one and both forecasts say that it pays; the plan tells why."""
+def _where_it_pays(request: FitRequest) -> FitRequest:
+    """The request on a GPU, if there is one and both forecasts say that it pays; the plan says why."""
     engine = device_there()
     if engine is None:
         return request
@@ -221,7 +194,7 @@ def _where_it_pays(
     try:
         with silenced(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a trial; the fit gives its own
-            there = replace(request, plan=planned(engine, engine.facts()), engine=engine)
+            there = request.on(engine, engine.facts())
             if there.plan.engine != name:
                 why = there.plan.reasons[-1]
             else:
@@ -229,7 +202,7 @@ def _where_it_pays(
                 pays, why = _compared(request, there)
                 if pays:
                     return there.because(why)
-    except Exception as error:  # nobody asked for the device: what it can't do, the processor can
+    except Exception as error:  # a device that was not asked for must not end the fit
         from mercer.engine.torch.place import reason_of
 
         why = reason_of(error)
@@ -242,16 +215,10 @@ def _compared(here: FitRequest, there: FitRequest) -> tuple[bool, str]:
     assert here.expected is not None
     assert there.expected is not None
     (_, ours), (_, theirs), name = here.expected, there.expected, there.plan.engine
-    told = f"about {format_seconds(theirs)} there, {format_seconds(ours)} on the processor"
+    times = f"about {format_seconds(theirs)} there, {format_seconds(ours)} on the processor"
     if theirs <= PAYING_SHARE * ours:
-        return True, f"{name} pays: {told}"
-    return False, f"it would have to be twice as fast ({told})"
-
-
-def _again(random_state: Any, rng: np.random.Generator) -> np.random.Generator:
-    """A generator that draws what this one will; from a number it is made sooner than copied."""
-    drawn = isinstance(random_state, np.random.Generator | np.random.RandomState)
-    return deepcopy(rng) if drawn else as_generator(random_state)
+        return True, f"{name} pays: {times}"
+    return False, f"it would have to be twice as fast ({times})"
 
 
 def _suited(
@@ -268,9 +235,8 @@ def _suited(
     width = approximation.width(data.n)
     if isinstance(asked, int) and asked > width:
         remedy = Message("Raise its rank, ask for fewer components, or use {approximation:None}.")
-        refuse(
-            "n_components", asked, f"at most {width}, all that {approximation!r} has", remedy=remedy
-        )
+        wanted = f"at most {width}, all that {approximation!r} has"
+        refuse("n_components", asked, wanted, remedy=remedy)
     return approximation
 
 
@@ -286,13 +252,13 @@ def warn_if_long(request: FitRequest) -> None:
             "progress."
         )
         numbers = {"n": request.data.n, "seconds": seconds}
-        remedy = Remedy("approximation", "rpcholesky")
-        warn(LongFitWarning(msg, numbers=numbers, remedy=remedy))
+        warn(LongFitWarning(msg, numbers=numbers, remedy=Remedy("approximation", "rpcholesky")))
 
 
-def watching_request(model: Any, request: FitRequest) -> AbstractContextManager[Observer]:
+def watching_request(request: FitRequest) -> AbstractContextManager[Observer]:
     """The observers of a fit: the terminal, scikit-learn's callbacks, a checkpoint."""
-    checkpoint, chosen = model.checkpoint, request.plan
+    model, chosen = request.model, request.plan
+    checkpoint = model.checkpoint
     iterates = isinstance(chosen.solver, BlockKrylov) and chosen.route == "dual"
     resumes = iterates and chosen.approximation is None and isinstance(request.n_components, int)
     if checkpoint is not None and not resumes:

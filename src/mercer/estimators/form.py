@@ -1,7 +1,4 @@
-"""An estimator is a form to fill in: what may be written into it, by the constructor or `set_params`.
-
-Parameters that it does not have are answered in words: where each lives, with the user's values filled in.
-"""
+"""Parameters of an estimator, and where each lives that it does not have."""
 
 from __future__ import annotations
 
@@ -24,13 +21,6 @@ from mercer._core.errors import (
 from mercer._core.public import unknown_words
 from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, is_client
-from mercer.estimators.form_words import (
-    DETECTOR_WORDS,
-    EIGEN_SOLVERS,
-    NEEDLESS,
-    PCA_WORDS,
-    STREAM_WORDS,
-)
 from mercer.estimators.preimages import named_approximation, named_preimage
 from mercer.kernels import KERNELS, RBF, Kernel, Matern, Polynomial, as_kernel
 from mercer.planning.plan import named_solver
@@ -49,6 +39,49 @@ SKLEARN_KERNEL_PCA = (
 SKLEARN_PCA = (
     "copy", "svd_solver", "tol", "iterated_power", "n_oversamples", "power_iteration_normalizer",
 )  # fmt: skip
+
+# What estimators say of parameters that they do not have but that are known elsewhere.
+_KRYLOV = "BlockKrylov finds its own number of steps"
+_CENTRED = "rows are always centred in feature space"
+NEEDLESS = {
+    "center": _CENTRED,
+    "centre": _CENTRED,
+    "copy": "rows are never changed",
+    "copy_X": "rows are never changed",
+    "dtype": "the precision is that of the rows",
+    "iterated_power": _KRYLOV,
+    "n_jobs": "threads are those of BLAS: set OPENBLAS_NUM_THREADS, or use threadpoolctl.threadpool_limits",
+    "n_oversamples": _KRYLOV,
+    "power_iteration_normalizer": _KRYLOV,
+    "remove_zero_eig": "components without variance are always left out",
+    "sample_weight": "`fit` takes it",
+    "scale": "a StandardScaler in front of the model scales the columns",
+}
+EIGEN_SOLVERS = {
+    "auto": "auto", "dense": "lapack", "full": "lapack", "covariance_eigh": "lapack", "arpack": "krylov",
+    "randomized": "krylov",
+}  # fmt: skip
+_SMALL = "The problem of a stream is as small as its dictionary: there is no choice, leave it out."
+PCA_WORDS = {"kernel": "Its kernel is the dot product: use KernelPCA(kernel={})."}
+STREAM_WORDS = {
+    "approximation": "The dictionary is its approximation: max_landmarks is its size, tol its error.",
+    "checkpoint": "Save the model between batches instead: model.save(path).",
+    "memory": "max_landmarks and batch_size bound the memory: m² + bm numbers, whatever the number of rows.",
+    "n_landmarks": "Write max_landmarks={}.",
+    "rank": "Write max_landmarks={}.",
+    "solver": _SMALL,
+    "eigen_solver": _SMALL,
+    "whiten": "Divide the scores by np.sqrt(explained_variance_).",
+}
+DETECTOR_WORDS = {
+    "alpha": "Write false_alarm={}, the share of normal rows that may be called outliers.",
+    "nu": "Write contamination={}, the share of the training rows that are not normal.",
+    "preimage": "A detector needs none: leave it out.",
+    "threshold": "Limits are learned: write false_alarm=0.01 or contamination=0.05.",
+    "checkpoint": "Give it to the model inside: model=KernelPCA(checkpoint={}).",
+    "solver": "Give it to the model inside: model=KernelPCA(solver={}).",
+    "verbose": "Give it to the model inside: model=KernelPCA(verbose={}).",
+}
 
 
 class Part(NamedTuple):
@@ -76,13 +109,13 @@ KNOWN_FOR: dict[str, type[Kernel]] = {
 }
 
 
-def of_kernel(unknown: Values, given: Values) -> Sentences:
-    """Sentences on parameters of the kernel."""
+# ── rules: one sentence for some of the unknown names ──────────────────────
+def _of_kernel(unknown: Values, given: Values) -> Sentences:
     asked = given.get("kernel")
     if isinstance(asked, str):
         try:
             asked = as_kernel(asked)
-        except InputError:  # it is told at the fit
+        except InputError:  # the fit refuses it
             asked = None
     if asked is not None and not isinstance(asked, Kernel):
         names = set(unknown) & {*KNOWN_FOR, "kernel_params"}
@@ -98,15 +131,13 @@ def of_kernel(unknown: Values, given: Values) -> Sentences:
         how = f"kernel=functools.partial(function, {pairs})"
         yield {"kernel_params"}, f"It is for functions: bind the values, {how}."
     wanted = [name for name in unknown if name in KNOWN_FOR]
-    if asked is not None and any(name in asked.get_params(deep=False) for name in unknown):
-        own, kind = asked.get_params(deep=False), type(asked)
-    elif wanted and asked is None:
-        own, kind = {}, KNOWN_FOR[max(wanted, key=list(KNOWN_FOR).index)]
-    else:
-        own, kind = {}, None
+    own: Values = {} if asked is None else asked.get_params(deep=False)
+    kind: Any = type(asked) if own.keys() & unknown.keys() else None
+    if wanted and asked is None:
+        kind = KNOWN_FOR[max(wanted, key=list(KNOWN_FOR).index)]
     if kind is not None:
         yield from _filled(kind, own, unknown)
-    taken = set() if kind is None else set(_parameters(kind))
+    taken = () if kind is None else _parameters(kind)
     idle = {name: unknown[name] for name in wanted if name not in taken}
     if idle and asked is not None and asked.children:
         yield set(idle), f"Write {_named(idle)} into a kernel inside {asked!r}."
@@ -133,18 +164,14 @@ def _filled(kind: type[Kernel], own: Values, unknown: Values) -> Sentences:
     yield set(names), f"Write {_named(names)} into the kernel: {how}."
 
 
-def of_solver(unknown: Values, _given: Values) -> Sentences:
-    """Sentences on parameters of the eigensolver."""
+def _of_solver(unknown: Values, _given: Values) -> Sentences:
     names = {"eigen_solver", "svd_solver", "tol", "max_iter"} & unknown.keys()
     if not names:
         return
     asked = unknown.get("eigen_solver", unknown.get("svd_solver", "arpack"))
     name = EIGEN_SOLVERS.get(str(asked), "auto")
-    knobs = {
-        ours: unknown[theirs]
-        for theirs, ours in (("tol", "tol"), ("max_iter", "max_products"))
-        if unknown.get(theirs)
-    }
+    ours = {"tol": "tol", "max_iter": "max_products"}
+    knobs = {ours[name]: unknown[name] for name in ours if unknown.get(name)}
     if name == "krylov" and knobs:
         how = f"solver=BlockKrylov({_listed(knobs)}) of mercer.solvers"
         yield names, f"Write {_named(sorted(names))} into the solver: {how}."
@@ -154,8 +181,7 @@ def of_solver(unknown: Values, _given: Values) -> Sentences:
         yield names, f"Write solver={name!r}."
 
 
-def of_preimage(unknown: Values, _given: Values) -> Sentences:
-    """Sentences on parameters of the pre-image."""
+def _of_preimage(unknown: Values, _given: Values) -> Sentences:
     names = {"fit_inverse_transform", "alpha"} & unknown.keys()
     if not names:
         return
@@ -169,26 +195,21 @@ def of_preimage(unknown: Values, _given: Values) -> Sentences:
         yield names, "Write preimage='ridge'."
 
 
-def of_parts(*parts: str) -> Rule:
-    """Sentences on parameters of other parts, found by their signatures: ``rank=500`` of an approximation."""
+def _of_parts(*parts: str) -> Rule:
+    """Of the first kind of these parts whose signature has the name: ``rank=500`` of an approximation."""
 
     def look(unknown: Values, _given: Values) -> Sentences:
+        kinds = [(part, kind) for part in parts for kind in PARTS[part].kinds.values()]
         for name, value in unknown.items():
-            found = (
-                (part, kind)
-                for part in parts
-                for kind in PARTS[part].kinds.values()
-                if name in _parameters(kind)
-            )
-            part, kind = next(found, (None, None))
-            if part is not None and kind is not None:
+            part, kind = next((pair for pair in kinds if name in _parameters(pair[1])), ("", None))
+            if kind is not None:
                 room = kind.__module__.rpartition(".")[0]
                 yield {name}, f"Write {part}={kind.__name__}({_listed({name: value})}) of {room}."
 
     return look
 
 
-def fixed(sentences: Mapping[str, str]) -> Rule:
+def _fixed(sentences: Mapping[str, str]) -> Rule:
     """Sentences by name, with the user's value for ``{}``."""
 
     def look(unknown: Values, _given: Values) -> Sentences:
@@ -201,14 +222,14 @@ def fixed(sentences: Mapping[str, str]) -> Rule:
 
 @dataclass(frozen=True)
 class Advice:
-    """What an estimator knows of parameters that it does not have, and which scikit-learn's own takes."""
+    """Answers to parameters that an estimator lacks, and those that another class takes."""
 
     rules: tuple[Rule, ...]
     theirs: tuple[str, ...] = ()
-    who: str = ""
+    other: str = ""
 
     def __call__(self, known: Iterable[str], unknown: Values, given: Values) -> str:
-        """One sentence for each, from the first rule that knows it; the nearest name where none does."""
+        """One sentence for each, from the first rule that has one; the nearest name where none has."""
         left, said = dict(unknown), []
         for rule in self.rules:
             for names, sentence in rule(left, given):
@@ -218,9 +239,8 @@ class Advice:
         said += [nearest(name, known) for name in list(left)[:1]]
         same = {name: value for name, value in unknown.items() if name in self.theirs}
         if same:  # they may be written as they are
-            said.append(
-                f"{self.who} takes {_listed(same)} as {'it is' if len(same) == 1 else 'they are'}."
-            )
+            are = "it is" if len(same) == 1 else "they are"
+            said.append(f"{self.other} takes {_listed(same)} as {are}.")
         return " ".join(said)
 
 
@@ -247,17 +267,19 @@ def _named(names: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-needless = fixed({name: f"Leave {name} out: {why}." for name, why in NEEDLESS.items()})
+needless = _fixed({name: f"Leave {name} out: {why}." for name, why in NEEDLESS.items()})
 KERNEL_PCA = Advice(
-    (of_kernel, of_preimage, of_solver, needless, of_parts(*PARTS)),
+    (_of_kernel, _of_preimage, _of_solver, needless, _of_parts(*PARTS)),
     SKLEARN_KERNEL_PCA,
     "mercer.sklearn.KernelPCA",
 )
-PCA = Advice((fixed(PCA_WORDS), of_solver, needless), SKLEARN_PCA, "sklearn.decomposition.PCA")
+PCA = Advice((_fixed(PCA_WORDS), _of_solver, needless), SKLEARN_PCA, "sklearn.decomposition.PCA")
 STREAM = Advice(
-    (fixed(STREAM_WORDS), of_kernel, of_preimage, needless, of_parts("kernel", "preimage"))
+    (_fixed(STREAM_WORDS), _of_kernel, _of_preimage, needless, _of_parts("kernel", "preimage"))
 )
-DETECTOR = Advice((fixed(DETECTOR_WORDS), of_kernel, needless, of_parts("kernel", "approximation")))
+DETECTOR = Advice(
+    (_fixed(DETECTOR_WORDS), _of_kernel, needless, _of_parts("kernel", "approximation"))
+)
 
 
 # ── the form ────────────────────────────────────────────────────────────────
@@ -277,12 +299,11 @@ class Form:
         """A clone computes in the same place: a client can't be copied."""
         engine = getattr(self, "engine", None)
         if not is_client(engine):
-            found: Self = super().__sklearn_clone__()  # type: ignore[misc]
-            return found
-        plain = copy(self)
-        plain.engine = AUTO  # type: ignore[attr-defined]
+            return super().__sklearn_clone__()  # type: ignore[misc]
+        plain: Any = copy(self)
+        plain.engine = AUTO
         found = plain.__sklearn_clone__()
-        found.engine = engine  # type: ignore[attr-defined]
+        found.engine = engine
         return found
 
     def __getstate__(self) -> dict[str, Any]:
@@ -314,16 +335,18 @@ class Form:
         values, parts = {**own, **plain}, {}
         for name, value in params.items():
             part, _, knob = name.partition("__")
-            if knob and (values[part] is None or isinstance(values[part], str)):
+            if not knob:
+                continue
+            if values[part] is None or isinstance(values[part], str):
                 if part not in parts:
                     parts[part] = self._part(part, values[part], name)
                 _require_key(part, parts[part], knob)
                 # Before anything of the estimator has changed.
                 parts[part].set_params(**{knob: value})
-            elif knob and not hasattr(values[part], "set_params"):
-                self._refuse_knob(part, values[part], name)
-            elif knob:
+            elif hasattr(values[part], "set_params"):
                 _require_key(part, values[part], knob)
+            else:
+                self._refuse_knob(part, values[part], name)
         rest = {name: params[name] for name in params if name.partition("__")[0] not in parts}
         super().set_params(**rest, **parts)  # type: ignore[misc]
         return self
@@ -334,7 +357,7 @@ class Form:
         for part in [part for part in PARTS if values.get(part) not in (None, OPEN)]:
             try:
                 made = PARTS[part].make(values[part])
-            except MercerError:  # it is told at the fit
+            except MercerError:  # the fit refuses it
                 continue
             own = made.get_params(deep=False)
             found += [f"{part}__{name}" for name in names if name in own and name not in known]
@@ -342,9 +365,7 @@ class Form:
 
     def _part(self, part: str, value: str | None, name: str) -> Any:
         """The object behind the name of a part, whose knobs are to be set."""
-        made = None
-        if value is not None and value != OPEN and part in PARTS:
-            made = PARTS[part].make(value)
+        made = PARTS[part].make(value) if value not in (None, OPEN) and part in PARTS else None
         if made is None or not made.get_params():
             self._refuse_knob(part, value, name)
         return made
@@ -369,6 +390,5 @@ def _require_key(part: str, value: Any, knob: str) -> None:
     inside = [key for key in keys if key.endswith(f"__{knob}")]
     hint = f"Write {' or '.join(inside)}." if inside else close_to(f"{part}__{knob}", keys)
     msg = f"{part}__{knob} can't be set: {type(value).__name__} has no parameter {knob!r}."
-    raise UnknownParameterError(
-        " ".join(filter(None, (msg, hint, f"Its keys are {', '.join(keys)}.")))
-    )
+    words = (msg, hint, f"Its keys are {', '.join(keys)}.")
+    raise UnknownParameterError(" ".join(filter(None, words)))

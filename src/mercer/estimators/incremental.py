@@ -11,7 +11,7 @@ import numpy as np
 from mercer._core.errors import ZeroVarianceError, refuse
 from mercer._core.public import public
 from mercer._core.types import Rows
-from mercer.estimators.base import Projector, tell
+from mercer.estimators.base import Projector, warn_of
 from mercer.estimators.derived import Returning
 from mercer.estimators.form import STREAM
 from mercer.estimators.input import (
@@ -24,7 +24,7 @@ from mercer.estimators.input import (
 from mercer.estimators.parameters import EngineLike, KernelLike, PreimageLike, Seed
 from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_stream_preimage
 from mercer.estimators.progress import observing
-from mercer.estimators.streaming import batch_rows, read, stream_rules
+from mercer.estimators.streaming import Reader, batch_rows, stream_rules
 from mercer.kernels import Kernel
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
@@ -42,8 +42,7 @@ class IncrementalKernelPCA(Returning, Projector):
     A dictionary of at most m = `max_landmarks` rows Z stands for the feature space. Each row is projected
     onto the span of φ(Z) as it comes, and only the mean and the scatter of the projections are kept. The
     dictionary takes in rows that it misses, by randomly pivoted Cholesky; when it is full, it keeps the
-    points that hold most of what was seen. What was missed is counted: ``fit_.bounds`` says between
-    which numbers the eigenvalues of an exact fit to all rows lie.
+    points that hold most of what was seen. What was missed is counted, and bounds the true eigenvalues.
 
     A batch of b rows costs O(bm²), and O(m³) when points are exchanged; the model O(m²) memory.
 
@@ -51,46 +50,32 @@ class IncrementalKernelPCA(Returning, Projector):
     ----------
     n_components : int, float or None, default=2
         A number of components, a share of the variance such as 0.95, or None for all with a variance
-        above rounding. While the rows so far have fewer components, there are fewer: `fit` warns then,
-        `partial_fit` does not, since a stream may begin small; ``n_components_`` tells.
+        above rounding. While the rows so far have fewer, ``n_components_`` is smaller: `fit` warns then,
+        `partial_fit` does not, since a stream may begin small.
     kernel : str, Kernel or callable, default="rbf"
         As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
-        ``gamma="median"``, is read off the first batch and then stays: give a number where the first
-        batch may not look like the rest. While all rows are one point they tell no width, and none is
-        needed, since there is no component either; it is read off them and the first batch that differs.
+        ``gamma="median"``, is read off the first batch (of equal rows: and the first that differs) and then
+        stays: give a number where these may not look like the rest.
     preimage : str, Preimage or None, default=None
-        How to come back to input space, as in `KernelPCA`; it is learned from the landmarks, when it
-        is asked for. Landmarks are spread out, not typical: `"gradient"` and
-        `"fixed-point"`, which only start there, do better than `"ridge"`.
+        As in `KernelPCA`; learned from the landmarks, when it is asked for. Landmarks are spread out, not
+        typical: `"gradient"` and `"fixed-point"`, which only start there, do better than `"ridge"`.
     max_landmarks : int, default=500
         The most rows that the dictionary may hold.
     tol : float, default=1e-4
-        Share of a batch's Σk(x, x) that the dictionary may miss before it takes in new points. Smaller:
-        more landmarks, until there are `max_landmarks`, and tighter bounds. Components with a smaller
-        share of the variance than this are not found well.
+        Share of a batch's Σk(x, x) that the dictionary may miss before it takes in new points; components
+        with a smaller share of the variance are not found well. Smaller: more landmarks, tighter bounds.
     forgetting : float, default=1.0
         In (0, 1]: what the weight of every row is multiplied by when the next row comes, so that the
-        last 1/(1 - forgetting) rows or so count. 1: nothing is forgotten. How the rows are cut into
-        batches does not matter.
+        last 1/(1 - forgetting) rows or so count, however they are cut into batches.
     batch_size : int, default=1000
         Rows that are worked on at a time, of a longer X too.
-    engine : str or Engine, default="auto"
-        As in `KernelPCA`.
-    verbose : int, default=0
-        1: `fit` reports about once a second on stderr how many rows it has read.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the pivots and of the sampled median; None is a fixed seed.
+    engine, verbose, random_state
+        As in `KernelPCA`; the seed is that of the pivots and of the sampled median.
 
     Attributes
     ----------
-    n_components_ : int
-        Number of components there are so far.
-    kernel_ : Kernel
-        The kernel with every parameter a number.
-    eigenvalues_ : ndarray of shape (k,)
-        Largest eigenvalues of the centred kernel matrix of all rows, weighted as they are by now.
-    explained_variance_ : ndarray of shape (k,)
-        ``eigenvalues_ / (Σw - 1)``.
+    n_components_, kernel_, eigenvalues_, explained_variance_, preimage_
+        As in `KernelPCA`, of all rows so far, weighted as they are by now.
     explained_variance_ratio_ : ndarray of shape (k,)
         Shares of the total variance, of which what the dictionary missed is a part.
     landmarks_ : ndarray or sparse matrix of shape (m, d)
@@ -99,9 +84,7 @@ class IncrementalKernelPCA(Returning, Projector):
         Rows seen since the last `fit`, or since the first `partial_fit`.
     fit_ : Fit
         The fitted value: projection and evidence. Print it. ``fit_.trace_error`` is the share of tr K
-        that was missed, ``fit_.bounds`` are bounds on the true eigenvalues.
-    preimage_ : FittedPreimage
-        The fitted pre-image, when ``preimage`` is set.
+        that was missed, ``fit_.bounds`` are bounds on the eigenvalues of an exact fit to all rows.
     stream_ : Stream
         The running sums.
 
@@ -147,12 +130,12 @@ class IncrementalKernelPCA(Returning, Projector):
     def _fit(self, X: Any, sample_weight: Any = None) -> Fit:
         data = training_rows(self, X, sample_weight)
         with observing(self, verbose=self.verbose) as observer:
-            stream = read(self, None, X, data.rows, data.weights, observer=observer)
+            stream = Reader(self, None, X, data.rows).read(data.weights, observer)
         fit = self._solved(stream)
         n = data.n if data.weights is None else int(np.count_nonzero(data.weights))
         if stream.n_rows < n:
             fit = replace(fit, pairs=replace(fit.pairs, status=Status.STOPPED))
-        tell(fit)  # a warning may be an error, and then nothing has happened
+        warn_of(fit)  # a warning may be an error, and then nothing has happened
         self._record(stream, X, data.rows, fit)
         return fit
 
@@ -175,8 +158,7 @@ class IncrementalKernelPCA(Returning, Projector):
         past = self.__dict__.get("stream_")
         rows = batch_rows(self, X, past)
         weights = check_weights(sample_weight, int(rows.shape[0]), least=0)
-        stream = read(self, past, X, rows, weights)
-        self._record(stream, X, rows, None)
+        self._record(Reader(self, past, X, rows).read(weights), X, rows, None)
         return self
 
     def _check_stream(self) -> None:

@@ -37,19 +37,19 @@ def training_rows(
 ) -> TrainingData:
     """The rows of X that count, checked. With ``copy`` the caller may change their array later."""
     source, engine = _source(X, pairwise=pairwise), getattr(estimator, "engine", AUTO)
+    if source is not None and pairwise:
+        wanted = "the kernel matrix as an array, for kernel='precomputed'"
+        lazy = isinstance(source, DaskRows)
+        remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
+        refuse("X", X, wanted, repr(source), remedy)
+    rows = check_rows(estimator, X, reset=True, copy=copy) if source is None else source
+    rows = resolve_engine(engine).settle(rows)
+    n = int(rows.shape[0])
+    if source is not None and n < 2:
+        refuse("X", rows.shape, "at least 2 rows", f"{many(n, 'row')}, {rows!r}")
+    weights = check_weights(sample_weight, n)
     if source is not None:
-        if pairwise:
-            wanted = "the kernel matrix as an array, for kernel='precomputed'"
-            lazy = isinstance(source, DaskRows)
-            remedy = "Use X.compute()." if lazy else "Read it: np.load(path, mmap_mode='r')[:]."
-            refuse("X", X, wanted, repr(source), remedy)
-        source = resolve_engine(engine).settle(source)
-        if source.shape[0] < 2:
-            got = f"{many(int(source.shape[0]), 'row')}, {source!r}"
-            refuse("X", source.shape, "at least 2 rows", got)
-        return TrainingData(source, check_weights(sample_weight, source.shape[0]))
-    rows = resolve_engine(engine).settle(check_rows(estimator, X, reset=True, copy=copy))
-    weights = check_weights(sample_weight, int(rows.shape[0]))
+        return TrainingData(rows, weights)
     data = _without_weightless(TrainingData(rows, weights, copied=copy), pairwise=pairwise)
     if not pairwise:
         return data
@@ -59,9 +59,9 @@ def training_rows(
 
 def loaded(data: TrainingData) -> TrainingData:
     """The rows of a source in memory, those of weight zero left out; chunks of dask's stay where they are."""
-    if isinstance(data.rows, DaskRows):
-        return _without_weightless(data, pairwise=False)
-    return _without_weightless(TrainingData(in_memory(data.rows), data.weights), pairwise=False)
+    if not isinstance(data.rows, DaskRows):
+        data = TrainingData(in_memory(data.rows), data.weights)
+    return _without_weightless(data, pairwise=False)
 
 
 def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
@@ -111,12 +111,16 @@ def new_rows(
             msg = f"{error} K is k(X_new, X_train), a column for each training row."
             raise InputError(msg) from None
         return cast(rows, dtype, clip=clip)
-    if source.shape[1] != estimator.n_features_in_:
-        got, remedy = f"{source.shape[1]}, {source!r}", "Give the same features in the same order."
-        wanted = f"rows of {estimator.n_features_in_} columns, as {type(estimator).__name__} was fitted on"
-        refuse("X", source.shape, wanted, got, remedy)
+    check_width(estimator, source.shape[1], f"{source.shape[1]}, {source!r}", source.shape)
     wider = source.dtype.itemsize > dtype.itemsize
     return CastRows(source, dtype, clip=clip) if wider else source
+
+
+def check_width(estimator: Any, d: int, got: str, value: Any) -> None:
+    """Raise unless rows of d columns are as wide as those of the fit; `got` are words for `value`."""
+    if d != estimator.n_features_in_:
+        wanted = f"rows of {estimator.n_features_in_} columns, as {type(estimator).__name__} was fitted on"
+        refuse("X", value, wanted, got, "Give the same features in the same order.")
 
 
 class CastRows(RowSource):
@@ -141,10 +145,7 @@ class CastRows(RowSource):
 
 
 def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -> Rows:
-    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can.
-
-    ``first`` is the number of the first row, for words.
-    """
+    """The rows in the precision of the fit; what that can't hold is refused, or made the largest it can."""
     if x.dtype.itemsize <= dtype.itemsize:
         return x.astype(dtype, copy=False)
     with np.errstate(over="ignore"):
@@ -155,7 +156,8 @@ def cast(x: Rows, dtype: np.dtype[Any], *, clip: bool = False, first: int = 0) -
     if not clip or sparse.issparse(rows):
         _, row, column, count = found
         value, wanted = x[row, column], f"numbers that {dtype}, the precision of the fit, can hold"
-        got = f"{value:.3g} in row {first + row}, column {column} ({many(count, 'such value')} in all)"
+        place = f"row {first + row}, column {column}"  # the first of these rows is row `first`
+        got = f"{value:.3g} in {place} ({many(count, 'such value')} in all)"
         refuse("X", value, wanted, got, "Fit to float64 rows, or scale the columns.")
     return np.nan_to_num(rows, copy=False, nan=np.nan)
 
@@ -185,10 +187,9 @@ def _source(X: Any, *, pairwise: bool, names: Any = None) -> RowSource | None:
 def check_rows(
     estimator: Any, X: Any, *, reset: bool, copy: bool = False, gaps: bool = False
 ) -> Rows:
-    """Rows as float64 or float32, dense (C order) or CSR, finite, of the right width.
+    """Rows as float64 or float32, dense (C order) or CSR, finite but with ``gaps``, of the right width.
 
-    With ``reset`` the width is not known yet; `remember` records it once the fit is done. ``gaps`` lets NaN
-    and infinity pass, for a caller that looks for them.
+    With ``reset`` the width is not known yet; `remember` records it once the fit is done.
     """
     if _is_ready(X, least=2 if reset else 1) and not copy:
         if not gaps:
@@ -239,15 +240,14 @@ def require_finite(x: Rows, names: Any = None) -> None:
         which, fill = "NaN", " (SimpleImputer)"
     place = f"row {row}, column {named_column(column, names)}"
     got = f"{which}, first in {place}, {many(count, 'such value')} in all"
-    remedy = f"Drop those rows, or fill them in{fill}."
-    refuse("X", value, "finite", got, remedy)
+    refuse("X", value, "finite", got, f"Drop those rows, or fill them in{fill}.")
 
 
 def check_square(x: Rows) -> Array:
     """A precomputed kernel matrix: dense, square and symmetric within rounding (then made exactly so)."""
     if sparse.issparse(x):
-        remedy = "Use K.toarray()."
-        refuse("X", x, "a dense kernel matrix, for kernel='precomputed'", "a sparse one", remedy)
+        wanted = "a dense kernel matrix, for kernel='precomputed'"
+        refuse("X", x, wanted, "a sparse one", "Use K.toarray().")
     n, m = x.shape
     if n != m:
         wanted = "the square matrix of the training points, for kernel='precomputed'"
@@ -260,15 +260,14 @@ def check_square(x: Rows) -> Array:
         if part.max() > gap:
             at = np.unravel_index(int(np.argmax(part)), part.shape)
             gap, where = float(part.max()), (int(at[0]) + i.start, int(at[1]))
-    if gap == 0.0:
-        return np.asarray(x)
     if gap > 100.0 * np.finfo(x.dtype).eps * largest:
         (row, column), wanted = where, "a symmetric kernel matrix, for kernel='precomputed'"
         got = f"K[{row}, {column}] = {x[where]:.6g} and K[{column}, {row}], which differs by {gap:.3g}"
         refuse("X", gap, wanted, got, "Pass (K + K.T) / 2 if that is what you mean.")
-    even = x + x.T
-    even *= 0.5
-    return np.asarray(even)
+    if gap > 0.0:
+        x = x + x.T
+        x *= 0.5
+    return np.asarray(x)
 
 
 def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
@@ -281,10 +280,7 @@ def check_kernel_rows(kernel: Kernel, rows: Rows) -> None:
 
 # ── weights ─────────────────────────────────────────────────────────────────
 def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None:
-    """Weights of the rows as float64, or None where all rows count alike, once.
-
-    At least `least` of them are not zero: of a batch none need be, and fewer than two rows have no variance.
-    """
+    """Weights of the rows as float64, `least` or more above zero; None where all rows count alike, once."""
     if sample_weight is None:
         return None
     sample_weight = admitted(sample_weight, what="sample_weight")
@@ -305,7 +301,7 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
         if not np.isfinite(weights.sum()):
             remedy = "Divide them by the largest."
             refuse("sample_weight", np.inf, "numbers with a finite sum", "a sum of inf", remedy)
-    n_there = np.count_nonzero(weights)
+    n_there = np.count_nonzero(weights)  # of a batch none need be
     if n_there < least:
         wanted = f"more than zero for at least {least} rows, since fewer have no variance"
         refuse("sample_weight", n_there, wanted, f"{n_there} such rows of {n}")
@@ -313,19 +309,16 @@ def check_weights(sample_weight: Any, n: int, *, least: int = 2) -> Array | None
 
 
 # Entries of K are known to eps, so a row of weight w blurs the variance by about eps·w, and all of it comes
-# from the others: beyond this many times their weight, the four digits of a told share are not true.
+# from the others: beyond this many times their weight, the four digits of a share are not true.
 LOPSIDED = 1e-4 / float(np.finfo(np.float64).eps)
 
 
 def refuse_lopsided(weights: Array, kept: Indices | None) -> None:
-    """Raise where one row outweighs all others by more than a kernel matrix in float64 can tell.
-
-    ``kept`` are the places of these weights among those that were given.
-    """
-    times = outweighs(weights)
+    """Raise where one row outweighs all others by more than a kernel matrix in float64 can show."""
+    times, i = outweighs(weights), int(np.argmax(weights))
     if times > LOPSIDED:
-        i = int(np.argmax(weights))
-        got = f"{weights[i]:.3g} for row {i if kept is None else int(kept[i])}, {times:.2g} times as much"
+        row = i if kept is None else int(kept[i])  # among those that were given
+        got = f"{weights[i]:.3g} for row {row}, {times:.2g} times as much"
         wanted = (
             f"at most {LOPSIDED:.1g} times all other weights together, beyond which the variance of the "
             "other rows is lost in the rounding of float64"
@@ -356,11 +349,16 @@ def check_n_components(n_components: Any, n: int, of: str = "n_samples") -> int 
     raise ParameterError.about(parameter="n_components", value=n_components, must_be=wanted)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """The value of a parameter that is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError.about(name, value, must_be="True or False")
+    return bool(value)
+
+
 def is_whitened(whiten: Any) -> bool:
-    """Whether scores are to have unit variance; raises unless the parameter says yes or no."""
-    if not isinstance(whiten, (bool, np.bool_)):
-        raise ParameterError.about(parameter="whiten", value=whiten, must_be="True or False")
-    return bool(whiten)
+    """Whether scores are to have unit variance."""
+    return check_flag("whiten", whiten)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -369,7 +367,6 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    require(
-        "random_state", random_state, SEED, remedy="A NumPy Generator or RandomState works too."
-    )
+    remedy = "A NumPy Generator or RandomState works too."
+    require("random_state", random_state, SEED, remedy=remedy)
     return np.random.default_rng(0 if random_state is None else int(random_state))

@@ -15,7 +15,7 @@ from mercer.data.rows import RowSource
 from mercer.data.training import TrainingData
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import copied, lanes
-from mercer.estimators.base import Projector, tell
+from mercer.estimators.base import Projector, warn_of
 from mercer.estimators.derived import Returning
 from mercer.estimators.fit_request import (
     FitRequest,
@@ -34,11 +34,7 @@ from mercer.estimators.parameters import (
     Seed,
     SolverLike,
 )
-from mercer.estimators.preimages import (
-    fit_preimage,
-    handed_over,
-    with_weightless,
-)
+from mercer.estimators.preimages import fit_preimage, handed_over, with_weightless
 from mercer.kernels import Kernel
 from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
@@ -54,49 +50,44 @@ class KernelPCA(Returning, Projector):
     Parameters
     ----------
     n_components : int, float or None, default=2
-        A number of components, a share of the variance such as 0.95, or None for all with a
-        variance above rounding. If the data have fewer than that number, all of them are kept, with a
-        `RankWarning`.
+        A number of components, a share of the variance such as 0.95, or None for all with a variance above
+        rounding. Where the data have fewer, all are kept, with a `RankWarning`.
     kernel : str, Kernel or callable, default="rbf"
         A name, an object such as ``RBF(gamma="median") + 0.5 * Linear()`` or the same as text,
         ``"rbf(gamma=2) + 0.5*linear"``, a scikit-learn Gaussian-process kernel, or a Python function of two
         points or two matrices. ``"precomputed"`` takes the kernel matrix in place of X. By name, ``"rbf"``
-        and ``"laplacian"`` have the median distance for a width and ``"poly"`` has gamma = 1, where
-        scikit-learn has 1/d for all three: write ``"rbf(gamma='1/d')"`` for its numbers.
+        and ``"laplacian"`` have the median distance for a width and ``"poly"`` has gamma = 1;
+        ``"rbf(gamma='1/d')"`` has scikit-learn's.
     solver : str or Solver, default="auto"
-        ``"lapack"``, ``"lanczos"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``. The
-        automatic choice and its reasons are in ``plan_``.
+        ``"lapack"``, ``"lanczos"``, ``"krylov"``, or an object such as ``BlockKrylov(tol=1e-10)``.
     approximation : str, Approximation or None, default=None
         None: exact. ``"rpcholesky"``, ``"nystrom"``, ``"fourier"`` or an object such as
         ``RPCholesky(rank=1000)``: K is never formed, and ``fit_`` says what was left out.
     preimage : str, Preimage or None, default=None
-        The pre-image method, from scores to points in input space: ``"ridge"``, ``"fixed-point"``,
-        ``"distances"``, ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``. None: no
-        `inverse_transform`; `with_preimage` adds one to a fitted model.
+        The pre-image method, for `inverse_transform`: ``"ridge"``, ``"fixed-point"``, ``"distances"``,
+        ``"gradient"``, ``"exact"`` or an object such as ``Ridge(alpha=1e-3)``; see `with_preimage`.
     whiten : bool, default=False
-        Whether scores are divided by their standard deviations, ``np.sqrt(explained_variance_)``, so that
-        each has variance 1 on the training rows. `inverse_transform` takes such scores then. The fit is the
-        same, so it may be set on a fitted model; ``fit_`` keeps axes of length one in feature space.
+        Whether scores are divided by ``np.sqrt(explained_variance_)``, so that each has variance 1 on the
+        training rows; `inverse_transform` takes such scores then. The fit is the same, with axes of length
+        one in feature space, so it may be set on a fitted model.
     memory : str, int or dict, default="auto"
         What the fit may use, such as ``"4GB"``; checked before anything is allocated. ``"auto"`` is a
-        share of what is free. A device or a cluster has its own: a size alone is what each place may use,
-        ``{"cuda": "20GB", "host": "4GB"}`` or ``"cuda=20GB,host=4GB"`` names them, and those that are not
-        named are on ``"auto"``.
+        share of what is free. A size alone is what each place, device or host, may use;
+        ``{"cuda": "20GB", "host": "4GB"}`` or ``"cuda=20GB,host=4GB"`` names some, the others are on "auto".
     engine : str, Engine or distributed.Client, default="auto"
-        Where kernel values are computed, in `fit` and in `transform`: ``"native"`` by compiled tiles,
-        ``"numpy"`` by the reference, which runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first
-        where it can, and on a GPU where a long exact fit pays for it; on the workers of a cluster by a
-        client of Dask, ``"dask"`` (the one in force) or ``"dask:tcp://host:8786"``, on their GPUs by
-        ``"dask:cuda"``; or an object such as ``mercer.engine.native.NativeEngine(n_threads=2)``. A model
-        file keeps objects as ``"auto"``.
+        Where kernel values are computed: ``"native"`` by compiled tiles, ``"numpy"`` by the reference, which
+        runs every kernel, ``"cuda"`` on a GPU, ``"auto"`` by the first where it can, and on a GPU where a
+        long exact fit pays for it; on the workers of a cluster by a client of Dask, ``"dask"`` (the one in
+        force) or ``"dask:tcp://host:8786"``, on their GPUs by ``"dask:cuda"``; or an object such as
+        ``mercer.engine.native.NativeEngine(n_threads=2)``, which a model file keeps as ``"auto"``.
     checkpoint : path, optional
-        A file to which a Krylov iteration saves its state from time to time. After a kill the same fit
-        resumes from there, with the same result; any other fit refuses the file, so in a search over
-        parameters or folds each fit needs a path of its own, or none. The file stays when the fit is done.
+        A file, which stays, to which a Krylov iteration saves its state from time to time. After a kill the
+        same fit resumes from there, with the same result; any other fit refuses the file, so in a search over
+        parameters or folds each fit needs a path of its own, or none.
     verbose : int, default=0
         1 reports on stderr how far the fit is.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the start vectors, landmarks and sampled medians; None is a fixed seed.
+        Seed of start vectors, landmarks and sampled medians; None is a fixed seed.
 
     Attributes
     ----------
@@ -111,12 +102,10 @@ class KernelPCA(Returning, Projector):
     explained_variance_ : ndarray of shape (k,)
         ``eigenvalues_ / (n - 1)``: the variance of each score.
     explained_variance_ratio_ : ndarray of shape (k,)
-        Shares of the true total variance, kept components or not. Of an approximation by landmarks at
-        least these shares, of random features estimates.
+        Shares of the true total variance; of landmarks at least these, of random features estimates.
     residuals_ : ndarray of shape (k,)
-        ‖K̃u - λu‖/λ₁ of each pair as it is handed out, with what rounding may add to it: its eigenvalue
-        is within residual · λ₁ of a true one. Of an approximation, those of its small problem;
-        ``fit_.bounds`` speak of K there.
+        ‖K̃u - λu‖/λ₁ of each pair as it is handed out, rounding included: its eigenvalue is within
+        residual · λ₁ of a true one. Of an approximation, those of its small problem: see ``fit_.bounds``.
     plan_ : Plan
         Route, solver and storage, with reasons.
     fit_ : Fit
@@ -197,12 +186,9 @@ class KernelPCA(Returning, Projector):
         with lanes(facts.lanes):
             request = fit_request(self, X, sample_weight, facts)
             data = loaded(request.data) if request.ownership is Ownership.LOADED else request.data
-            handed = None
-            if request.preimage is not None:  # rows of weight zero are gone from `data`
-                n = data.n if data.kept is None else int(np.shape(sample_weight)[0])
-                handed = handed_over(request.preimage, data, n)
+            handed = handed_over(request.preimage, data, sample_weight)
             warn_if_long(request)
-            with watching_request(self, request) as observer:
+            with watching_request(request) as observer:
                 fit = fit_kernel_pca(request.task(data, observer))
             fit = asked_for(fit, self.n_components)
             return self._completed(fit, X, request, data, handed)
@@ -223,14 +209,13 @@ class KernelPCA(Returning, Projector):
             back = fit_preimage(method, fit, kernel, rows, weights=weights, handed=handed, rng=rng)
         if kernel.is_precomputed and data.kept is not None:
             fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
-        tell(fit)  # a warning may be an error, and then nothing has happened
+        warn_of(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, request.data.rows)
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
+        self.__dict__.pop("preimage_", None)
         if back is not None:
             self.preimage_ = back
-        elif hasattr(self, "preimage_"):
-            del self.preimage_
         return fit
 
     # ── what was found ──────────────────────────────────────────────────────
@@ -248,7 +233,7 @@ class KernelPCA(Returning, Projector):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # A text that is wrong is told at the fit.
+        # A text that is wrong is refused by the fit.
         precomputed = bool(getattr(self.kernel, "is_precomputed", False))
         if isinstance(self.kernel, str):
             precomputed = self.kernel.strip(" ()").lower() == "precomputed"

@@ -21,7 +21,6 @@ class Client(Protocol):
 
     def submit(self, *args: Any, **kwargs: Any) -> Any:
         """A task for the cluster."""
-        ...
 
 
 # Each is a name, the same with its parameters as text, or an object.

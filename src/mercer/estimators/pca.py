@@ -18,7 +18,7 @@ from mercer.data.rows import RowSource
 from mercer.data.training import TrainingData
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import lanes
-from mercer.estimators.base import Projector, tell
+from mercer.estimators.base import Projector, warn_of
 from mercer.estimators.fit_request import as_many_as_there_are, asked_for
 from mercer.estimators.form import PCA as PCA_ADVICE
 from mercer.estimators.input import as_generator, is_whitened, loaded, remember, training_rows
@@ -40,46 +40,32 @@ NOTHING = 1e-13
 class PCA(Projector):
     """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
 
-    With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has
-    the same non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes. Rows may carry
-    weights: a whole number is that many copies of the row.
+    With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has the same
+    non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes.
 
     Parameters
     ----------
     n_components : int, float or None, default=None
-        A number of components, a share of the variance such as 0.95, or None for all with a
-        variance above rounding.
+        As in `KernelPCA`.
     whiten : bool, default=False
-        Whether scores are divided by ``np.sqrt(explained_variance_)``, so that each has variance 1 on the
-        training rows. `inverse_transform` takes such scores then. ``components_`` and the Gaussian model
-        (`score`, `get_covariance`) are the same with it and without.
+        As in `KernelPCA`; ``components_`` and the Gaussian model (`score`, …) don't depend on it.
     solver : str or Solver, default="auto"
         ``"lapack"``, ``"krylov"`` or an object.
-    memory : str, int or dict, default="auto"
-        What the fit may use, such as ``"4GB"``; by place as in `KernelPCA`.
-    engine : str or Engine, default="auto"
+    memory, engine, random_state
         As in `KernelPCA`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the start vectors; None is a fixed seed.
 
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The axes, one a row, orthonormal. The sign of each is such that the training score of largest size is
-        positive; in scikit-learn it is the entry of largest size of the axis.
+        The axes, one a row, orthonormal. The training score of largest size of each is positive; in
+        scikit-learn it is the largest entry of the axis.
     mean_ : ndarray of shape (d,)
         Mean of the rows, weighted as they are.
-    explained_variance_ : ndarray of shape (k,)
-        Variance of each score, with n - 1 in the denominator; n is the sum of the weights, if any.
-    explained_variance_ratio_ : ndarray of shape (k,)
-        Shares of the total variance.
     singular_values_ : ndarray of shape (k,)
         Singular values of the centred data.
     noise_variance_ : float
-        Mean variance along the directions that are left out, of min(n, d): the noise of probabilistic PCA.
-    eigenvalues_ : ndarray of shape (k,)
-        ``explained_variance_ * (n - 1)``.
-    n_components_, residuals_, plan_, fit_
+        Mean variance along the directions left out, of min(n, d): the noise of probabilistic PCA.
+    n_components_, eigenvalues_, explained_variance_, explained_variance_ratio_, residuals_, plan_, fit_
         As in `KernelPCA`.
 
     See Also
@@ -134,7 +120,7 @@ class PCA(Projector):
             fit = asked_for(self._fitted_to(data, asked, chosen), self.n_components)
         if isinstance(data.rows, RowSource):
             data.rows.check_unchanged()
-        tell(fit)  # a warning may be an error, and then nothing has happened
+        warn_of(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, data.rows)
         self.fit_, self.plan_, self._dtype = fit, chosen, np.dtype(data.rows.dtype)
         self.mean_ = fit.mean.coef.astype(self._dtype)
@@ -144,8 +130,9 @@ class PCA(Projector):
         if not data.in_memory and chosen.route != "primal":
             data = loaded(data)  # the plan has counted it
         rng, engine = as_generator(self.random_state), resolve_engine(self.engine)
-        own = chosen, rng, data.weights, current_observer(), engine
-        return fit_kernel_pca(Task(Linear(), data.rows, asked, *own))
+        around = current_observer()
+        task = Task(Linear(), data.rows, asked, chosen, rng, data.weights, around, engine)
+        return fit_kernel_pca(task)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows rebuilt from scores: ``mean_ + scores @ components_``, of scores before they are whitened.
@@ -223,8 +210,8 @@ class PCA(Projector):
 
         Parameters
         ----------
-        X : array-like, sparse matrix of shape (b, d) or source of rows
-        y : ignored
+        X, y
+            As in `score_samples`; y is ignored.
 
         Returns
         -------
@@ -235,7 +222,7 @@ class PCA(Projector):
 
     def _likelihoods(self, X: Any, name: str) -> Array:
         rows, kernel = self._asked(X)
-        with np.errstate(over="ignore", invalid="ignore"):  # told below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             found = self._gaussian(name).log_likelihood(rows)
         require_squares(found, kernel)
         return found
@@ -266,21 +253,17 @@ class Gaussian:
         noise = float(left * scale) / others if others > 0 and left > NOTHING * fit.total else 0.0
         return cls(FeatureSpace.of(fit), variances, noise, d)
 
-    @property
-    def axes(self) -> Array:  # (d, k)
-        return self.space.projection.coef
-
     def covariance(self) -> Array:  # (d, d)
-        """C, the covariance of the rows in the model."""
-        found = (self.axes * (self.variances - self.noise)) @ self.axes.T
-        found[np.diag_indices_from(found)] += self.noise
-        return np.asarray(found)
+        return self._matrix(self.variances, self.noise)
 
     def precision(self) -> Array:  # (d, d)
         """C⁻¹ = V(Λ⁻¹ - σ⁻²I)Vᵀ + σ⁻²I."""
         self._require_noise()
-        across = 1.0 / self.noise if self.noise > 0.0 else 0.0
-        found = (self.axes * (1.0 / self.variances - across)) @ self.axes.T
+        return self._matrix(1.0 / self.variances, 1.0 / self.noise if self.noise > 0.0 else 0.0)
+
+    def _matrix(self, along: Array, across: float) -> Array:  # (k,) -> (d, d)
+        axes = self.space.projection.coef  # (d, k)
+        found = (axes * (along - across)) @ axes.T
         found[np.diag_indices_from(found)] += across
         return np.asarray(found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import groupby
 from numbers import Real
 from typing import Any, NoReturn
@@ -33,10 +34,9 @@ def steps_of(made: Preparation) -> list[tuple[str, Any]]:
     elif made.fills is not None:
         steps.append(("impute", SimpleImputer().fit(made.fills[None, :])))  # the mean of one row
     if made.center is not None or made.spread is not None:
-        d = len(made.features)
-        center = np.zeros(d) if made.center is None else made.center
-        scale = StandardScaler().fit(np.zeros((2, d)))
-        scale.mean_, scale.scale_ = center, np.ones(d) if made.spread is None else made.spread
+        scale = StandardScaler().fit(np.zeros((2, len(made.features))))  # mean 0, scale 1
+        scale.mean_ = scale.mean_ if made.center is None else made.center
+        scale.scale_ = scale.scale_ if made.spread is None else made.spread
         scale.var_ = scale.scale_**2
         steps.append(("scale", scale))
     if steps and not made.categories:  # a frame with other columns is refused, as by `Prepared`
@@ -84,30 +84,25 @@ class _Chain:
         return cls(names, (), None, np.zeros(len(names)), np.ones(len(names)))
 
     def scaled(self, center: Any, spread: Any) -> _Chain:
-        """The same, and then a scaler."""
-        center = 0.0 if center is None else center
-        spread = 1.0 if spread is None else spread
+        center, spread = (0.0 if center is None else center), (1.0 if spread is None else spread)
         shifted = self.center + self.spread * center
         return replace(self, center=shifted, spread=self.spread * spread)
 
     def filled(self, values: Any) -> _Chain:
-        """The same, and then an imputer, whose values are in the units of its place in the chain."""
         if self.fills is not None:  # nothing is missing any more
             return self
-        p = len(self.numbers)
+        p = len(self.numbers)  # values are in the units of this place in the chain
         return replace(self, fills=self.center[:p] + self.spread[:p] * np.asarray(values)[:p])
 
     def beside(self, other: _Chain) -> _Chain:
-        """Both, side by side."""
         if self.categories and other.numbers:
             _refuse("columns of words before columns of numbers")
         fills = None
         if self.fills is not None or other.fills is not None:
             parts = (self, other) if other.numbers else (self,)
-            missing = [c for c in parts if c.fills is None and c.numbers]
-            if missing:
+            if any(chain.fills is None and chain.numbers for chain in parts):
                 _refuse("an imputer for some columns of numbers and not for others")
-            fills = np.concatenate([c.fills for c in parts if c.fills is not None])
+            fills = np.concatenate([chain.fills for chain in parts if chain.fills is not None])
         return _Chain(
             (*self.numbers, *other.numbers),
             (*self.categories, *other.categories),
@@ -123,10 +118,7 @@ BY_HAND = "Or pass the last step, model[-1], with the rows that reach it, model[
 
 
 def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation, Any]:
-    """The preparation that the steps of a fitted pipeline are, and the model at its end.
-
-    Raises an `InputError` for other steps, which ends in `otherwise`.
-    """
+    """The preparation that the steps of a fitted pipeline are, and the model; `otherwise` ends an error."""
     steps = [step for _, step in pipeline.steps if step is not None]
     while steps and type(steps[-1]).__name__ == "Pipeline":
         steps[-1:] = [step for _, step in steps[-1].steps]
@@ -141,7 +133,7 @@ def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation
     if names is None:
         names = [f"x{j}" for j in range(int(first.n_features_in_))]
     try:
-        chain = _chained(steps[:-1], _Chain.of(names))
+        chain = reduce(_followed, steps[:-1], _Chain.of(names))
     except _UnreadError as error:
         msg = f"{error} {otherwise}"
         raise InputError(msg) from None
@@ -151,13 +143,7 @@ def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation
     return replace(made, ignoring=chain.ignoring), steps[-1]
 
 
-def _chained(steps: Iterable[Any], chain: _Chain) -> _Chain:
-    for step in steps:
-        chain = _followed(step, chain)
-    return chain
-
-
-def _followed(step: Any, chain: _Chain) -> _Chain:
+def _followed(chain: _Chain, step: Any) -> _Chain:
     """The chain, and then one fitted step; those of scikit-learn itself are known."""
     if isinstance(step, str):  # "passthrough"
         return chain
@@ -212,7 +198,7 @@ def _side_by_side(step: Any, chain: _Chain) -> _Chain | None:
         places = step._transformer_to_input_indices[name]
         if len(places) and not (isinstance(inner, str) and inner == "drop"):
             names = (chain.numbers[place] for place in places)
-            whole = whole.beside(_followed(inner, _Chain.of(names)))
+            whole = whole.beside(_followed(_Chain.of(names), inner))
     return whole
 
 
@@ -224,7 +210,7 @@ _STEPS: dict[str, Callable[[Any, _Chain], _Chain | None]] = {
         None if step.clip else chain.scaled(-step.min_ / step.scale_, 1.0 / step.scale_)
     ),
     "OneHotEncoder": _one_hot,
-    "Pipeline": lambda step, chain: _chained((inner for _, inner in step.steps), chain),
+    "Pipeline": lambda step, chain: reduce(_followed, (inner for _, inner in step.steps), chain),
     "RobustScaler": lambda step, chain: chain.scaled(step.center_, step.scale_),
     "SimpleImputer": _filled,
     "StandardScaler": lambda step, chain: chain.scaled(step.mean_, step.scale_),

@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._core.errors import (
-    InputError,
-    MemoryBudgetError,
-    PreimageWarning,
-    refuse,
-)
+from mercer._core.errors import InputError, MemoryBudgetError, PreimageWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import format_bytes
 from mercer._core.types import Array, Flags, Indices, Rows
@@ -32,15 +27,7 @@ from mercer.kernels.names import named
 from mercer.model import Fit, Plan, Problem
 from mercer.model.space import FeatureSpace
 from mercer.operators.sections import GivenSections, KernelSections
-from mercer.preimage import (
-    PREIMAGES,
-    Examples,
-    FittedPreimage,
-    Gradient,
-    Preimage,
-    Quality,
-    Ridge,
-)
+from mercer.preimage import PREIMAGES, Examples, FittedPreimage, Gradient, Preimage, Quality, Ridge
 from mercer.preimage.base import kept_bytes
 from mercer.preimage.search import Search
 from mercer.solvers import Lapack
@@ -58,19 +45,9 @@ named_preimage: Callable[[Any], Preimage | None] = partial(
 def planned_preimage(
     method: Preimage, chosen: Plan, problem: Problem, data: TrainingData, kernel: Kernel
 ) -> Plan:
-    """The plan with the pre-image in it; raises where there is none for such rows, or no room for it.
-
-    It is learned when the fit's tiles are gone, so the larger of the two counts.
-    """
-    refuse_preimage(method, data, kernel, chosen.approximation)
-    if chosen.route == "dual" and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
-        msg = (
-            f"{method!r} looks at all training rows in each of its steps, and those of a {data.rows.name} "
-            "stay where they are. Use preimage='ridge', which takes some of them, or landmarks "
-            "(approximation='rpcholesky')."
-        )
-        raise InputError(msg)
-    # It is learned on the host, wherever the fit had its tiles.
+    """The plan with the pre-image in it; raises where there is none for such rows, or no room for it."""
+    refuse_preimage(method, data, kernel, chosen.approximation, keeps_rows=chosen.route == "dual")
+    # It is learned on the host, when the fit's tiles are gone: the larger of the two counts.
     allowed = problem.here_bytes if problem.on_device else problem.budget_bytes
     size, kept = _size(chosen, problem), problem.rows_bytes
     needed = needed_bytes(method, data, *size, rows_bytes=kept, allowed=allowed)
@@ -84,18 +61,21 @@ def needed_bytes(
     method: Preimage, data: TrainingData, width: int, k: int, *, rows_bytes: int, allowed: int
 ) -> int:
     """What learning the pre-image of k scores takes, beside the fit; raises where that is not allowed."""
-    n = data.n
-    kept = kept_bytes(n=n, k=k, width=width, rows_bytes=rows_bytes)
+    n, kept = data.n, kept_bytes(n=data.n, k=k, width=width, rows_bytes=rows_bytes)
     needed = kept + method.n_bytes(n, _columns(method, data), k)
+    remedy = Message("lower `max_rows` of {method_}, or use {preimage:None}", method_=repr(method))
+    _require_bytes(f"The pre-image of {n} rows", needed, allowed, remedy)
+    return needed
+
+
+def _require_bytes(what: str, needed: int, allowed: int, remedy: Message) -> None:
     if needed > allowed:
         msg = Message(
-            f"The pre-image of {n} rows needs about {format_bytes(needed)}, but {{memory}} allows "
-            f"{format_bytes(allowed)}. Raise {{memory}}, lower `max_rows` of {{method_}}, or use "
-            "{preimage:None}.",
-            method_=repr(method),
+            f"{what} needs about {format_bytes(needed)}, but {{memory}} allows {format_bytes(allowed)}. "
+            "Raise {memory}, {remedy}.",
+            remedy=remedy,
         )
         raise MemoryBudgetError(msg)
-    return needed
 
 
 def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
@@ -111,12 +91,9 @@ def _size(chosen: Plan, problem: Problem) -> tuple[int, int]:
     return width, min(n, width, chosen.most_components) if grows else min(n, width)
 
 
-def preimage_seconds(
-    method: Preimage, kernel: Kernel, data: TrainingData, n_components: int
-) -> float:
-    """How long learning the pre-image will take, from a few timed steps."""
-    cost = method.cost(data.n, _columns(method, data), n_components)
-    return cost.seconds(kernel, data.rows)
+def preimage_seconds(method: Preimage, kernel: Kernel, data: TrainingData, k: int) -> float:
+    """How long learning the pre-image of k scores will take, from a few timed steps."""
+    return method.cost(data.n, _columns(method, data), k).seconds(kernel, data.rows)
 
 
 def _columns(method: Preimage, data: TrainingData) -> int:
@@ -125,25 +102,37 @@ def _columns(method: Preimage, data: TrainingData) -> int:
 
 
 def refuse_preimage(
-    method: Preimage, data: TrainingData, kernel: Kernel, approximation: Approximation | None
+    method: Preimage,
+    data: TrainingData,
+    kernel: Kernel,
+    approximation: Approximation | None,
+    *,
+    keeps_rows: bool,
 ) -> None:
-    """Raise where no pre-image can be learned."""
+    """Raise where no pre-image can be learned by a model that keeps the training rows, or does not."""
+    name = repr(method)
     if method.rows is None and (kernel.is_precomputed or data.is_sparse):
         why = "dense rows; got a sparse matrix. Use X.toarray()"
         if kernel.is_precomputed:
             why = "the rows behind a precomputed kernel. Use preimage=Ridge(rows=X)"
         template = f"{{preimage:{{method_}}}} needs {why}, or {{preimage:None}}."
-        msg = Message(template, method_=repr(method))
-        raise InputError(msg)
+        raise InputError(Message(template, method_=name))
     method.check(kernel)
     if method.needs_points and isinstance(approximation, RandomFourier):
         msg = Message(
             "{method_} makes a mean of points that the model rests on, but {approximation_} rests on "
             "none. Use {preimage:'gradient'} or {preimage:'ridge'}, or {approximation:'rpcholesky'}.",
-            method_=repr(method),
+            method_=name,
             approximation_=repr(approximation),
         )
         raise InputError(msg)
+    if keeps_rows and isinstance(data.rows, DaskRows) and not isinstance(method, Ridge):
+        found = (
+            f"{name} looks at all training rows in each of its steps, and those of a {data.rows.name} "
+            "stay where they are. Use preimage='ridge', which takes some of them, or landmarks "
+            "(approximation='rpcholesky')."
+        )
+        raise InputError(found)
 
 
 def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
@@ -160,13 +149,12 @@ def refuse_stream_preimage(method: Preimage | None, stream: Stream) -> None:
     method.check(stream.dictionary.kernel)
 
 
-def handed_over(method: Preimage, data: TrainingData, n: int) -> Array | None:
-    """What pre-images are made of, one row for each that counts; None where that is the training rows.
-
-    ``n`` is how many rows the fit was given, those of weight zero among them.
-    """
-    if method.rows is None:
+def handed_over(method: Preimage | None, data: TrainingData, sample_weight: Any) -> Array | None:
+    """What pre-images are made of, one row for each that counts; None where that is the training rows."""
+    if method is None or method.rows is None:
         return None
+    # As many rows as the fit was given; those of weight zero are gone from `data`.
+    n = data.n if sample_weight is None else int(np.shape(sample_weight)[0])
     handed = admitted(method.rows, what="rows")
     rows = check_array(handed, dtype=[np.float64, np.float32], input_name="rows", estimator=method)
     if len(rows) != n:
@@ -185,13 +173,11 @@ def fit_preimage(
     handed: Array | None = None,
     rng: np.random.Generator,
 ) -> FittedPreimage:
-    """The pre-image method, learned from the scores of the rows that it will keep.
-
-    A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of weight
-    zero, which a source may hold, is none. Where other rows are `handed` over, it leads to those, and no
-    feature space knows them.
-    """
+    """The pre-image method, learned from the scores of the rows that it will keep."""
+    # Other rows, to which it leads where they are handed over, are in no feature space.
     space = None if handed is not None else FeatureSpace.of(fit)
+    # A row of weight w counts as w equal rows do, and equal rows are one example of that weight; one of
+    # weight zero, which a source may hold, is none.
     there = None if weights is None or np.all(weights > 0) else np.flatnonzero(weights)
     parts = (rows,) if handed is None else (rows, handed)
     some, counts = distinct(parts, weights, there)
@@ -214,24 +200,17 @@ def fit_preimage(
 def fit_preimage_later(
     fit: Fit, kernel: Kernel, *, budget: int, rng: np.random.Generator
 ) -> FittedPreimage | None:
-    """A pre-image for a model that was fitted without one, from the points that it rests on.
-
-    An exact model holds every training row, so this is the `Ridge` that its fit would have learned.
-    Landmarks are spread out, not typical: there a search that only starts from them does better. None
-    where no points are known, or no dense ones.
-    """
+    """A pre-image for a model that was fitted without one, from its points, where they are dense."""
     points = getattr(fit.projection.sections, "points", None)
     if points is None or hasattr(points, "indptr"):
         return None
+    # An exact model holds every training row: this is the `Ridge` that its fit would have learned. Landmarks
+    # are spread out, not typical: a search that only starts from them does better.
     method = Gradient() if fit.is_low_rank and not Gradient().missing_in(kernel) else Ridge()
-    m, d = (int(size) for size in points.shape)
+    m, d = map(int, points.shape)
     needed = method.n_bytes(m, d, fit.projection.n_components)
-    if needed > budget:
-        msg = Message(
-            f"A pre-image from {m} points needs about {format_bytes(needed)}, but {{memory}} allows "
-            f"{format_bytes(budget)}. Raise {{memory}}, or fit with {{preimage}}."
-        )
-        raise MemoryBudgetError(msg)
+    remedy = Message("or fit with {preimage}")
+    _require_bytes(f"A pre-image from {m} points", needed, budget, remedy)
     return fit_preimage(method, fit, kernel, points, rng=rng)
 
 
@@ -254,12 +233,10 @@ def _warn_if_useless(back: FittedPreimage) -> None:
 
 
 def _warn_if_narrow(back: FittedPreimage, quality: Quality) -> None:
-    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it.
-
-    Components that are not few beside the columns leave little noise out, whatever the kernel.
-    """
+    """Warn where a kernel is so narrow that noisy rows are lost: clean ones alone would not show it."""
     if quality.survives_noise is not False or (quality.residual or 0.0) < NARROW:
         return
+    # Components that are not few beside the columns leave little noise out, whatever the kernel.
     if back.space is None or FEW_SHARE * back.space.projection.n_components > len(back.centre):
         return
     msg = (
@@ -289,43 +266,35 @@ def warn_if_far(back: FittedPreimage, scores: Array, points: Array) -> None:
     """Warn of scores that no training row comes near, and of points that have left the data."""
     far = squared_norms(back.within(scores)) > (FAR * back.reach) ** 2
     left = squared_norms(points - back.centre) > (FAR * back.radius) ** 2
-    for which, what in (
-        (far, "scores lie more than {} times as far out as any training row"),
-        (left & ~far, "points lie more than {} times as far from the mean as any training row"),
-    ):
-        if np.any(which):
-            msg = (
-                f"{int(np.sum(which))} of {len(which)} {what.format(f'{FAR:g}')}, where the pre-image is "
-                f"a guess.{_worst(back, scores[which], points[which])}"
-            )
-            points_far = {"points": int(np.sum(which)), "of": len(which)}
-            warn(msg, PreimageWarning, "far-preimages", points_far)
-
-
-def _worst(back: FittedPreimage, scores: Array, points: Array) -> str:
-    """A number that shows what became of them."""
-    residuals = back.residuals(scores, points)
-    if residuals is None:
-        return ""
-    shown = (
-        f" The worst feature-space residual is {np.max(residuals):.3g} of the mean squared length"
-    )
-    usual = None if back.quality is None else back.quality.residual
-    return f"{shown}." if usual is None else f"{shown}, usually it is {usual:.3g}."
+    for which, what, of in ((far, "scores", "out"), (left & ~far, "points", "from the mean")):
+        if not np.any(which):
+            continue
+        figures = {"points": int(np.sum(which)), "of": len(which)}
+        msg = (
+            f"{figures['points']} of {len(which)} {what} lie more than {FAR:g} times as far {of} as any "
+            "training row, where the pre-image is a guess."
+        )
+        residuals = back.residuals(scores[which], points[which])
+        if residuals is not None:
+            worst = f"{np.max(residuals):.3g} of the mean squared length"
+            usual = None if back.quality is None else back.quality.residual
+            beside = "" if usual is None else f", usually it is {usual:.3g}"
+            msg += f" The worst feature-space residual is {worst}{beside}."
+        warn(msg, PreimageWarning, "far-preimages", figures)
 
 
 def warn_if_unsettled(back: FittedPreimage, settled: Flags | None) -> None:
     """Warn of searches that ran out of steps."""
     if settled is None or np.all(settled):
         return
-    assert isinstance(back.method, Search)  # nobody else tells
+    assert isinstance(back.method, Search)  # no other method says so
+    figures = {"points": int(np.sum(~settled)), "of": len(settled)}
     msg = (
-        f"{int(np.sum(~settled))} of {len(settled)} pre-images had not settled after "
+        f"{figures['points']} of {len(settled)} pre-images had not settled after "
         f"{back.method.max_iter} steps; the best points seen are given. Raise `max_iter`, or look at the "
         "residuals in `preimage_.residuals(scores, points)`."
     )
-    unsettled = {"points": int(np.sum(~settled)), "of": len(settled)}
-    warn(msg, PreimageWarning, "unsettled-preimages", unsettled)
+    warn(msg, PreimageWarning, "unsettled-preimages", figures)
 
 
 def preimages_for(kernel: Kernel, fit: Fit, *, sparse: bool) -> str:

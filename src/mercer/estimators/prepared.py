@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,49 +29,50 @@ from mercer.preprocessing.align import file_rows
 from mercer.preprocessing.learn import Unseen
 from mercer.preprocessing.preparation import Preparation
 
+FILES = (str, os.PathLike, Table)
 # What a model may be asked about rows.
 ASKED = (
-    "transform",
-    "inverse_transform",
-    "reconstruct",
-    "reconstruction_error",
-    "predict",
-    "decision_function",
-    "p_values",
-    "contributions",
-    "monitor",
-    "stream",
-    "events",
-)
+    "transform", "inverse_transform", "reconstruct", "reconstruction_error", "predict", "decision_function",
+    "p_values", "contributions", "monitor", "stream", "events",
+)  # fmt: skip
 
 
-def _of_rows(name: str, says: str, result: str) -> Callable[[Prepared, Any], Array]:
-    """A method that asks the model about raw rows."""
+TIMES = """
+        time : array-like of shape (b,), optional
+            As in `mercer.KernelPCADetector.predict`."""
+
+
+def _of_rows(name: str, says: str, result: str, *, timed: bool = False) -> Callable[..., Array]:
+    """A method that asks the model about raw rows; of a detector, which takes times, ``timed``."""
 
     def asked(self: Prepared, X: Any) -> Array:
-        answer: Array = self._asked(name)(self.rows(X))
+        answer = self._asked(name)(self.rows(X))
         return self.preparation.unscaled(answer) if name == "reconstruct" else answer
 
-    asked.__name__, asked.__qualname__ = name, f"Prepared.{name}"
-    asked.__doc__ = f"""{says}
+    def judged(self: Prepared, X: Any, time: Any = None) -> Array:
+        return self._asked(name)(self.rows(X), *(() if time is None else (time,)))
+
+    method, times = (judged, TIMES) if timed else (asked, "")
+    method.__name__, method.__qualname__ = name, f"Prepared.{name}"
+    method.__doc__ = f"""{says}
 
         Parameters
         ----------
-        X : array-like or data frame, as in `rows`
+        X : array-like or data frame, as in `rows`{times}
 
         Returns
         -------
         {result}
         """
-    return asked
+    return method
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared(Saving):
     """A model of prepared rows, for rows that are not: filled, one-hot, scaled, then asked.
 
-    The command line keeps its models so, because a model without its scaling is half a model. What goes
-    in and comes out is in the units of the file.
+    The command line keeps its models so: a model without its scaling is half a model. What goes in and comes
+    out is in the units of the file.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class Prepared(Saving):
         -------
         rows : ndarray of shape (b, d), or a source of rows of a file that does not fit in half of the memory
         """
-        if isinstance(X, (str, os.PathLike, Table)):
+        if isinstance(X, FILES):
             return file_rows(X, self.preparation)
         return self.preparation(self._chunk(X))
 
@@ -124,7 +125,7 @@ class Prepared(Saving):
         -------
         rows : ndarray of shape (b, d)
         """
-        if isinstance(X, (str, os.PathLike, Table)):
+        if isinstance(X, FILES):
             return file_rows(X, self.preparation, gaps=True)[:]
         return self.preparation.gappy(self._chunk(X))
 
@@ -139,7 +140,7 @@ class Prepared(Saving):
         -------
         rows : ndarray of shape (b, d), with NaN where a number of a frame is missing
         """
-        if isinstance(X, (str, os.PathLike, Table)):
+        if isinstance(X, FILES):
             return self.preparation.unscaled(np.asarray(file_rows(X, self.preparation)[:]))
         return self.preparation.coded(self._chunk(X))
 
@@ -158,16 +159,19 @@ class Prepared(Saving):
         "predict",
         "1 for raw rows that look normal to a detector, -1 for others.",
         "labels : ndarray of shape (b,), of integers",
+        timed=True,
     )
     decision_function = _of_rows(
         "decision_function",
         "Below zero for raw rows that a detector calls outliers.",
         "scores : ndarray of shape (b,)",
+        timed=True,
     )
     p_values = _of_rows(
         "p_values",
         "How often a normal row lies as far out as each raw row, for a detector.",
         "p_values : ndarray of shape (b,)",
+        timed=True,
     )
 
     def inverse_transform(self, X: Any) -> Array:
@@ -176,29 +180,27 @@ class Prepared(Saving):
         Parameters
         ----------
         X : array-like of shape (b, k)
-            Scores.
 
         Returns
         -------
-        rows : ndarray of shape (b, d)
-            Columns as in ``preparation.features``.
+        rows : ndarray of shape (b, d), columns as in ``preparation.features``
         """
         return self.preparation.unscaled(self._asked("inverse_transform")(X))
 
-    def contributions(self, X: Any, statistic: str | None = None) -> Array:
+    def contributions(self, X: Any, statistic: str | None = None, time: Any = None) -> Array:
         """What each prepared column adds to a detector's statistic.
 
         Parameters
         ----------
         X : array-like or data frame, as in `rows`
-        statistic : "T2", "Q" or "combined", optional
+        statistic, time
+            As in `mercer.KernelPCADetector.contributions`.
 
         Returns
         -------
         contributions : ndarray of shape (b, d)
         """
-        shares: Array = self._asked("contributions")(self.rows(X), statistic)
-        return shares
+        return self._asked("contributions")(self.rows(X), statistic, time)
 
     def monitor(
         self, X: Any, time: Any = None, top: int = 3, explain: str = "alarms"
@@ -215,9 +217,7 @@ class Prepared(Saving):
         -------
         monitoring : Monitoring
         """
-        names = list(self.preparation.features)
-        found: Monitoring = self._asked("monitor")(self.gappy_rows(X), time, names, top, explain)
-        return found
+        return self._asked("monitor")(self.gappy_rows(X), time, self._names, top, explain)
 
     def stream(self, rule: AlarmRule | None = None, top: int = 3) -> LiveStream:
         """Judge rows as the model takes them, when they arrive: push `gappy_rows` of raw ones.
@@ -231,9 +231,7 @@ class Prepared(Saving):
         -------
         stream : LiveStream
         """
-        names = list(self.preparation.features)
-        found: LiveStream = self._asked("stream")(names, rule=rule, top=top)
-        return found
+        return self._asked("stream")(self._names, rule=rule, top=top)
 
     def events(self, X: Any, time: Any = None, rule: AlarmRule | None = None) -> list[Event]:
         """The events in raw rows, with the names of the file.
@@ -248,9 +246,7 @@ class Prepared(Saving):
         -------
         events : list of Event
         """
-        names = list(self.preparation.features)
-        found: list[Event] = self._asked("events")(self.gappy_rows(X), time, names, rule)
-        return found
+        return self._asked("events")(self.gappy_rows(X), time, self._names, rule)
 
     def truncated(self, n_components: int | float, X: Any = None) -> Prepared:
         """The same preparation and model with fewer components, without a refit.
@@ -303,8 +299,7 @@ class Prepared(Saving):
     def to_pipeline(self) -> Any:
         """A scikit-learn pipeline that gives the same scores: imputer, encoder, scaler and the model.
 
-        Where columns hold categories, it takes a data frame with the columns of the file, and pandas is
-        needed to make it; where none does, arrays too.
+        Where columns hold categories, it takes data frames only, and making it needs pandas.
 
         Returns
         -------
@@ -331,9 +326,9 @@ class Prepared(Saving):
     def from_pipeline(cls, pipeline: Any) -> Prepared:
         """A fitted scikit-learn pipeline of imputers, one-hot encoders and scalers before a model of mercer.
 
-        What takes a `Prepared`, such as reports, exports and the command line, then takes it too. Scores are
-        the same to rounding. A word that an encoder did not see at its fit is refused, or becomes zeros with
-        a warning that counts them, as its ``handle_unknown`` says.
+        Reports, exports and the command line then take it. Scores are the same to rounding. A word that an
+        encoder did not see at its fit is refused, or becomes zeros with a warning that counts them, as its
+        ``handle_unknown`` says.
 
         Parameters
         ----------
@@ -357,13 +352,17 @@ class Prepared(Saving):
         """
         return cls(*prepared_parts(pipeline))
 
+    @property
+    def _names(self) -> list[str]:
+        return list(self.preparation.features)
+
     def _chunk(self, X: Any) -> Chunk:
         """Raw rows as a reader would hand them over; words that become zeros are counted in a warning."""
         X, unseen = held(X), Unseen()
+        words = [column for column, _ in self.preparation.categories]
         if frame_package(X) is None:
-            chunk = Chunk(0, _array(X, self.preparation), {})
+            chunk = Chunk(0, _array(X, self.preparation.numbers, words), {})
         else:
-            words = [column for column, _ in self.preparation.categories]
             chunk = frame_chunk(X, self.preparation.numbers, words, what="The data frame")
         unseen.add(chunk, self.preparation.lenient)
         for sentence, (column, n) in zip(unseen.sentences, unseen.counts.items(), strict=True):
@@ -375,17 +374,15 @@ class Prepared(Saving):
         """The method of the model, or an error that says what this model can."""
         method = getattr(self.model, name, None)
         if method is None:
-            kind = type(self.model).__name__
             can = ", ".join(one for one in ASKED if hasattr(self.model, one))
-            msg = f"A {kind} has no `{name}`. It has {can}."
+            msg = f"A {type(self.model).__name__} has no `{name}`. It has {can}."
             raise InputError(msg)
         return method
 
 
-def _array(X: Any, preparation: Preparation) -> Array:
-    if preparation.categories:
-        categories = listed([column for column, _ in preparation.categories])
-        wanted = f"a data frame, since the columns {categories} hold categories"
+def _array(X: Any, names: Sequence[str], words: list[str]) -> Array:
+    if words:
+        wanted = f"a data frame, since the columns {listed(words)} hold categories"
         remedy = "Pass a data frame with the columns of the file."
         refuse("X", X, wanted, "rows without names", remedy)
     X = admitted(X)
@@ -393,7 +390,6 @@ def _array(X: Any, preparation: Preparation) -> Array:
     warn_rounded(X)
     kept = [np.float64, np.float32]
     rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
-    names = preparation.numbers
     if rows.shape[1] != len(names):
         wanted = f"rows of the {len(names)} columns that the model was fitted on, {listed(names)}"
         refuse("X", rows.shape, wanted, f"{rows.shape[1]}")

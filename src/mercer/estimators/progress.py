@@ -1,4 +1,4 @@
-"""Who looks on while an estimator fits: lines on the terminal, scikit-learn's callbacks, a checkpoint."""
+"""What follows a fit: lines on the terminal, scikit-learn's callbacks, a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import Any, TextIO
 
 from mercer._core.memory import format_seconds
@@ -37,11 +38,7 @@ def observing(
     checkpoint: str | os.PathLike[str] | None = None,
     fingerprint: Callable[[], dict[str, Any]] = dict,
 ) -> Iterator[Observer]:
-    """The observers of the block, none in most fits: lines on stderr, callbacks, a checkpoint.
-
-    Callbacks are called inside of `announced`. `fingerprint` gives what the state of a checkpoint depends on
-    (see `mercer.model.checkpoint`).
-    """
+    """The observers of the block, none in most fits; the state of a checkpoint depends on `fingerprint`."""
     require("verbose", verbose, VERBOSE)
     observer: Observer = SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())
     observers: list[ForwardingObserver] = []
@@ -49,9 +46,9 @@ def observing(
         observers.append(ConsoleObserver(type(estimator).__name__, observer))
         observer = observers[-1]
     if (around := current_observer()) is not SILENT:
-        observers.append(OuterObserver(around, observer))
+        observers.append(ForwardingObserver(observer, around.step))
         observer = observers[-1]
-    root = getattr(estimator, "_callback_fit_ctx", None)
+    root = getattr(estimator, "_callback_fit_ctx", None)  # from `announced`
     if root is not None and getattr(estimator, "_skl_callbacks", None):
         observers.append(CallbackObserver(estimator, root, observer))
         observer = observers[-1]
@@ -61,16 +58,15 @@ def observing(
 
 
 class ForwardingObserver(Observer):
-    """An `Observer` in front of another one: it sees all, and passes all on."""
+    """An `Observer` in front of another one: it sees all, passes all on, and looks at each step itself."""
 
-    def __init__(self, inner: Observer = SILENT) -> None:
-        self._inner = inner
+    def __init__(self, inner: Observer, look: Callable[..., bool]) -> None:
+        self._inner, self._look = inner, look  # `look` answers as `step` does
         self._resumed = False
         self._what: str | None = None
         self._done = 0
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Look, and pass it on; True when an observer asks to stop."""
         asked = self._inner.step(done, expected, what, residual)
         # Another pass over the rows counts from 0 again.
         if what != self._what or done < self._done:
@@ -80,13 +76,11 @@ class ForwardingObserver(Observer):
         return self._look(done, expected, what, residual) or asked
 
     def resume(self) -> State | None:
-        """What the one behind has to resume from."""
         state = self._inner.resume()
         self._resumed = state is not None
         return state
 
     def keep(self, state: Callable[[], State]) -> None:
-        """Pass the state on."""
         self._inner.keep(state)
 
     def finish(self) -> None:
@@ -95,41 +89,15 @@ class ForwardingObserver(Observer):
     def _begin(self, done: int, expected: int | None, what: str) -> None:
         """The first step of its kind follows."""
 
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """One step; True asks to stop."""
-        raise NotImplementedError
-
-
-class OuterObserver(ForwardingObserver):
-    """Passes all steps on to the observer of the block around, `mercer._core.observer.observed_by`."""
-
-    def __init__(self, around: Observer, inner: Observer = SILENT) -> None:
-        super().__init__(inner)
-        self._around = around
-
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        return self._around.step(done, expected, what, residual)
-
 
 class ConsoleObserver(ForwardingObserver):
-    """Says how far it is, a line about once a second, and the last one always.
+    """Writes how far it is, a line that begins with `name` about once a second, and the last one always.
 
-    Parameters
-    ----------
-    name : str
-        How every line begins.
-    inner : Observer, optional
-        Who else looks on.
-    stream : text file, optional
-        stderr by default: what a script prints stays clean.
-    clock : callable, optional
-        Seconds, from anywhere.
+    The `stream` is stderr by default, so that what a script prints stays clean.
 
-    Examples
-    --------
     >>> import sys
-    >>> teller = ConsoleObserver("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
-    >>> _ = teller.step(5, 9, "products", 3e-4)
+    >>> observer = ConsoleObserver("KernelPCA", stream=sys.stdout, clock=iter([0.0, 12.0]).__next__)
+    >>> _ = observer.step(5, 9, "products", 3e-4)
     KernelPCA: 5 of about 9 products, residual 3e-04, 12 s, about 9.6 s left
     """
 
@@ -141,26 +109,24 @@ class ConsoleObserver(ForwardingObserver):
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(inner)
+        super().__init__(inner, self._report)
         self._name, self._stream, self._clock = name, stream, clock
         self._started = self._now = clock()
         # Since when, and from which step on, the pace is taken.
-        self._base: tuple[float, int] | None = None
-        self._told_at: float | None = None
-        self._untold: str | None = None  # a line that came too soon after the last
+        self._base = self._started, 0
+        self._written_at = -inf
+        self._unwritten: str | None = None  # a line too soon after the last
 
     def resume(self) -> State | None:
-        """Pass it on, and report it."""
         state = super().resume()
         if state is not None:
             self._write(f"{self._name}: resumes from the checkpoint")
         return state
 
     def finish(self) -> None:
-        """Report what has not been reported."""
-        if self._untold is not None:
-            self._write(self._untold)
-        self._untold = None
+        if self._unwritten is not None:
+            self._write(self._unwritten)
+        self._unwritten = None
 
     def _begin(self, done: int, expected: int | None, what: str) -> None:
         del expected, what
@@ -168,26 +134,21 @@ class ConsoleObserver(ForwardingObserver):
         # Steps that an earlier run made say nothing about the pace of this one.
         self._base = (self._clock(), done) if self._resumed else (self._now, 0)
 
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+    def _report(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         self._now = self._clock()
         parts = [f"{self._name}: {_count(done, expected, what)}"]
         if residual is not None:
             parts.append(f"residual {residual:.0e}")
         parts.append(format_seconds(self._now - self._started))
-        left = self._left(done, expected)
-        if left is not None:
+        since, first = self._base
+        if expected is not None and expected > done > first:
+            left = (self._now - since) / (done - first) * (expected - done)
             parts.append(f"about {format_seconds(left)} left")
-        self._untold = ", ".join(parts)
-        if self._told_at is None or self._now - self._told_at >= GAP:
-            self._told_at = self._now
+        self._unwritten = ", ".join(parts)
+        if self._now - self._written_at >= GAP:
+            self._written_at = self._now
             self.finish()
         return False
-
-    def _left(self, done: int, expected: int | None) -> float | None:
-        if expected is None or expected <= done or self._base is None or done <= self._base[1]:
-            return None
-        since, first = self._base
-        return (self._now - since) / (done - first) * (expected - done)
 
     def _write(self, line: str) -> None:
         stream = sys.stderr if self._stream is None else self._stream
@@ -199,14 +160,12 @@ class ConsoleObserver(ForwardingObserver):
 
 
 def _count(done: int, expected: int | None, what: str) -> str:
+    counted = f"{done:,}"
     if expected is None or expected < done:
-        return f"{_spaced(done)} {what.removesuffix('s') if done == 1 else what}"
-    about = "about " if what == GUESSED else ""
-    return f"{_spaced(done)} of {about}{_spaced(expected)} {what}"
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
+        counted += f" {what.removesuffix('s') if done == 1 else what}"
+    else:
+        counted += f" of {'about ' if what == GUESSED else ''}{expected:,} {what}"
+    return counted.replace(",", " ")
 
 
 # ── scikit-learn's callbacks ────────────────────────────────────────────────
@@ -228,20 +187,15 @@ def announced(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[No
 
 
 class CallbackObserver(ForwardingObserver):
-    """Tells callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step.
-
-    A step's ``metadata`` are ``done``, ``expected`` and ``residual``. A callback that returns True at the
-    end of a step asks to stop there.
-    """
+    """Calls callbacks: ``fit`` holds one task for each kind of work, and that holds one for each step."""
 
     def __init__(self, estimator: Any, root: Any, inner: Observer = SILENT) -> None:
-        super().__init__(inner)
+        super().__init__(inner, self._call)
         self._estimator, self._root = estimator, root
         self._work: Any = None  # the task that is open
         self._steps = 0
 
     def finish(self) -> None:
-        """Close what is open."""
         if self._work is not None:
             self._work.call_on_fit_task_end(estimator=self._estimator)
         self._work = None
@@ -249,16 +203,17 @@ class CallbackObserver(ForwardingObserver):
     def _begin(self, done: int, expected: int | None, what: str) -> None:
         self.finish()
         self._steps = 0
-        # Rows come many at a time. After a resumption the first step does not tell how many.
+        # Rows come many at a time. After a resumption the first step does not say how many.
         n_steps = None if expected is None or self._resumed else -(-expected // max(done, 1))
         self._work = self._root.subcontext(task_name=what, max_subtasks=n_steps)
         self._work.call_on_fit_task_begin(estimator=self._estimator)
 
-    def _look(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
+    def _call(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
         if self._steps == self._work.max_subtasks:
             self._work.max_subtasks = None  # more than expected; scikit-learn would refuse the next
         self._steps += 1
         step = self._work.subcontext(task_name=f"{done} {what}")
         metadata = {"done": done, "expected": expected, "residual": residual}
         step.call_on_fit_task_begin(estimator=self._estimator, metadata=metadata)
-        return bool(step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata))
+        asks_to_stop = step.call_on_fit_task_end(estimator=self._estimator, metadata=metadata)
+        return bool(asks_to_stop)

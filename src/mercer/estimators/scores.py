@@ -22,7 +22,7 @@ from mercer.data.frames import need
 from mercer.data.rows import aligned, first_bad
 from mercer.data.tensors import is_tensor
 from mercer.engine.dask.work import Parcel
-from mercer.estimators.input import cast
+from mercer.estimators.input import cast, check_width
 from mercer.kernels import Kernel
 from mercer.model import Fit
 from mercer.model.projection import Projection, holds
@@ -40,32 +40,26 @@ def score_spread(fit: Fit) -> Array:  # (k,)
 
 
 def whitened(fit: Fit) -> Projection:
-    """The projection to scores of variance one: sections(x) @ (A/σ) - b/σ.
-
-    The fit keeps axes of length one, on which distances in feature space rest.
-    """
+    """The projection to scores of variance one, sections(x) @ (A/σ) - b/σ; the fit keeps its unit axes."""
     own, spread = fit.projection, score_spread(fit)
-    coef, offset = own.coef / spread, own.offset / spread  # float64
-    sizes = (float(np.abs(a).max(initial=0.0)) for a in (coef, offset))
-    dtype = own.coef.dtype if holds(own.coef.dtype, *sizes) else coef.dtype
-    return changed(
-        own, coef=coef.astype(dtype, copy=False), offset=offset.astype(dtype, copy=False)
-    )
+    found = {"coef": own.coef / spread, "offset": own.offset / spread}  # float64
+    if holds(own.coef.dtype, *(float(np.abs(a).max(initial=0.0)) for a in found.values())):
+        found = {name: a.astype(own.coef.dtype, copy=False) for name, a in found.items()}
+    return changed(own, **found)
 
 
 def require_scores(scores: Array, kernel: Kernel | None) -> None:
     """Raise where the values of a kernel, or the sums of them, are beyond the largest number."""
-    require_in_range(scores, "The scores" if kernel is None else f"Values of {kernel!r}")
+    _require_in_range(scores, "The scores" if kernel is None else f"Values of {kernel!r}")
 
 
 def require_squares(squares: Array, kernel: Kernel | None) -> None:
     """Raise where squared distances, one a row, are beyond the largest number: earlier than scores are."""
     of = "" if kernel is None else f" by {kernel!r}"
-    require_in_range(squares[:, None], f"The squared distances{of}")
+    _require_in_range(squares[:, None], f"The squared distances{of}")
 
 
-def require_in_range(found: Array, of: str) -> None:  # (b, k)
-    """Raise where a number is not finite, with the first row of them."""
+def _require_in_range(found: Array, of: str) -> None:  # (b, k)
     bad = first_bad(found)
     if bad is None:
         return
@@ -102,15 +96,12 @@ def _overlaps(out: Any, X: Any) -> bool:
 
 # ── arrays out as they are handed in, where scikit-learn has it: array_api_dispatch ──
 def like(found: Array, X: Any, estimator: Any = None) -> Any:
-    """What was found in the library and on the device of X; NumPy's array where that was not asked for.
-
-    An estimator whose `set_output` asks for a frame gets NumPy's array, of which scikit-learn makes one.
-    """
+    """What was found in the library and on the device of X; NumPy's array where that was not asked for."""
     config = get_config()
     if not config["array_api_dispatch"] or not is_tensor(X):
         return found
     wanted = getattr(estimator, "_sklearn_output_config", {}).get("transform")
-    if (wanted or config["transform_output"]) != "default":
+    if (wanted or config["transform_output"]) != "default":  # scikit-learn makes a frame of it
         return found
     from sklearn.utils._array_api import get_namespace_and_device
 
@@ -126,8 +117,7 @@ Dtypes: TypeAlias = "tuple[np.dtype[Any], np.dtype[Any]]"  # of the rows, and of
 
 def lazy_scores(model: Any, X: Any, dtypes: Dtypes) -> Any:
     """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
-    own = model._scoring
-    scorer = partial(_scored, getattr(model, "kernel_", None), dtypes)
+    own, scorer = model._scoring, partial(_scored, getattr(model, "kernel_", None), dtypes)
     return lazy_answers(model, X, own, scorer, width=own.n_components, dtype=dtypes[1])
 
 
@@ -138,7 +128,7 @@ def _scored(
     rows = cast(rows, dtypes[0], first=first)
     if kernel is not None:
         kernel.check_rows(rows)
-    with np.errstate(over="ignore", invalid="ignore"):  # told in words
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
         scores = projection(rows)
     require_scores(scores, kernel)
     return scores.astype(dtypes[1], copy=False)
@@ -158,39 +148,21 @@ def lazy_answers(
     dask, da = need("dask", extra="dask"), need("dask.array", extra="dask")
     names = getattr(model, "feature_names_in_", None) if dask_kind(X) == FRAME else None
     chunks, heights, promise = chunks_of(X, None if names is None else list(names))
-    if promise.d != model.n_features_in_:
-        wanted = f"rows of {model.n_features_in_} columns, as {type(model).__name__} was fitted on"
-        remedy = "Give the same features in the same order."
-        refuse("X", promise.d, wanted, f"a {promise.name} of {promise.d}", remedy)
+    check_width(model, promise.d, f"a {promise.name} of {promise.d}", promise.d)
     # On the engine that its own becomes in another process.
     travelled = projection.on(pickle.loads(pickle.dumps(projection.sections.engine)))
     light, points = _without_points(travelled)
     # One task of the graph: computed again where it is lost, and by any scheduler.
-    asked = dask.delayed(
-        Parcel((answer, light, promise)),
-        name=f"mercer-model-{uuid.uuid4().hex}",
-        pure=False,
-        traverse=False,
-    )
-    starts = np.cumsum([0.0, *heights])
+    own = f"mercer-model-{uuid.uuid4().hex}"
+    asked = dask.delayed(Parcel((answer, light, promise)), name=own, pure=False, traverse=False)
+    starts, answers = np.cumsum([0.0, *heights]), []
     name = f"mercer-{what}-{uuid.uuid4().hex}"  # what it names is never another model's
     each = dask.delayed(_answered)
-    answers = [
-        da.from_delayed(
-            each(
-                asked,
-                points,
-                chunk,
-                p,
-                counted(starts[p]),
-                counted(tall),
-                dask_key_name=f"{name}-{p}",
-            ),
-            shape=(tall,) if width is None else (tall, width),
-            dtype=dtype,
-        )
-        for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True))
-    ]
+    for p, (chunk, tall) in enumerate(zip(chunks, heights, strict=True)):
+        place = p, counted(starts[p]), counted(tall)
+        found = each(asked, points, chunk, *place, dask_key_name=f"{name}-{p}")
+        shape = (tall,) if width is None else (tall, width)
+        answers.append(da.from_delayed(found, shape=shape, dtype=dtype))
     return da.concatenate(answers)
 
 
@@ -208,8 +180,7 @@ def _answered(asked: Parcel, points: Rows | None, *chunk: Any) -> Array:
     rows, points, start = promise.kept(*chunk), aligned(points), chunk[2]
     if points is not None:  # those of the model are on workers, too
         projection = replace(projection, sections=replace(projection.sections, points=points))
-    found: Array = answer(projection, rows, start or 0)
-    return found
+    return answer(projection, rows, start or 0)
 
 
 def _without_points(projection: Projection) -> tuple[Projection, Any]:

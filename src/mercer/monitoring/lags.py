@@ -315,11 +315,12 @@ def seconds(time: Any) -> float | None:
 
 
 def of_rows(time: Any, n: int) -> Array:  # (n,)
-    """Times, one for each row."""
+    """Times, one for each row; those of pandas with a zone in UTC."""
     if np.shape(time) != (n,):
         msg = f"time must have one entry for each of the {n} rows; got shape {np.shape(time)}."
         raise InputError(msg)
-    return np.asarray(time)
+    dtype: Any = getattr(time, "dtype", None)
+    return np.asarray(time, dtype=f"M8[{dtype.unit}]" if getattr(dtype, "tz", None) else None)
 
 
 def clock_of_rows(time: Any, n: int) -> Array | None:  # (n,)

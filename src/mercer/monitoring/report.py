@@ -273,17 +273,23 @@ def report(
     judged = Monitoring(
         Table(columns), tuple(names), contributions, explained, rule.statistic, gaps.missing
     )
-    n = len(gaps.judged)
-    return judged.among(gaps, np.arange(n) if time is None else of_rows(time, n))
+    return judged.among(gaps, _times(time, len(gaps.judged)))
+
+
+def _times(time: Any, n: int) -> Any:
+    if time is None:
+        return np.arange(n)
+    of_rows(time, n)
+    # An index with a zone is shown by its own clock, and compared in UTC.
+    return np.asarray(time if getattr(time, "tz", None) is None else time.tz_localize(None))
 
 
 def index_times(X: Any) -> Any:
-    """The times in the index of a data frame, by its own clock; None where it has none."""
+    """The times in the index of a data frame, with their zone if they have one; None for another index."""
     index: Any = getattr(X, "index", None)
     if getattr(getattr(index, "dtype", None), "kind", "") != "M":
         return None
-    local = index.tz_localize(None) if getattr(index, "tz", None) is not None else index
-    return local.to_numpy()
+    return index.to_numpy() if getattr(index, "tz", None) is None else index
 
 
 def named_columns(names: Any, fitted: Any, d: int) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mercer._core.errors import DataError, quoted
+from mercer._core.errors import DataError, quoted, refuse_data
 
 if TYPE_CHECKING:
     from mercer.data.table import Kind, Reading
@@ -53,8 +53,11 @@ def position(name: str, places: dict[str, int], *, source: str, named: bool, opt
         return int(name)
     why = "" if named else " It has no names of its own: columns are counted from 0."
     msg = f"{source} has no column {quoted(name)}, which {option} names.{why}"
-    about = {"parameter": option.strip("`-"), "value": name}
-    raise DataError.saying(msg, hint(name, list(places)), **about)
+    remedy, parts = hint(name, list(places)), [part.strip() for part in name.split(",")]
+    there = [part for part in parts if part in places]
+    if there and option != "`columns`":
+        remedy = f"{option} takes one column: name {' or '.join(map(quoted, there))}."
+    raise DataError.saying(msg, remedy, parameter=option.strip("`-"), value=name)
 
 
 def hint(
@@ -88,8 +91,10 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
     count = "two" if len(places) == 2 else str(len(places))
     where = f"{', '.join(map(str, places[:9][:-1]))} and {places[:9][-1]}"
     too = f"; others that are there more than once: {listed(twice[1:])}" if twice[1:] else ""
-    msg = f"{source} has {count} columns named {quoted(twice[0])} ({where}){too}."
-    raise DataError.saying(msg, "Rename them: columns are identified by their names.")
+    refuse_data(
+        f"{source} has {count} columns named {quoted(twice[0])} ({where}){too}.",
+        "Rename them: columns are identified by their names.",
+    )
 
 
 def _require_once(
@@ -101,5 +106,5 @@ def _require_once(
         if option is None and counts[j] == 1:
             continue
         where = "twice in `columns`" if option is None else f"in `columns` and as {option}"
-        msg = f"The column {quoted(names[j])} is named {where}."
-        raise DataError.saying(msg, "Name it once.", parameter="columns", value=names[j])
+        said = f"The column {quoted(names[j])} is named {where}."
+        refuse_data(said, "Name it once.", parameter="columns", value=names[j])

@@ -45,6 +45,9 @@ FORMATS = {
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
 OLD_EXCEL = {".xls", ".xlsb", ".ods"}
+# Of what is not read, the function of pandas that reads it.
+FOREIGN = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".xml": "xml", ".html": "html"}
+FOREIGN |= {".pkl": "pickle", ".pickle": "pickle", ".orc": "orc", ".dta": "stata", ".sav": "spss"}
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
 
 
@@ -73,11 +76,14 @@ def format_of(path: Path, asked: str | None) -> str:
 
 def _refuse_ending(shown: str, ending: str) -> NoReturn:
     """What stands behind endings that are not those of rows, and what to do."""
-    known = f"Give `format`: one of {', '.join(FORMATS)}."
+    known = f"Give `format`: one of {', '.join(FORMATS)}. Convert other files to CSV or Parquet."
     if ending.lower() == ".mercer":
         refuse_data(f"{shown!r} is a model file, and rows are needed here.", "Give a file of data.")
     if ending.lower() in OLD_EXCEL:
         known = "Save the sheet as .xlsx or CSV."
+    elif ending.lower() in FOREIGN:
+        read = f"pandas.read_{FOREIGN[ending.lower()]}"
+        known = f"Convert it to CSV or Parquet first: {read}(path).to_csv(new_path, index=False)."
     elif ending.lower() in PACKED:
         known = f"Unpack it with {PACKED[ending.lower()]} first."
     what = f"ends in {ending!r}, which is not a format that can be read"

@@ -98,7 +98,7 @@ def _refuse_masked_row(row: Any, what: str, i: int) -> None:
 def refuse_lazy(x: Any, *, what: str = "X") -> None:
     """Raise for a query that has not run, with the call that runs it."""
     for (package, kind), remedy in LAZY.items():
-        if type(x).__name__ == kind and isinstance(x, getattr(sys.modules.get(package), kind, ())):
+        if type(x).__name__ == kind and isinstance(x, _loaded(package, kind)):
             msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
             raise InputError(msg)
     home = type(x).__module__.partition(".")[0]
@@ -108,13 +108,20 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
         raise InputError(msg)
 
 
+def _loaded(package: str, kind: str) -> Any:
+    """The class of another package; nothing is an instance of it before the package is imported."""
+    return getattr(sys.modules.get(package), kind, ())
+
+
 def _refuse_no_rows(x: Any, *, what: str) -> None:
     """Raise for columns by name, sets, and frames that only another package can open."""
-    remedy = None
+    remedy, zarr_group = None, _loaded("zarr", "Group")
     if isinstance(x, (Mapping, Set)):
         remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
         if type(x).__module__.partition(".")[0] == "h5py":  # a file, or a group in one
             remedy = f"one of its data sets, such as x[{next(iter(x), 'name')!r}]"
+    elif isinstance(x, zarr_group):
+        remedy = f"one of its arrays, such as x[{next(iter(x.array_keys()), 'name')!r}]"
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
     if remedy is not None and not isinstance(x, type):

@@ -214,6 +214,7 @@ class Table(ABC):
         self.names = tuple(names)  # of all columns of the file, features or not
         self.notes: list[str] = list(notes)
         self.told: set[str] = set()  # subjects that have been spoken of
+        self.units: dict[str, str] = {}  # of columns, by their names, where the file says them
         self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
         self._spool: Spool | None = None  # has what came through a pipe, as long as this lives
         self._room = 0  # bytes of chunks to keep

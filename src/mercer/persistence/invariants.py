@@ -292,6 +292,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "a preparation ignores words of a column without words": lambda v: (
             set(v.ignoring) <= {name for name, _ in v.categories}
         ),
+        "a preparation has other units than columns": lambda v: len(v.units) in (0, len(v.numbers)),
         "a preparation divides by zero": lambda v: v.spread is None or bool(np.all(v.spread > 0)),
     },
     "Prepared": {

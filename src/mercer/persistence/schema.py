@@ -120,7 +120,7 @@ LATER = {
     KnownEvents: {"courses", "rows"},
     Limits: {"note", "low", "high"},
     Plan: {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},
-    Preparation: {"ignoring"},
+    Preparation: {"ignoring", "units"},
     Quality: {"noisy"},
 }
 # What annotations name beside the classes above: a family, or one of several.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, many, refuse_data
+from mercer._core.errors import many, refuse_data
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer._core.types import Array, Rows
-from mercer.data.columns import hint, listed
+from mercer.data.columns import listed
 from mercer.data.formats import open_table
 from mercer.data.historian import WRITINGS, quality_columns
 from mercer.data.rows import Digest, RowSource
@@ -93,21 +92,29 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
     id_, label = _beside(table, preparation)
     features = [c for c in table.columns if c.name not in (id_, label)]
     table = table.select(features, id_name=id_, label_name=label)
-    wanted = [Column(name) for name in preparation.numbers]
-    wanted += [Column(name, "category") for name, _ in preparation.categories]
+    p = len(preparation.numbers)
+    wanted = [
+        Column(n, "category" if j >= p else "number") for j, n in enumerate(preparation.columns)
+    ]
     names = [column.name for column in table.columns]
     there = set(names)  # of many columns, a list would be looked through as many times
-    absent = [column.name for column in wanted if column.name not in there]
-    numbered = all(re.fullmatch(r"x[0-9]+", name) for name in preparation.numbers)
-    nameless = not table.named or numbered
+    absent = [name for name in preparation.columns if name not in there]
+    nameless = not table.named or preparation.is_nameless
     if not table.named or (absent and nameless):
         _require_width(table, preparation)
     if absent and (preparation.categories or not nameless):
-        raise _absent(table, absent, [column.name for column in wanted])
+        if not table.named:
+            refuse_data(
+                f"{table.source} has no names, but the model needs columns of words, {listed(absent)}, which "
+                "are found by name.",
+                "Give the file a header.",
+            )
+        raise preparation.lacking(absent, [*names, *table.left_out], table.source)
     if absent:
         wanted = [Column(name) for name in names]
         which = "model" if table.named else "file"
         table.notes.append(f"columns are matched by position: the {which} has no names")
+    preparation.check_units([table.units.get(c.name, "") for c in wanted], table.source)
     found = MatchedTable(table.select(wanted), preparation, gaps=gaps)
     judges = found._quality.values()
     if judges:
@@ -141,7 +148,7 @@ def _beside(table: Table, preparation: Preparation) -> tuple[str | None, str | N
 
 
 def _require_width(table: Table, preparation: Preparation) -> None:
-    here, there = len(table.columns), len(preparation.numbers) + len(preparation.categories)
+    here, there = len(table.columns), len(preparation.columns)
     if here != there:
         refuse_data(
             f"{table.source} has {here} columns of features, but the model was fitted to {there}; without "
@@ -150,26 +157,6 @@ def _require_width(table: Table, preparation: Preparation) -> None:
             parameter="columns",
             value=here,
         )
-
-
-# What to do about columns that are not there.
-OTHERWISE = (
-    "Rename those that have other names here, or fit a model without the others (`columns`)."
-)
-
-
-def _absent(table: Table, absent: list[str], wanted: list[str]) -> DataError:
-    if not table.named:
-        msg = (
-            f"{table.source} has no names, but the model needs columns of words, {listed(absent)}, which "
-            "are found by name."
-        )
-        return DataError.saying(msg, "Give the file a header.")
-    noun = "column" if len(absent) == 1 else "columns"
-    names = [*(column.name for column in table.columns), *table.left_out]
-    msg = f"{table.source} lacks the {noun} {listed(absent)}, which the model needs."
-    remedy = f"{hint(absent[0], names, taken=wanted)} {OTHERWISE}"
-    return DataError.saying(msg, remedy, parameter="X", value=absent[0])
 
 
 # ── rows ────────────────────────────────────────────────────────────────────

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer._core.errors import InputError, many, quoted, refuse_data
+from mercer._core.errors import DataError, InputError, many, quoted, refuse_data
 from mercer._core.types import Array, Indices
-from mercer.data.columns import listed
+from mercer.data.columns import hint, listed
 from mercer.data.table import Chunk, Table
 from mercer.data.view import require_numbers
 from mercer.data.words import are_dates
@@ -42,6 +44,8 @@ class Preparation:
     ignoring : tuple of str
         Those of the columns of words in which a word without a level becomes zeros, as in scikit-learn's
         ``OneHotEncoder(handle_unknown="ignore")``. In the others it is refused.
+    units : tuple of str
+        Of the columns of numbers, empty where the file had none; no text at all if it had none for any.
 
     Examples
     --------
@@ -65,6 +69,7 @@ class Preparation:
     label: str | None = None
     image_shape: tuple[int, int] | None = None
     ignoring: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
     @classmethod
     def learn(
@@ -132,7 +137,19 @@ class Preparation:
                 notes += said
         notes += table.fresh_notes()
         beside = table.id_name, table.label_name, table.image_shape
-        return cls(names, tuple(levels), fills, center, spread, *beside), tuple(notes)
+        units = tuple(table.units.get(name, "") for name in names)
+        made = cls(names, tuple(levels), fills, center, spread, *beside)
+        return replace(made, units=units if any(units) else ()), tuple(notes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the file, those of numbers first."""
+        return (*self.numbers, *(name for name, _ in self.categories))
+
+    @property
+    def is_nameless(self) -> bool:
+        """Whether numbers were found by position: x0, x1, … are not names of a file."""
+        return all(re.fullmatch(r"x[0-9]+", name) for name in self.numbers)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -150,6 +167,31 @@ class Preparation:
         """Whether rows without missing values stay as they are."""
         parts = (self.fills, self.center, self.spread)
         return not self.categories and all(part is None for part in parts)
+
+    def lacking(
+        self, absent: Sequence[str], names: Sequence[str], source: str, remedy: str | None = None
+    ) -> DataError:
+        """The error for columns that are not among the names of a file."""
+        noun = "column" if len(absent) == 1 else "columns"
+        msg = f"{source} lacks the {noun} {listed(absent)}, which the model needs."
+        remedy = remedy or (
+            f"{hint(absent[0], names, taken=self.columns)} Rename those that have other names here, or fit a "
+            "model without the others (`columns`)."
+        )
+        return DataError.saying(msg, remedy, parameter="X", value=absent[0])
+
+    def check_units(self, units: Sequence[str], source: str) -> None:
+        """Raise where a number is in another unit than at the fit; an empty text is not compared."""
+        for name, here, ours in zip(self.numbers, units, self.units, strict=False):
+            if here and ours and here != ours:
+                refuse_data(
+                    f"{source}: column {quoted(name)} is in {quoted(here)}, but the model was fitted to "
+                    f"{quoted(ours)}.",
+                    f"Convert its values to {quoted(ours)}. If it is the same unit, write {quoted(ours)} in "
+                    "the line of units.",
+                    parameter="X",
+                    value=here,
+                )
 
     def __call__(self, chunk: Chunk) -> Array:  # -> (b, d)
         """Rows of the file as the model takes them. What is missing and can't be filled is refused."""

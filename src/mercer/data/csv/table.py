@@ -50,6 +50,8 @@ class CsvTable(Table):
         # What is left out here has a note of its own.
         roles, said = _without_unnamed(reading, names, self._dialect.unnamed)
         super().__init__(source, names, reading, roles=roles, notes=(*self._dialect.notes, *said))
+        units = zip(names, self._dialect.units or (), strict=False)
+        self.units = {name: unit for name, unit in units if not is_missing(unit)}
         self._empty = [j for j in self._dialect.unnamed if j > 0]
 
     def _first_mark(self, reading: Reading) -> Mark:

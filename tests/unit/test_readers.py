@@ -30,7 +30,7 @@ from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers
 from mercer.data.formats import open_table
-from mercer.data.hdf5_bytes import Bytes
+from mercer.data.hdf5 import Bytes
 from mercer.data.table import Reading
 from mercer.data.view import require_numbers
 from mercer.preprocessing.readings import ReadingsTable

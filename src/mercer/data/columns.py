@@ -1,14 +1,18 @@
-"""Which columns of a file are features, which one names the rows and which one labels them."""
+"""Which columns of a file are features, names or labels, and what stands where numbers should."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mercer._core.errors import DataError, quoted, refuse_data
+from mercer.data.csv.numbers import is_number
+from mercer.data.historian import NO_READING
+from mercer.data.times import as_times
 
 if TYPE_CHECKING:
     from mercer.data.table import Kind, Reading
@@ -108,3 +112,105 @@ def _require_once(
         where = "twice in `columns`" if option is None else f"in `columns` and as {option}"
         said = f"The column {quoted(names[j])} is named {where}."
         refuse_data(said, "Name it once.", parameter="columns", value=names[j])
+
+
+KEPT = 20  # different words of a column, by which it is judged
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?")  # 0,125 is not one
+DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]*),[0-9]+")
+EXCEL = re.compile(r"#(?:DIV/0!|N/A|NAME\?|NULL!|NUM!|REF!|VALUE!|SPILL!|CALC!)")
+# A day or a clock, whichever of its numbers is the month: 01/02/2024 and 10:30.
+DATE = re.compile(
+    r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}(?:[ T].*)?|[0-9]{1,2}(?::[0-9]{2}){1,2}"
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The values of a column that are not numbers."""
+
+    some: tuple[str, ...]  # different ones, the first of them, without blanks around
+    line: int  # of the first
+    count: int  # of them all
+    looked_at: int  # values, numbers or not
+
+    @property
+    def example(self) -> str:
+        """The first and its place, for an error."""
+        numbers = self.looked_at - self.count
+        rest = f"; {numbers} of the {self.looked_at} values looked at are numbers"
+        return f"{self.first} in line {self.line}{rest if numbers else ''}"
+
+    @property
+    def first(self) -> str:
+        """The first, in quotes."""
+        return quoted(self.some[0])
+
+    def what(self, name: str, *, alone: bool) -> tuple[str, str]:
+        """What is wrong with them in the column of a name, and what to do if it is not known of all words.
+
+        `alone` is a column that has no other beside it.
+        """
+        column, place = f"column {quoted(name)}", f"line {self.line}, column {quoted(name)}"
+        if (found := self._misread(place, alone=alone)) is not None:
+            return found
+        if are_dates(self.some):
+            return f"{column} has dates ({self.example})", ""
+        if 2 * self.count < self.looked_at:
+            rest = self.looked_at - self.count
+            others = f"the other {rest}" if self.count == 1 else f"{rest} of the {self.looked_at}"
+            are = f"({others} values looked at are)"
+            remedy = f"Correct it, or use {self._na_values(self.some)}."
+            return f"{place}: {self.first} is not a number {are}", self.if_missing or remedy
+        return f"{column} has words ({self.example})", ""
+
+    def _misread(self, place: str, *, alone: bool) -> tuple[str, str] | None:
+        """Numbers that are written in another way, and what a spreadsheet writes for those it has not."""
+        said = f"{place}: {self.first}"
+        if all(map(THOUSANDS.fullmatch, self.some)):
+            remedy = f"Write {self.some[0].replace(',', '')}."
+            if all(map(DECIMAL_COMMA.fullmatch, self.some)):
+                remedy = f"{remedy[:-1]}, or use `decimal=','` if it is a decimal comma."
+            return f"{said} looks like a number with a thousands separator", remedy
+        if all(map(DECIMAL_COMMA.fullmatch, self.some)):
+            return f"{said} looks like a number with a decimal comma", "Use `decimal=','`."
+        if all(map(EXCEL.fullmatch, self.some)):
+            remedy = f"Mend the formula, or use {self._na_values(self.some)}."
+            return f"{place} holds an Excel error: {self.first}", remedy
+        if alone and all(_is_row(word) for word in self.some):
+            remedy = "Use `delimiter='space'`."
+            if any(word.split() != word.split(" ") for word in self.some):
+                remedy = "Put one comma, or one space with `delimiter='space'`, between them."
+            return f"{place} is the only column, and its fields are separated by spaces", remedy
+        return None
+
+    @property
+    def if_missing(self) -> str:
+        """What to do about those that historians write where there is no reading; empty without any."""
+        # The "b" and "u" of a column of quality may be anything here.
+        begins = ("bad", "no data")
+        lower = ((word, word.lower()) for word in self.some)
+        missing = tuple(w for w, low in lower if low in NO_READING or low.startswith(begins))
+        if not missing:
+            return ""
+        one, more = "stands for a missing reading", "stand for missing readings"
+        stand = one if len(missing) == 1 else more
+        return f"If {listed(missing)} {stand}, use {self._na_values(missing)}."
+
+    @staticmethod
+    def _na_values(words: tuple[str, ...]) -> str:
+        return f"`na_values={(words[0] if len(words) == 1 else words)!r}`"
+
+
+def are_dates(words: tuple[str, ...]) -> bool:
+    """Whether all words are dates or times, in whatever order day and month stand.
+
+    >>> are_dates(("01/02/2024", "02/02/2024")), are_dates(("10:30",)), are_dates(("1.5.a", "b"))
+    (True, True, False)
+    """
+    return bool(words) and (all(map(DATE.fullmatch, words)) or as_times(list(words)) is not None)
+
+
+def _is_row(word: str) -> bool:
+    """Whether a field is several numbers with blanks between them."""
+    fields = word.split()
+    return len(fields) > 1 and all(map(is_number, fields))

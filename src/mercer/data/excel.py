@@ -7,6 +7,7 @@ import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,11 @@ from mercer.data.table import Reading
 class ExcelTable(CsvTable):
     """The rows of a sheet. Numbers are those of the cells, to the bit; times are texts as in ISO 8601."""
 
-    delimiter = ","
     _seeks = False
 
     def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self._sheet = reading.array
-        super().__init__(path, reading, source)
+        super().__init__(path, replace(reading, delimiter=","), source)
 
     def _first_mark(self, reading: Reading) -> Mark:
         return Mark(0, reading.skip_rows)  # a sheet is read from its beginning, whatever is skipped

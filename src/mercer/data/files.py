@@ -19,10 +19,8 @@ from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
 NO_INPUT = (
-    "The path is -, the standard input, but that is closed.",
-    "Pipe a file into it, or name one.",
+    "The path is -, the standard input, but that is closed. Pipe a file into it, or name one."
 )
-ADVICE = "Make room there, or set TMPDIR to a folder on a larger disk."
 RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
 
 
@@ -125,7 +123,7 @@ class Spool:
 def spooled(form: str, pipe: Path | None = None) -> Spool:
     """All that comes through a pipe, or through the standard input, in a file."""
     if pipe is None and sys.stdin is None:  # started without one
-        refuse_data(*NO_INPUT)
+        refuse_data(NO_INPUT)
     # A pipe that can't be opened is not a matter of room.
     with nullcontext(sys.stdin.buffer) if pipe is None else pipe.open("rb") as stream:
         try:
@@ -136,7 +134,8 @@ def spooled(form: str, pipe: Path | None = None) -> Spool:
 
 def no_room(error: OSError, what: str) -> TemporaryRoomError:
     """An error that says which temporary folder is full, and what to do."""
-    where = tempfile.gettempdir()
-    return TemporaryRoomError(
-        f"{what} could not be kept in the temporary folder {where!r}: {error.strerror or error}. {ADVICE}"
+    where, why = tempfile.gettempdir(), error.strerror or error
+    return TemporaryRoomError.saying(
+        f"{what} could not be kept in the temporary folder {where!r}: {why}.",
+        "Make room there, or set TMPDIR to a folder on a larger disk.",
     )

@@ -31,7 +31,7 @@ NAMED = frozenset({"array"})
 LINES = frozenset({*WRITTEN, "na_values", "skip_rows"})
 FORMATS = {
     "csv": Format("csv.table", "CsvTable", "CSV file", (".csv", ".txt"), LINES),
-    "tsv": Format("csv.table", "TsvTable", "TSV file", (".tsv", ".tab"), LINES),
+    "tsv": Format("csv.table", "CsvTable", "TSV file", (".tsv", ".tab"), LINES),
     "npy": Format("npy", "NpyTable", "NPY file", (".npy",)),
     "npz": Format("npz", "NpzTable", "NPZ file", (".npz",), NAMED),
     "images": Format("images", "ImageTable", "image folder"),
@@ -57,18 +57,19 @@ def format_of(path: Path, asked: str | None) -> str:
     if not path.exists():
         msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
         refuse_data(msg, parameter="X", value=shown)
-    if not path.is_file() and not path.is_dir():  # a device has no end
-        refuse_data(f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe.")
     if path.is_dir():
-        _require_open(path)
-    if asked is not None:
-        form = asked
-    elif path.is_dir():
-        form = "parquet" if any(path.rglob("*.parquet")) else "images"
-    else:
-        form = SUFFIXES.get(path.suffix.lower(), "")
-    if path.is_dir() and form not in ("images", "parquet"):
-        refuse_data(f"{shown!r} is a folder; a {form} file is needed. Name the file in it.")
+        try:  # a walk would find a folder empty that can't be read
+            os.scandir(path).close()
+        except OSError as error:
+            msg = f"{shown!r} can't be read: {error.strerror}."
+            raise DataError.saying(msg, "Check its permissions.") from error
+        form = asked or ("parquet" if any(path.rglob("*.parquet")) else "images")
+        if form not in ("images", "parquet"):
+            refuse_data(f"{shown!r} is a folder; a {form} file is needed. Name the file in it.")
+        return form
+    if not path.is_file():  # a device has no end
+        refuse_data(f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe.")
+    form = asked or SUFFIXES.get(path.suffix.lower(), "")
     if not form:
         _refuse_ending(shown, path.suffix)
     return form
@@ -88,15 +89,6 @@ def _refuse_ending(shown: str, ending: str) -> NoReturn:
         known = f"Unpack it with {PACKED[ending.lower()]} first."
     what = f"ends in {ending!r}, which is not a format that can be read"
     refuse_data(f"{shown!r} {what if ending else 'has no extension'}.", known, parameter="format")
-
-
-def _require_open(folder: Path) -> None:
-    """Raise where nobody may look into the folder: a walk would find it empty."""
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        msg = f"{str(folder)!r} can't be read: {error.strerror}."
-        raise DataError.saying(msg, "Check its permissions.") from error
 
 
 def open_table(
@@ -141,8 +133,9 @@ def open_table(
         raise DataError.about(parameter="reading", value=reading, must_be=must_be)
     known = {field.name for field in fields(Reading)}
     if unknown := [name for name in options if name not in known]:
-        hint = nearest(unknown[0], known - {"id_option"})
-        msg = f"open_table has no option {unknown[0]!r}. {hint}"
+        msg = (
+            f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known - {'id_option'})}"
+        )
         raise UnknownParameterError(msg)
     reading = replace(Reading() if reading is None else reading, **options)
     if os.fspath(path) == "-":
@@ -172,6 +165,8 @@ def _opened(path: Path, name: str, reading: Reading, *, shown: str) -> Table:
     source = f"{'folder' if is_folder else form.called} {shown}"
     vain = _unheard(form, reading, source)
     heard = replace(reading, **{option: getattr(Reading(), option) for option in vain})
+    if name == "tsv" and reading.delimiter is None:
+        heard = replace(heard, delimiter="\t")
     # By name: only one of these modules is needed, and some take a while to import.
     kind = getattr(import_module(f"mercer.data.{form.module}"), form.table)
     table: Table = kind(path, heard, source)
@@ -189,6 +184,5 @@ def _unheard(form: Format, reading: Reading, source: str) -> list[str]:
         having = listed([other for other, its in FORMATS.items() if option in its.takes])
         msg = f"`{option}` does not apply to {source}: it is for the formats {having}."
         stored = " Missing numbers have to be NaN in it." if option == "na_values" else ""
-        remedy = f"Leave it out.{stored}"
-        refuse_data(msg, remedy, parameter=option, value=getattr(reading, option))
+        refuse_data(msg, f"Leave it out.{stored}", parameter=option, value=getattr(reading, option))
     return sorted(given - form.takes)

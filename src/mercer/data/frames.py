@@ -14,6 +14,7 @@ from mercer._core.errors import InputError, MercerError, installing, kind_of, qu
 from mercer._core.types import Array, Rows
 from mercer.data.columns import hint
 from mercer.data.files import explained
+from mercer.data.intake import is_a
 from mercer.data.rows import as_rows, require_rows
 from mercer.data.table import Chunk, objects
 
@@ -57,11 +58,6 @@ def frame_package(x: Any) -> str | None:
         if any(is_a(x, package, kind) for kind in kinds):
             return package
     return None
-
-
-def is_a(x: Any, module: str, kind: str) -> bool:
-    """Whether this is an object of that module, without importing it: not loaded, it made none."""
-    return isinstance(x, getattr(sys.modules.get(module), kind, ()))
 
 
 def frame_rows(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from numbers import Number
 from typing import Any, NoReturn
 
@@ -98,7 +99,7 @@ def _refuse_masked_row(row: Any, what: str, i: int) -> None:
 def refuse_lazy(x: Any, *, what: str = "X") -> None:
     """Raise for a query that has not run, with the call that runs it."""
     for (package, kind), remedy in LAZY.items():
-        if type(x).__name__ == kind and isinstance(x, _loaded(package, kind)):
+        if type(x).__name__ == kind and is_a(x, package, kind):
             msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
             raise InputError(msg)
     home = type(x).__module__.partition(".")[0]
@@ -108,19 +109,19 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
         raise InputError(msg)
 
 
-def _loaded(package: str, kind: str) -> Any:
-    """The class of another package; nothing is an instance of it before the package is imported."""
-    return getattr(sys.modules.get(package), kind, ())
+def is_a(x: Any, module: str, kind: str) -> bool:
+    """Whether this is an object of that module, without importing it: not loaded, it made none."""
+    return isinstance(x, getattr(sys.modules.get(module), kind, ()))
 
 
 def _refuse_no_rows(x: Any, *, what: str) -> None:
     """Raise for columns by name, sets, and frames that only another package can open."""
-    remedy, zarr_group = None, _loaded("zarr", "Group")
+    remedy = None
     if isinstance(x, (Mapping, Set)):
         remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
         if type(x).__module__.partition(".")[0] == "h5py":  # a file, or a group in one
             remedy = f"one of its data sets, such as x[{next(iter(x), 'name')!r}]"
-    elif isinstance(x, zarr_group):
+    elif is_a(x, "zarr", "Group"):
         remedy = f"one of its arrays, such as x[{next(iter(x.array_keys()), 'name')!r}]"
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
@@ -166,23 +167,13 @@ def refuse_text(X: Any) -> None:
         array = np.asarray(X, dtype=object)
     for (i, j), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)):
-            got = f"text, {_shown(value)!r} in row {i}, column {named_column(j, names)}"
+            text = str(value) if isinstance(value, str) else value.decode(errors="replace")
+            got = f"text, {text!r} in row {i}, column {named_column(j, names)}"
             remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
-            if _is_number(value):
+            with suppress(ValueError):
+                float(value)
                 remedy = "Drop that column, or convert it if it has quantities: astype(float)."
             refuse("X", value, "numbers", got, remedy)
-
-
-def _shown(text: str | bytes) -> str:
-    return str(text) if isinstance(text, str) else text.decode(errors="replace")
-
-
-def _is_number(text: str | bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def named_column(j: int, names: Any) -> str:
@@ -208,11 +199,9 @@ def require_sound(x: Any, *, what: str = "X") -> None:
         if not is_compressed(x.data, x.indices, x.indptr, int(tall), int(wide)):
             _refuse(x, what)
     elif x.format == "coo":
-        whole = all(
-            c.ndim == 1 and c.dtype.kind in "iu" and len(c) == len(x.data) for c in x.coords
-        )
-        inside = whole and all(map(_inside, x.coords, x.shape))
-        if not inside or len(x.coords) != len(x.shape):
+        coords, n = x.coords, len(x.data)
+        whole = all(c.ndim == 1 and c.dtype.kind in "iu" and len(c) == n for c in coords)
+        if not whole or len(coords) != len(x.shape) or not all(map(_inside, coords, x.shape)):
             _refuse(x, what)
     elif x.format == "dia":
         if x.data.ndim != 2 or len(x.offsets) != x.data.shape[0]:

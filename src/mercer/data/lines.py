@@ -174,7 +174,7 @@ def _before(fd: int | None, offset: int) -> str:
 def _standard_input() -> int | None:
     """The number of the standard input; None where it is a stream of Python's without one."""
     if sys.stdin is None:
-        refuse_data(*NO_INPUT)
+        refuse_data(NO_INPUT)
     try:
         return sys.stdin.fileno()
     except (OSError, ValueError):

@@ -1,19 +1,20 @@
-"""NPY files: the header, checked; the rows as a source, and as a table."""
+"""Tables that are one array, with what may stand beside it; NPY files, as a source of rows and as a table."""
 
 from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._core.errors import InputError, refuse_data
+from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.types import Array, Indices
-from mercer.data.arrays import ArrayTable
 from mercer.data.files import Stamp, explained
 from mercer.data.rows import (
     Place,
@@ -23,7 +24,82 @@ from mercer.data.rows import (
     require_rows,
     row_slices,
 )
-from mercer.data.table import Reading
+from mercer.data.table import Beside, Chunk, Reading, Table
+
+
+class ArrayTable(Table):
+    """Rows of one array. What names and labels them may be a column of it, or an array beside it."""
+
+    random_access = True
+
+    def __init__(
+        self,
+        source: str,
+        shape: Sequence[int],
+        stored: Any,  # dtype
+        reading: Reading,
+        *,
+        names: Sequence[str] | None = None,
+        ids: Beside = (None, None),
+        labels: Beside = (None, None),
+        notes: Iterable[str] = (),
+    ) -> None:
+        n, d = require_rows(shape, what=source)
+        self.dtype = float_dtype(stored, what=source)
+        self.n_rows, self.named = n, names is not None
+        self._beside = ids, labels
+        roles = reading if ids[0] is None else replace(reading, id=None)
+        roles = roles if labels[0] is None else replace(roles, label=None)
+        names = names or [f"x{j}" for j in range(d)]
+        super().__init__(source, names, reading, roles=roles, notes=notes)
+
+    @abstractmethod
+    def _blocks(self, height: int, start: int) -> Iterator[Array]:
+        """Consecutive slices of the array from `start` on, of at most `height` rows, as they are stored."""
+
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        layout, features = self._layout, list(self._layout.features)
+        for column in self.columns:
+            if column.kind == "category":
+                what = f"has numbers, but the column {quoted(column.name)} of the model has words"
+                remedy = "Give a file that has them as words, such as CSV."
+                refuse_data(f"{self.source} {what}.", remedy)
+        names = [column.name for column in self.columns]
+        for block in self._blocks(height, start):
+            rows = slice(start, start + len(block))
+            every = features == list(range(block.shape[1]))
+            chosen = block if every else block[:, features]
+            self._warn_rounded(chosen, names, range(start, rows.stop))
+            numbers = self._cast(chosen, names, start)
+            ids, labels = (
+                block[:, j] if j is not None else None if beside is None else beside[rows]
+                for j, (beside, _) in zip((layout.id, layout.label), self._beside, strict=True)
+            )
+            yield Chunk(start, numbers, {}, ids, labels)
+            start = rows.stop
+
+
+def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) -> str:
+    """The name of the only one of several arrays that has rows and columns."""
+    tables = [name for name, shape in shapes.items() if len(shape) == 2]
+    if len(tables) == 1:
+        return tables[0]
+    if len(shapes) == 1 and len(*shapes.values()) == 1:
+        (alone, shape), *_ = shapes.items()
+        msg = f"{source}: its only {noun[:-1]} {quoted(alone)} is 1-D {shape}."
+        remedy = "Use reshape(-1, 1) to store it as one column."
+        raise DataError.saying(msg, remedy, parameter="array")
+    there = ", ".join(f"{quoted(name)} {shape}" for name, shape in list(shapes.items())[:20])
+    msg = f"{source} has {len(tables) or 'no'} {noun} of rows and columns."
+    remedy = f"Name one with `array`; it has {there or 'nothing'}."
+    raise DataError.saying(msg, remedy, parameter="array")
+
+
+def require_entries(shape: Sequence[int], n: int, *, what: str) -> None:
+    """Raise unless there is one entry for each row."""
+    if tuple(shape) != (n,):
+        refuse_data(f"{what} must have one entry for each of the {n} rows; got the shape {shape}.")
+
 
 NPY_VERSIONS = (b"\x01\x00", b"\x02\x00", b"\x03\x00")
 
@@ -59,11 +135,6 @@ class Stored(NamedTuple):
         """The size of the entries."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    @property
-    def is_by_rows(self) -> bool:
-        """Whether the entries of a row are side by side."""
-        return self.strides[-1:] == (self.dtype.itemsize,)
-
     def require_bytes(self, n_bytes: int, *, what: str) -> None:
         """Raise unless the file has as many bytes as its header promises."""
         promised = self.offset + self.n_bytes
@@ -74,7 +145,7 @@ class Stored(NamedTuple):
             )
 
     def array(self, buffer: Any) -> Array:
-        """The array in the bytes of the file."""
+        """The array, a view of the bytes of the file."""
         return np.ndarray(self.shape, self.dtype, buffer, self.offset, self.strides)
 
 
@@ -143,8 +214,7 @@ def _file_offset(x: np.memmap[Any, Any]) -> int:
 def open_npy(path: Path, *, name: str) -> MappedRows:
     """The rows of an NPY file, after a look whether all of it is there."""
     if path.is_dir():
-        msg = f"{name} is a folder; an NPY file is needed."
-        raise InputError.saying(msg, "Name the file in it.")
+        refuse_data(f"{name} is a folder; an NPY file is needed.", "Name the file in it.")
     n_bytes = path.stat().st_size
     # NumPy reads the header as Python text, and an old one through Python's tokenizer.
     broken = (OSError, ValueError, SyntaxError, TokenError)

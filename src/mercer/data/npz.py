@@ -17,10 +17,9 @@ import numpy as np
 from mercer._core.errors import quoted, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.types import Array
-from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint, listed
 from mercer.data.files import Stamp, explained
-from mercer.data.npy import Stored
+from mercer.data.npy import ArrayTable, Stored, only_table, require_entries
 from mercer.data.rows import float_dtype, row_slices
 from mercer.data.table import Beside, Reading
 
@@ -28,10 +27,11 @@ from mercer.data.table import Beside, Reading
 # through, because zeros shrink a thousandfold and a file of them does no harm.
 RATIO, HARMLESS_BYTES = 250, 2**28
 MEMORY_SHARE = 0.5  # of what is free, for an array that can't be read in slices
-# What zipfile, its unpackers and NumPy raise over a damaged file; they promise nothing.
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error)
-DAMAGED_TOO = (OSError, EOFError, LookupError, ArithmeticError, SyntaxError, TypeError, ValueError)
-PACKED_STRANGELY = (NotImplementedError, RuntimeError)  # a method that is not known; a password
+# What zipfile, its unpackers and NumPy raise over a damaged file (they promise nothing), and over one that
+# is packed by an unknown method or with a password (NotImplementedError, RuntimeError).
+_ARCHIVE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error)
+_OTHERS = (OSError, EOFError, LookupError, ArithmeticError, SyntaxError, TypeError, ValueError)
+BROKEN = (*_ARCHIVE, *_OTHERS, NotImplementedError, RuntimeError)
 
 
 class NpzTable(ArrayTable):
@@ -54,16 +54,9 @@ class NpzTable(ArrayTable):
         known = (self._name, "names", ids[1], labels[1])
         others = [name for name in self._arrays if name not in known]
         note = f"array {quoted(self._name)} is read; others of the file are not: {listed(others)}"
-        super().__init__(
-            self.source,
-            rows.shape,
-            rows.dtype,
-            reading,
-            names=self._names(rows),
-            ids=ids,
-            labels=labels,
-            notes=[note] if others else [],
-        )
+        beside: Any = {"names": self._names(rows), "ids": ids, "labels": labels}
+        beside["notes"] = [note] if others else []
+        super().__init__(self.source, rows.shape, rows.dtype, reading, **beside)
 
     # ── what is in the archive ──────────────────────────────────────────────
     def _headers(self) -> dict[str, Stored]:
@@ -87,17 +80,16 @@ class NpzTable(ArrayTable):
         unpacked = sum(info.file_size for info in infos)
         packed = max(1, self._path.stat().st_size)
         if unpacked > HARMLESS_BYTES and unpacked > RATIO * packed:
+            sizes = f"has {format_bytes(packed)} and would unpack to {format_bytes(unpacked)}"
             refuse_data(
-                f"{self.source} has {format_bytes(packed)} and would unpack to {format_bytes(unpacked)}, "
-                f"{unpacked // packed} times as much: it is not opened. If you trust it, save the array with "
-                "np.save."
+                f"{self.source} {sizes}, {unpacked // packed} times as much: it is not opened.",
+                "If you trust it, save the array with np.save.",
             )
 
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:
-        broken = (*DAMAGED, *DAMAGED_TOO, *PACKED_STRANGELY)
         remedy = "It is not a valid NPZ archive: write it again with np.savez."
-        with explained(self.source, broken, remedy=remedy), zipfile.ZipFile(self._path) as archive:
+        with explained(self.source, BROKEN, remedy=remedy), zipfile.ZipFile(self._path) as archive:
             yield archive
 
     def _names(self, rows: Stored) -> list[str] | None:
@@ -123,11 +115,11 @@ class NpzTable(ArrayTable):
         head, what = self._arrays[name], f"{self.source}: array {quoted(name)}"
         if head.dtype.hasobject:
             float_dtype(head.dtype, what=what)
-        room = int(MEMORY_SHARE * available_bytes())
-        if head.n_bytes > room:
+        size, room = head.n_bytes, int(MEMORY_SHARE * available_bytes())
+        if size > room:
             refuse_data(
-                f"{what} takes {format_bytes(head.n_bytes)}, and {format_bytes(room)} of memory are there "
-                "for it. Save it with np.save, in C order: such files are read in slices."
+                f"{what} takes {format_bytes(size)}, and {format_bytes(room)} of memory are there for it.",
+                "Save it with np.save, in C order: such files are read in slices.",
             )
         with self._opened() as archive, archive.open(f"{name}.npy") as file:
             return head.array(_exactly(file, head.offset + head.n_bytes))
@@ -135,7 +127,7 @@ class NpzTable(ArrayTable):
     def _blocks(self, height: int, start: int) -> Iterator[Array]:
         head = self._arrays[self._name]
         n, d = head.shape
-        if not head.is_by_rows:
+        if head.strides[-1] != head.dtype.itemsize:  # by columns
             whole = self._whole(self._name)
             for i in row_slices(n, height, start):
                 yield whole[i]
@@ -144,9 +136,8 @@ class NpzTable(ArrayTable):
             row_bytes = d * head.dtype.itemsize
             file.seek(head.offset + start * row_bytes)  # what is packed is read for it
             for i in row_slices(n, height, start):
-                rows = i.stop - i.start
-                data = _exactly(file, rows * row_bytes)
-                yield np.ndarray((rows, d), head.dtype, data)
+                shape = (i.stop - i.start, d)
+                yield np.ndarray(shape, head.dtype, _exactly(file, shape[0] * row_bytes))
             file.read(1)  # at its end the archive's checksum is compared
 
 
@@ -160,11 +151,12 @@ def _exactly(file: Any, n_bytes: int) -> bytes:
 
 def _chosen(arrays: dict[str, Stored], reading: Reading, source: str) -> str:
     """The array that was asked for, or the only one that has rows and columns."""
-    if reading.array is not None:
-        if reading.array not in arrays:
-            near = hint(reading.array, list(arrays), "arrays")
-            refuse_data(f"{source} has no array {reading.array!r}. {near}")
-        return reading.array
+    name = reading.array
+    if name is not None and name not in arrays:
+        near = hint(name, list(arrays), "arrays")
+        refuse_data(f"{source} has no array {name!r}. {near}")
+    if name is not None:
+        return name
     shapes = {name: layout.shape for name, layout in arrays.items()}
     if {"data", "format", "shape"} <= shapes.keys() and 2 not in map(len, shapes.values()):
         refuse_data(

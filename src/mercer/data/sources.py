@@ -16,16 +16,15 @@ from mercer._core.errors import DataError, InputError, ReadingWarning, users_lev
 from mercer._core.memory import available_bytes
 from mercer._core.types import Rows
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
-from mercer.data.batches import Batches
+from mercer.data.batches import ZARR, Batches, ChunkedRows, open_zarr
 from mercer.data.dask import FRAME, DaskRows, dask_kind
 from mercer.data.formats import open_table
-from mercer.data.frames import frame_package, held, is_a, need
-from mercer.data.intake import refuse_lazy
+from mercer.data.frames import frame_package, held, need
+from mercer.data.intake import is_a, refuse_lazy
 from mercer.data.npy import MappedRows, open_npy
 from mercer.data.rows import RowSource
 from mercer.data.table import Reading, Table
 from mercer.data.view import TableRows
-from mercer.data.zarr import ZARR, ChunkedRows, open_zarr
 
 KEPT_SHARE = 1 / 16  # of the free memory, for rows that were read to count them
 
@@ -98,9 +97,7 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
         source = MappedRows.of(X)
     elif not isinstance(X, np.ndarray) and all(hasattr(X, a) for a in ("shape", "dtype", "chunks")):
         source = ChunkedRows(X)
-    if source is not None:
-        _no_names(source, columns)
-    return source
+    return None if source is None else _unnamed(source, columns)
 
 
 def _arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
@@ -142,7 +139,8 @@ def in_memory(source: RowSource) -> Rows:
     return source[slice(None)]
 
 
-def _no_names(source: RowSource, columns: Sequence[str] | None) -> None:
+def _unnamed(source: RowSource, columns: Sequence[str] | None) -> RowSource:
+    """The source, of which no columns can be chosen by name."""
     if columns is not None and source.columns != tuple(columns):
         raise InputError.about(
             parameter="columns",
@@ -150,24 +148,20 @@ def _no_names(source: RowSource, columns: Sequence[str] | None) -> None:
             must_be=f"None for {source!r}, whose columns have no such names",
             remedy="A kernel can look at some columns with k.on(positions).",
         )
+    return source
 
 
 def _open(given: str | os.PathLike[str], columns: Sequence[str] | None) -> RowSource:
     shown, path = os.fspath(given), Path(given).expanduser().absolute()
     if path.is_dir() and (path.suffix.lower() == ".zarr" or any((path / f).exists() for f in ZARR)):
-        source: RowSource = open_zarr(path, shown=shown)
-    elif path.exists() and path.suffix.lower() == ".npy":
-        source = open_npy(path, name=f"NPY file {shown!r}")
-    else:
-        try:
-            return _rows(open_table(given, _reading(columns)))
-        except DataError as error:
-            asked = f"`{error.parameter}`" in str(error) and "open_table" not in str(error)
-            if error.parameter not in OPTIONS or not asked:
-                raise
-            how = f"Pass mercer.open_table(path, {error.parameter}=…) in place of the path."
-            raise DataError.saying(
-                str(error), how, parameter=error.parameter, value=error.value
-            ) from None
-    _no_names(source, columns)
-    return source
+        return _unnamed(open_zarr(path, shown=shown), columns)
+    if path.exists() and path.suffix.lower() == ".npy":
+        return _unnamed(open_npy(path, name=f"NPY file {shown!r}"), columns)
+    try:
+        return _rows(open_table(given, _reading(columns)))
+    except DataError as error:
+        name, text = error.parameter, str(error)
+        if name not in OPTIONS or f"`{name}`" not in text or "open_table" in text:
+            raise
+        how = f"Pass mercer.open_table(path, {name}=…) in place of the path."
+        raise DataError.saying(text, how, parameter=name, value=error.value) from None

@@ -14,11 +14,10 @@ import numpy as np
 from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.params import is_whole
 from mercer._core.types import Array
-from mercer.data.columns import Layout, layout_of
+from mercer.data.columns import Layout, Words, layout_of
 from mercer.data.files import Spool, Stamp
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, row_slices
-from mercer.data.words import Words
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
@@ -286,6 +285,12 @@ class Table(ABC):
         other = copy(self)  # the notes are shared: those that are handed out are so for both
         other._layout, other._room, other._kept = layout, 0, None
         return other
+
+    def note_once(self, subject: str, *notes: str) -> None:
+        """Add notes, unless there have been some on this subject."""
+        if subject not in self.told:
+            self.told.add(subject)
+            self.notes += notes
 
     def fresh_notes(self) -> tuple[str, ...]:
         """The notes that were not handed out before."""

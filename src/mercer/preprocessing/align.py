@@ -71,12 +71,11 @@ class MatchedTable(Table):
             # Otherwise on to the end, so that the error can say how many there are.
         if not filled and not self._gaps:
             missing.refuse(self.source)
-        elif filled and missing.total and "imputed" not in self.told:
-            self.told.add("imputed")
-            self.notes.append(f"{many(missing.total, 'missing value')} imputed in {missing.where}")
-        if unseen.counts and "unseen words" not in self.told:
-            self.told.add("unseen words")
-            self.notes += unseen.sentences
+        elif filled and missing.total:
+            count = many(missing.total, "missing value")
+            self.note_once("imputed", f"{count} imputed in {missing.where}")
+        if unseen.counts:
+            self.note_once("unseen words", *unseen.sentences)
 
 
 def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:

@@ -10,10 +10,9 @@ import numpy as np
 
 from mercer._core.errors import DataError, InputError, many, quoted, refuse_data
 from mercer._core.types import Array, Indices
-from mercer.data.columns import hint, listed
+from mercer.data.columns import are_dates, hint, listed
 from mercer.data.table import Chunk, Table
 from mercer.data.view import require_numbers
-from mercer.data.words import are_dates
 from mercer.engine.moments import Scale
 from mercer.preprocessing.learn import Missing, Seen, imputed, scaling
 

@@ -49,9 +49,8 @@ class ReadingsTable(Table):
         numbers = [column.name for column in own if column.kind == "number"]
         self._places = {numbers.index(name): judge for name, judge in self._judges.items()}
         if self._judges:
-            self.notes.append(
-                f"which readings count is read from {listed([*self._judges.values()])}"
-            )
+            said = listed([*self._judges.values()])
+            self.notes.append(f"which readings count is read from {said}")
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -71,21 +70,16 @@ class ReadingsTable(Table):
             if len(rows):
                 yield replace(own, start=kept, **_taken(own, rows))
                 kept += len(rows)
-        self._tell(seen - kept, seen)
-
-    def _tell(self, left_out: int, n: int) -> None:
-        if left_out == n:
+        if not kept:
             refuse_data(
-                f"{self.source}: every one of {many(n, 'row')} lacks a reading.",
+                f"{self.source}: every one of {many(seen, 'row')} lacks a reading.",
                 "Fit with `impute='median'`, or leave the columns out that lack most with `columns`.",
                 parameter="impute",
             )
-        if left_out and "left out" not in self.told:
-            self.told.add("left out")
+        if left_out := seen - kept:
             have = "lacks a reading and is" if left_out == 1 else "lack a reading and are"
-            self.notes.append(
-                f"{left_out} of {many(n, 'row')} {have} left out of the fit (--impute fills in instead)"
-            )
+            note = f"{left_out} of {many(seen, 'row')} {have} left out of the fit (--impute fills in instead)"
+            self.note_once("left out", note)
 
 
 def counting(chunk: Chunk, judges: dict[int, str]) -> Chunk:

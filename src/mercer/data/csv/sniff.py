@@ -11,11 +11,10 @@ from itertools import islice
 from typing import Any
 
 from mercer._core.errors import DataError, refuse_data
-from mercer.data.columns import listed
+from mercer.data.columns import KEPT, THOUSANDS, Words, listed
 from mercer.data.csv.blocks import LINE_BYTES, Feed, Mark
 from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.table import Column, Reading
-from mercer.data.words import KEPT, THOUSANDS, Words
 
 HEAD_BYTES = 2**20
 HEAD_ROWS, HEAD_LINES = 1000, 20  # at most, and at least where the file has them
@@ -80,11 +79,7 @@ def _why(text: str) -> str:
 
 
 def sniff(
-    blocks: Callable[[int], Iterator[tuple[str, int]]],
-    reading: Reading,
-    *,
-    source: str,
-    delimiter: str | None,
+    blocks: Callable[[int], Iterator[tuple[str, int]]], reading: Reading, *, source: str
 ) -> Dialect:
     """Look at the head of the file; what was asked for is taken, the rest is guessed and noted.
 
@@ -95,7 +90,7 @@ def sniff(
         refuse_data(f"{source} is empty.", "A header and rows are needed.")
     notes: list[str] = []
     head = partial(_head, text, reading, source)
-    given = reading.delimiter or delimiter
+    given = reading.delimiter
     mark = _checked(given, source) if given else _guess_delimiter(partial(head, cut=True))
     if not given and mark != ",":
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")

@@ -36,14 +36,13 @@ REMEDY = (
 class CsvTable(Table):
     """Lines of fields. Memory is bounded by a block of the file, however long it is."""
 
-    delimiter: str | None = None  # unless another is given; None: it is guessed
     _seeks = True  # whether a pass can begin at a mark
 
     def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self._path, self.source, self.stamp = path, source, Stamp.of(path)
         # Where rows begin that have been met: (row, place in the file).
         self._marks = [(0, self._first_mark(reading))]
-        self._dialect = sniff(self._texts, reading, source=source, delimiter=self.delimiter)
+        self._dialect = sniff(self._texts, reading, source=source)
         self._no_words = self._dialect.na_values  # which stand for a missing word
         self.named = self._dialect.header
         names = [column.name for column in self._dialect.columns]
@@ -91,9 +90,8 @@ class CsvTable(Table):
                 self._marks.append((row, feed.mark))
             for rows in row_slices(len(chunk), height):
                 yield chunk[rows]
-        if blank and "blank" not in self.told:
-            self.told.add("blank")
-            self.notes.append(f"{many(blank, 'blank line')} skipped")
+        if blank:
+            self.note_once("blank", f"{many(blank, 'blank line')} skipped")
 
     def resident_bytes(self) -> int:
         """A block as bytes, as text, and with four bytes a letter where it is taken line by line."""
@@ -231,12 +229,6 @@ class CsvTable(Table):
             self.told.add(ROUNDED)
             names = [c.name for c in self.columns if c.kind == "number"]
             warn_of_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
-
-
-class TsvTable(CsvTable):
-    """Lines of fields with tabs between them."""
-
-    delimiter = "\t"
 
 
 def _without_unnamed(

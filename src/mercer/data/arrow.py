@@ -69,11 +69,9 @@ class ArrowTable(Table):
         """
 
     def _schema(self, file: Any) -> Any:
-        """The schema of an open file."""
         return file.schema
 
     def _called(self, f: int) -> str:
-        """The name of file f."""
         one = len(self._files) == 1
         return self.source if one else f"{self.form} file {self._files[f].name!r}"
 
@@ -256,7 +254,6 @@ class HeldTable(ArrowTable):
 
 
 def _parquet_files(folder: Path, source: str) -> list[Path]:
-    """All Parquet files of a folder, in the order of their names."""
     files = sorted(folder.glob("*.parquet"))
     below = [file for file in folder.rglob("*.parquet") if file not in files]
     if below or not files:

@@ -142,7 +142,6 @@ class Words:
 
     @property
     def first(self) -> str:
-        """The first, in quotes."""
         return quoted(self.some[0])
 
     def what(self, name: str, *, alone: bool) -> tuple[str, str]:

@@ -134,7 +134,6 @@ class DaskRows(Pieces):
 
     @cached_property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Rows of all chunks, and columns."""
         return require_rows((sum(self._heights), self._d), what=self.name)
 
     @cached_property
@@ -144,7 +143,6 @@ class DaskRows(Pieces):
 
     @property
     def places(self) -> list[slice]:
-        """The rows of each chunk that has some."""
         return [slice(*pair) for pair in pairwise(self.starts.tolist())]
 
     # ── where chunks are ────────────────────────────────────────────────────
@@ -176,7 +174,6 @@ class DaskRows(Pieces):
         return self._values(_tasks("look", function, *args))
 
     def _values(self, work: list[Any]) -> list[Any]:
-        """Of delayed objects, and of futures."""
         import dask
 
         return list(dask.compute(*work)) if self._placed is None else self._placed[1](work)
@@ -199,7 +196,6 @@ class DaskRows(Pieces):
         return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *found])
 
     def look(self, check: Callable[[Rows], object], height: int) -> None:
-        """Show each chunk to the function where it is."""
         del height
         pieces = self.pieces()
         self._asked(_looked_at, [check] * len(pieces), pieces)

@@ -41,7 +41,7 @@ class Bytes(NamedTuple):
     def is_virtual(self, address: int) -> bool:
         """Whether the object at an address is a virtual data set.
 
-        HDF5 2.0 reads its layout while it opens it, and trusts the numbers there: they may overwrite the stack.
+        HDF5 2.0 reads its layout while it opens it, and trusts the numbers: they may overwrite the stack.
         """
         return any(
             kind == LAYOUT and body[:1] > b"\x02" and body[1:2] == bytes([VIRTUAL])

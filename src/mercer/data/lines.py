@@ -67,7 +67,6 @@ class Lines:
         return [line.decode("utf-8-sig", "replace").rstrip("\r") for line in whole], fresh
 
     def close(self) -> None:
-        """Let the file go."""
         if self._fd is not None and self.path != "-":
             os.close(self._fd)
         self._fd = None

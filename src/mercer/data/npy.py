@@ -132,11 +132,9 @@ class Stored(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """The size of the entries."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def require_bytes(self, n_bytes: int, *, what: str) -> None:
-        """Raise unless the file has as many bytes as its header promises."""
         promised = self.offset + self.n_bytes
         if n_bytes != promised and not self.dtype.hasobject:  # objects are refused by their type
             refuse_data(

@@ -70,7 +70,6 @@ class RowSource(ABC):
             self._has_told = warn_rounded(stored, what=self.name, names=self.columns, rows=rows)
 
     def check_unchanged(self) -> None:
-        """Raise an `InputError` when the file behind the rows has changed since it was opened."""
         if self.stamp is not None:
             self.stamp.check(self.name)
 
@@ -299,12 +298,10 @@ class Digest:
         self._streams = {name: hashlib.sha256() for name in names}
 
     def add(self, block: Rows) -> None:
-        """The next rows."""
         for name, part in _parts(block).items():
             self._streams[name].update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
 
     def hex(self, shape: Any, dtype: Any) -> str:
-        """The digest of all rows, in hexadecimal."""
         whole = hashlib.sha256(f"{tuple(map(int, shape))} {np.dtype(dtype).str}".encode())
         for stream in self._streams.values():
             whole.update(stream.digest())

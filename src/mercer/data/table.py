@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.params import is_whole
-from mercer._core.types import Array
+from mercer._core.types import Array, Indices
 from mercer.data.columns import Layout, Words, layout_of
 from mercer.data.files import Spool, Stamp
 from mercer.data.rounding import warn_rounded
@@ -143,7 +143,6 @@ class Chunk:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, with its texts and what stands beside the rows."""
         beside = (*self.words.values(), self.ids, self.labels, self.lines)
         arrays = [self.numbers, *(part for part in beside if part is not None)]
         return sum(a.nbytes + TEXT_BYTES * len(a) * (a.dtype.kind == "O") for a in arrays)
@@ -152,11 +151,14 @@ class Chunk:
         first, last, _ = rows.indices(len(self))
         if last - first == len(self):
             return self
-        ids, labels, lines = (
-            None if part is None else part[rows] for part in (self.ids, self.labels, self.lines)
-        )
+        return replace(self.at(rows), start=self.start + first)
+
+    def at(self, rows: slice | Indices) -> Chunk:
+        """Some rows, as if they began where this chunk does."""
+        beside = (self.ids, self.labels, self.lines)
+        parts = (None if part is None else part[rows] for part in beside)
         words = {name: column[rows] for name, column in self.words.items()}
-        return Chunk(self.start + first, self.numbers[rows], words, ids, labels, lines)
+        return Chunk(self.start, self.numbers[rows], words, *parts)
 
     def place(self, row: int) -> str:
         """Where a row of this chunk is, for people: the line of the file, or the position."""
@@ -230,7 +232,6 @@ class Table(ABC):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The features."""
         forced = self._layout.kinds
         return tuple(
             self._column(j) if kind is None else Column(self.names[j], kind)
@@ -239,18 +240,15 @@ class Table(ABC):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Columns that are read as nothing."""
         used = {*self._layout.features, self._layout.id, self._layout.label}
         return tuple(name for j, name in enumerate(self.names) if j not in used)
 
     @property
     def id_name(self) -> str | None:
-        """What the ids of the rows are called."""
         return self._beside[0][1] if self._layout.id is None else self.names[self._layout.id]
 
     @property
     def label_name(self) -> str | None:
-        """What the labels of the rows are called."""
         return self._beside[1][1] if self._layout.label is None else self.names[self._layout.label]
 
     def select(
@@ -341,7 +339,6 @@ class Table(ABC):
                 yield chunk[rows]
 
     def check_unchanged(self) -> None:
-        """Raise when a file behind the rows has changed since it was opened."""
         if self.stamp is not None:
             self.stamp.check(self.source)
 

@@ -314,7 +314,6 @@ def _rows(given: Any) -> Any:
 
 
 def _points(inner: Any) -> Any:
-    """The training rows, where an exact fit keeps them."""
     if name_of(inner) == DROP_IN:
         return inner.X_fit_
     fit: Fit | None = vars(inner).get("fit_")

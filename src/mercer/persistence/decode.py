@@ -47,7 +47,6 @@ class Decoder:
         self._size = 0
 
     def add(self, entry: Any) -> None:
-        """The next object of the list."""
         entry = _parts(entry, {"type", "fields"}, "an object", may=frozenset({"learned"}))
         name = entry["type"]
         known = known_type(name) if isinstance(name, str) else None

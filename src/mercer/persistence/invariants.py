@@ -78,17 +78,29 @@ def width_in(sections: Any) -> int:
     return sections.width if isinstance(sections, GivenSections) else sections.frequencies.shape[1]
 
 
+def _fits(coef: Any, projection: Any) -> bool:
+    return bool(len(coef) == projection.sections.width)
+
+
+def _k(fit: Any) -> int:
+    return int(fit.projection.n_components)
+
+
+def _d(fit: Any) -> int:
+    return width_in(fit.projection.sections)
+
+
 def _maps(sections: Any) -> bool:
-    d = width_in(sections)
     if not isinstance(sections, FeatureSections):
         return True
+    d = width_in(sections)
     return d <= MAX_COLUMNS and _checked(sections.feature_map, np.zeros((1, d)))
 
 
 def _sizes(back: Any) -> tuple[int, int]:
     """The numbers of components and of columns of a pre-image."""
     if isinstance(back, RidgeBack):
-        return width_in(back.projection.sections), back.projection.n_components
+        return _d(back), _k(back)
     if isinstance(back, ExactBack):
         return back.slopes.shape[::-1]
     return back.near.scores.shape[1], back.near.rows.shape[1]
@@ -103,7 +115,7 @@ def _takes(model: Any, d: int) -> bool:
 def _solved(stream: Any) -> bool:
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
         fit = Anatomy(stream).fit  # None: no variance yet
-    return fit is None or width_in(fit.projection.sections) == stream.n_features_in_
+    return fit is None or _d(fit) == stream.n_features_in_
 
 
 def _scales(value: Any) -> bool:
@@ -113,18 +125,14 @@ def _scales(value: Any) -> bool:
 
 # ── the table ───────────────────────────────────────────────────────────────
 _SPACE = {
-    "the mean of a model has another width than its sections": lambda v: (
-        len(v.mean.coef) == v.projection.sections.width
+    "the mean of a model has another width than its sections": lambda v: _fits(
+        v.mean.coef, v.projection
     ),
 }
 _NEAR = {
     "a pre-image has no rows": lambda v: len(v.near.scores) >= 2,
-    "a pre-image has other components than its model": lambda v: (
-        v.near.scores.shape[1] == v.space.projection.n_components
-    ),
-    "a pre-image has other columns than its model": lambda v: (
-        v.near.rows.shape[1] == width_in(v.space.projection.sections)
-    ),
+    "a pre-image has other components than its model": lambda v: _sizes(v)[0] == _k(v.space),
+    "a pre-image has other columns than its model": lambda v: _sizes(v)[1] == _d(v.space),
 }
 INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "KernelSections": {
@@ -144,9 +152,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         )
     },
     "Projection": {
-        "a projection has another width than its sections": lambda v: (
-            v.sections.width == len(v.coef)
-        ),
+        "a projection has another width than its sections": lambda v: _fits(v.coef, v),
         "a projection has two precisions": lambda v: v.coef.dtype == v.offset.dtype,
         "the coefficients of a model are not all finite": lambda v: _finite(v.coef, v.offset),
         "a feature map has too many columns": lambda v: _maps(v.sections),
@@ -154,22 +160,17 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "FeatureSpace": _SPACE,
     "Fit": {
         **_SPACE,
-        "a fit has other eigenvalues than components": lambda v: (
-            len(v.pairs.values) == v.projection.n_components
-        ),
+        "a fit has other eigenvalues than components": lambda v: len(v.pairs.values) == _k(v),
         "a fit has other weights than rows": lambda v: (
             v.roots is None or v.is_low_rank or len(v.roots) == len(v.pairs.vectors)
         ),
         "a fit has no rows": lambda v: v.weight > 0,
         "a fit has not one finite bound for each component": lambda v: (
-            v.ceiling is None
-            or (len(v.ceiling) == v.projection.n_components and _finite(v.ceiling))
+            v.ceiling is None or (len(v.ceiling) == _k(v) and _finite(v.ceiling))
         ),
     },
     "Gauge": {
-        "a gauge has other variances than components": lambda v: (
-            len(v.variances) == v.space.projection.n_components
-        ),
+        "a gauge has other variances than components": lambda v: len(v.variances) == _k(v.space),
     },
     "Limits": {"the index of a detector has no limit": lambda v: v.index > 0.0},
     "Calibration": {
@@ -228,23 +229,18 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "FittedPreimage": {
         "a pre-image has a centre of another width": lambda v: len(v.centre) == _sizes(v.back)[1],
         "a pre-image has other components than its space": lambda v: (
-            v.space is None or v.space.projection.n_components == _sizes(v.back)[0]
+            v.space is None or _k(v.space) == _sizes(v.back)[0]
         ),
     },
     "KernelPCA": {
-        "a model has other columns than its fit": lambda m: _takes(
-            m, width_in(m.fit_.projection.sections)
-        ),
+        "a model has other columns than its fit": lambda m: _takes(m, _d(m.fit_)),
         "a kernel has other parameters": lambda m: _checked(m.kernel_.check_parameters),
         "a pre-image has other components than its model": lambda m: (
-            "preimage_" not in vars(m)
-            or _sizes(m.preimage_.back)[0] == m.fit_.projection.n_components
+            "preimage_" not in vars(m) or _sizes(m.preimage_.back)[0] == _k(m.fit_)
         ),
     },
     "PCA": {
-        "a model has other columns than its fit": lambda m: _takes(
-            m, width_in(m.fit_.projection.sections)
-        ),
+        "a model has other columns than its fit": lambda m: _takes(m, _d(m.fit_)),
         "a mean has another width than its model": lambda m: len(m.mean_) == m.n_features_in_,
     },
     "IncrementalKernelPCA": {
@@ -271,7 +267,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         ),
         "a detector judges by an unknown statistic": lambda m: m._rule.statistic in STATISTICS,
         "a detector gauges other columns than it has": lambda m: (
-            width_in(m._gauge.space.projection.sections) == m._past.width(m.n_features_in_)
+            _d(m._gauge.space) == m._past.width(m.n_features_in_)
         ),
     },
     "sklearn.KernelPCA": {

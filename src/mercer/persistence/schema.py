@@ -91,7 +91,6 @@ class Stored:
 
     @property
     def required(self) -> set[str]:
-        """The names that have to be there."""
         return set(self.fields) - self.optional
 
 

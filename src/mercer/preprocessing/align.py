@@ -46,12 +46,9 @@ class MatchedTable(Table):
     def _judges(self, preparation: Preparation) -> dict[int, str]:
         """The position of a number among those of the model to the column of its quality."""
         beside = {column.name for column in self.columns} | {self.id_name, self.label_name}
-        found = {self.names[j]: self.names[q] for j, q in quality_columns(self.names).items()}
-        return {
-            j: found[name]
-            for j, name in enumerate(preparation.numbers)
-            if name in found and found[name] not in beside
-        }
+        pairs = ((self.names[j], self.names[q]) for j, q in quality_columns(self.names).items())
+        found = {name: judge for name, judge in pairs if judge not in beside}
+        return {j: found[n] for j, n in enumerate(preparation.numbers) if n in found}
 
     def in_place(self) -> RowSource | None:
         return self._table.in_place()
@@ -138,12 +135,10 @@ def _require_size(table: Table, preparation: Preparation) -> None:
 
 def _beside(table: Table, preparation: Preparation) -> tuple[str | None, str | None]:
     """The columns that are ids and labels by the training file, where the file has them free."""
-    features = {column.name for column in table.columns} - set(preparation.numbers)
-    id_, label = preparation.id, preparation.label
-    return (
-        id_ if table.id_name is None and id_ in features else None,
-        label if table.label_name is None and label in features else None,
-    )
+    free = {column.name for column in table.columns} - set(preparation.numbers)
+    id_ = preparation.id if table.id_name is None and preparation.id in free else None
+    label = preparation.label if table.label_name is None and preparation.label in free else None
+    return id_, label
 
 
 def _require_width(table: Table, preparation: Preparation) -> None:
@@ -292,18 +287,15 @@ class _Held:
 
     @property
     def n_bytes(self) -> int:
-        """What all rows take."""
         return self.n * self._d * self._dtype.itemsize
 
     def add(self, block: Array) -> None:
-        """The next rows."""
         self.n += len(block)
         self._blocks.append(block)
         if self.n_bytes > self._limit:
             self._blocks.clear()
 
     def rows(self) -> Array | None:
-        """All rows; None where they are too many."""
         if self.n_bytes > self._limit:
             return None
         if len(self._blocks) == 1:

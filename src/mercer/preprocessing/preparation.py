@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +20,8 @@ WORDS = (
     "Keep it beside the rows with `id='{name}'` or `label='{name}'`, name the columns to use with `columns`, "
     "or turn each word into a 0/1 column with `one_hot=True`."
 )
+SCALES = ("standard", "none")
+FILLS = (None, "mean", "median", "zero")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +111,10 @@ class Preparation:
         >>> notes
         ('standardised 1 column', "constant, only centred: 'y'")
         """
-        _require_known("scale", scale, ("standard", "none"))
-        _require_known("impute", impute, (None, "mean", "median", "zero"))
+        for option, value, known in (("scale", scale, SCALES), ("impute", impute, FILLS)):
+            if value not in known:
+                must_be = f"one of {', '.join(map(repr, known))}"
+                raise InputError.about(parameter=option, value=value, must_be=must_be)
         if not one_hot or not table.columns:
             require_numbers(table, WORDS)
         notes = list(table.fresh_notes())
@@ -137,8 +141,8 @@ class Preparation:
         notes += table.fresh_notes()
         beside = table.id_name, table.label_name, table.image_shape
         units = tuple(table.units.get(name, "") for name in names)
-        made = cls(names, tuple(levels), fills, center, spread, *beside)
-        return replace(made, units=units if any(units) else ()), tuple(notes)
+        units = units if any(units) else ()
+        return cls(names, tuple(levels), fills, center, spread, *beside, units=units), tuple(notes)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -164,8 +168,7 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether rows without missing values stay as they are."""
-        parts = (self.fills, self.center, self.spread)
-        return not self.categories and all(part is None for part in parts)
+        return not self.categories and self.fills is self.center is self.spread is None
 
     def lacking(
         self, absent: Sequence[str], names: Sequence[str], source: str, remedy: str | None = None
@@ -248,36 +251,26 @@ class Preparation:
         return Scale(center, np.ones(d) if self.spread is None else self.spread)
 
     def _refuse_overflow(self, raw: Array, out: Array, chunk: Chunk) -> None:
-        places = np.argwhere(np.isfinite(raw) & ~np.isfinite(out))
-        if not len(places):
-            return
-        row, column = (int(i) for i in places[0])
-        spread = 1.0 if self.spread is None else float(self.spread[column])
-        refuse_data(
-            f"Column {quoted(self.features[column])} has {raw[row, column]:.6g} in {chunk.place(row)}, which "
-            f"is too large to be standardised: divided by {spread:.3g}, the spread at the fit, it is beyond "
-            f"{raw.dtype}.",
-            "Correct the value, or leave the row out.",
-            parameter="X",
-            value=raw[row, column],
-        )
+        for row, column in np.argwhere(np.isfinite(raw) & ~np.isfinite(out)):
+            name, value = quoted(self.features[column]), raw[row, column]
+            spread = 1.0 if self.spread is None else float(self.spread[column])
+            refuse_data(
+                f"Column {name} has {value:.6g} in {chunk.place(int(row))}, which is too large to be "
+                f"standardised: divided by {spread:.3g}, the spread at the fit, it is beyond {raw.dtype}.",
+                "Correct the value, or leave the row out.",
+                parameter="X",
+                value=value,
+            )
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""
-        return (
-            rows if self._scale is None else self._scale.back(rows).astype(rows.dtype, copy=False)
-        )
+        scale = self._scale
+        return rows if scale is None else scale.back(rows).astype(rows.dtype, copy=False)
 
     def __repr__(self) -> str:
         done = [f"{len(self.numbers)} numbers", f"{len(self.categories)} categories"]
         done += ["filled"] * (self.fills is not None) + ["scaled"] * (self.center is not None)
         return f"Preparation({', '.join(done)})"
-
-
-def _require_known(option: str, value: str | None, known: tuple[str | None, ...]) -> None:
-    if value not in known:
-        must_be = f"one of {', '.join(map(repr, known))}"
-        raise InputError.about(parameter=option, value=value, must_be=must_be)
 
 
 def _require_no_dates(levels: list[tuple[str, tuple[str, ...]]], source: str) -> None:

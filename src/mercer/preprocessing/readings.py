@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from mercer._core.errors import many, refuse_data
-from mercer._core.types import Indices
 from mercer.data.columns import listed
 from mercer.data.historian import WRITINGS, is_good, quality_columns
 from mercer.data.table import Chunk, Column, Table
@@ -32,30 +30,27 @@ class ReadingsTable(Table):
         found = table.names if table.named else ()
         features = {column.name: column for column in table.columns}
         beside = (table.id_name, table.label_name)
-        judges = {found[j]: found[q] for j, q in quality_columns(found).items()}
-        self._judges = _speaking(
-            table, {n: q for n, q in judges.items() if n in features and q not in beside}
-        )
-        own = [
-            Column(name) if name in self._judges or _is_reading(column) else column
+        pairs = ((found[j], found[q]) for j, q in quality_columns(found).items())
+        judges = _speaking(table, {n: q for n, q in pairs if n in features and q not in beside})
+        kept = [
+            Column(name) if name in judges or _is_reading(column) else column
             for name, column in features.items()
-            if name not in self._judges.values()
+            if name not in judges.values()
         ]
-        with_judges = [*own, *(Column(judge, "category") for judge in self._judges.values())]
+        with_judges = [*kept, *(Column(judge, "category") for judge in judges.values())]
         self._table = table.select(with_judges).with_missing(WRITINGS)
-        self.__dict__.update(table.select(own).__dict__)  # its notes too, which stay one list
-        self._own, self._whole = tuple(own), whole
+        self.__dict__.update(table.select(kept).__dict__)  # its notes too, which stay one list
+        self._features, self._whole = tuple(kept), whole
         self.n_rows = None if whole else table.n_rows
-        numbers = [column.name for column in own if column.kind == "number"]
-        self._places = {numbers.index(name): judge for name, judge in self._judges.items()}
-        if self._judges:
-            said = listed([*self._judges.values()])
-            self.notes.append(f"which readings count is read from {said}")
+        numbers = [column.name for column in kept if column.kind == "number"]
+        self._places = {numbers.index(name): judge for name, judge in judges.items()}
+        if judges:
+            self.notes.append(f"which readings count is read from {listed([*judges.values()])}")
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The features, with their first words where they have any."""
-        return self._own
+        return self._features
 
     def resident_bytes(self) -> int:
         return super().resident_bytes() + self._table.resident_bytes()
@@ -63,12 +58,11 @@ class ReadingsTable(Table):
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         del start  # how many rows before it are left out is not known
         kept, seen = 0, 0
-        for chunk in self._table.chunks(height):
-            own = counting(chunk, self._places)
-            rows = np.flatnonzero(~np.isnan(own.numbers).any(axis=1) | (not self._whole))
-            seen += len(own)
+        for chunk in (counting(one, self._places) for one in self._table.chunks(height)):
+            rows = np.flatnonzero(~np.isnan(chunk.numbers).any(axis=1) | (not self._whole))
+            seen += len(chunk)
             if len(rows):
-                yield replace(own, start=kept, **_taken(own, rows))
+                yield replace(chunk.at(rows), start=kept)
                 kept += len(rows)
         if not kept:
             refuse_data(
@@ -116,11 +110,3 @@ def _is_reading(column: Column) -> bool:
     """Whether the words of a column stand for readings that are missing."""
     example = column.example.partition(" in line ")[0].strip("'")
     return column.kind == "category" and is_good(example) is False
-
-
-def _taken(chunk: Chunk, rows: Indices) -> dict[str, Any]:
-    """The parts of a chunk at some rows."""
-    beside = {name: getattr(chunk, name) for name in ("ids", "labels", "lines")}
-    taken = {name: None if part is None else part[rows] for name, part in beside.items()}
-    words = {name: own[rows] for name, own in chunk.words.items()}
-    return {"numbers": chunk.numbers[rows], "words": words, **taken}

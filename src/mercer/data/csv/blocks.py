@@ -149,7 +149,6 @@ class Feed:
 
     @property
     def mark(self) -> Mark:
-        """Where the next block begins, once all lines of this one are handed out."""
         return Mark(self._end, self.n_lines)
 
     def __iter__(self) -> Feed:

@@ -65,7 +65,6 @@ def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) ->
 
 
 def _why(text: str) -> str:
-    """What the csv module says, in our words."""
     if "field limit" in text:
         return (
             f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "

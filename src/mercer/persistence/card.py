@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -173,10 +174,10 @@ def unwrapped(model: Any) -> Any:
 def identity(model: Any) -> dict[str, Any]:
     """What a model file and its model have to agree on."""
     inner, features = unwrapped(model), Anatomy(model).feature_names
-    projector, kernel = Anatomy(inner).projector, Anatomy(inner).kernel
-    text = None if kernel is None else repr(kernel)
-    if kernel is None and name_of(projector) == DROP_IN:
-        text = str(projector.kernel)
+    body = Anatomy(inner)
+    text = None if body.kernel is None else repr(body.kernel)
+    if text is None and name_of(body.projector) == DROP_IN:
+        text = str(body.projector.kernel)
     return {
         "kind": name_of(inner) or type(inner).__name__,  # a subclass has no name in files
         "prepared": inner is not model,
@@ -205,8 +206,7 @@ def plain(value: Any) -> Any:
 # ── evidence ────────────────────────────────────────────────────────────────
 def _evidence(body: Anatomy) -> dict[str, Any]:
     if body.detector is not None:
-        inner = _evidence(Anatomy(body.projector))
-        return inner | {
+        return _evidence(Anatomy(body.projector)) | {
             "limits": str(body.detector.limits_).splitlines(),
             "fingerprint": body.detector.fingerprint_,
             "lineage": [str(step) for step in body.detector.lineage_],
@@ -216,8 +216,7 @@ def _evidence(body: Anatomy) -> dict[str, Any]:
     if fit is None and isinstance(inner, Projector):
         return {"summary": ["no component yet"]}
     if fit is None:  # the drop-in
-        values = inner.eigenvalues_
-        lines = str(inner.plan_).splitlines()
+        lines, values = str(inner.plan_).splitlines(), inner.eigenvalues_
         return {"summary": lines, "n_components": len(values), "eigenvalues": plain(values[:SHOWN])}
     return {
         "summary": str(fit).splitlines(),
@@ -336,8 +335,7 @@ def _count(inner: Any) -> int | None:
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in ("numpy", "scipy", "scikit-learn"):
-        try:
+        found[package] = "unknown"  # where it is vendored without its metadata
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:  # vendored without its metadata
-            found[package] = "unknown"
     return found

@@ -13,6 +13,7 @@ import inspect
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
+from itertools import chain
 from pathlib import PosixPath, WindowsPath
 from typing import Any, Literal, TypeAlias
 
@@ -29,14 +30,7 @@ from mercer.estimators.prepared import Prepared
 from mercer.kernels.base import FORMULAS, Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
-from mercer.kernels.map_base import (
-    ComposedMap,
-    FeatureMap,
-    ProductMap,
-    ScaledMap,
-    SumMap,
-    UnitMap,
-)
+from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.kernels.parameters import constructor_names
 from mercer.model.certificate import Certificate, StreamCertificate
 from mercer.model.projection import Projection
@@ -142,9 +136,8 @@ def _of_dataclass(kind: Any) -> Stored:
 
 def of_parameters(kind: Any, *, needed: dict[str, str] | None = None) -> Stored:
     """Parameters of any value, checked where they are used; `needed` are those that have to be there."""
-    names, told = inspect.signature(kind).parameters, needed or {}
-    found = {name: told.get(name, "Any") for name in names}
-    optional = frozenset() if needed is None else frozenset(found) - set(told)
+    found = {name: (needed or {}).get(name, "Any") for name in inspect.signature(kind).parameters}
+    optional = frozenset() if needed is None else frozenset(found) - set(needed)
     return Stored(kind, found, optional)
 
 
@@ -181,27 +174,17 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "preimage_", "_back"}
-SOMETIMES |= {
-    "_calibration",
-    "_known",
-    "_lineage",
-    "_sensors",
-    "dynamics_",
-    "set_aside_",
-}  # detectors
+OF_DETECTORS = ("_calibration", "_known", "_lineage", "_sensors", "dynamics_", "set_aside_")
+SOMETIMES = {*COMMON, *OF_DETECTORS, "preimage_", "_back"}
 
 
 def of_estimator(kind: Any) -> Stored:
     """An estimator: what it has learned is what its classes annotate."""
     found = dict(COMMON)
-    for base in reversed(kind.__mro__):
-        own = inspect.get_annotations(base) if base.__module__.startswith("mercer.") else {}
-        found |= {  # not parameters, nor what is read off something else
-            name: annotation
-            for name, annotation in own.items()
-            if name != "_" and "_" in (name[0], name[-1]) and not hasattr(kind, name)
-        }
+    ours = [base for base in reversed(kind.__mro__) if base.__module__.startswith("mercer.")]
+    every = chain(*(inspect.get_annotations(base).items() for base in ours))
+    learned = ((n, a) for n, a in every if n != "_" and "_" in (n[0], n[-1]))  # not parameters
+    found |= {n: a for n, a in learned if not hasattr(kind, n)}  # nor read off something else
     return Stored(kind, found, frozenset(SOMETIMES & set(found)), "estimator")
 
 
@@ -224,7 +207,6 @@ STORED = {
 _OWN_NAMES = {stored.kind: name for name, stored in STORED.items()}
 
 
-@cache
 def of_scikit_learn() -> dict[str, Stored]:
     """What a file may hold of scikit-learn, and of the drop-in, which are imported when one is met."""
     from mercer.persistence.scikit_learn import STORED as found

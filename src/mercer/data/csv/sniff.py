@@ -59,22 +59,18 @@ def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) ->
     except csv.Error as error:
         if not cut or "end of data" not in str(error):
             line = feed.n_lines - (reader.line_num - read) + 1
-            why = _why(str(error))
+            why = next((why for said, why in WHY.items() if said in str(error)), str(error))
             msg = f"{source}: the record that begins in line {line} can't be read: {why}."
             raise DataError(msg) from error
 
 
-def _why(text: str) -> str:
-    if "field limit" in text:
-        return (
-            f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "
-            "opened and never closed"
-        )
-    if "end of data" in text:
-        return "a quote is opened and never closed"
-    if "expected after" in text:
-        return "text follows a closing quote (a quote inside a quoted field is doubled)"
-    return text
+# What the csv module says, in our words.
+WHY = {
+    "field limit": f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "
+    "opened and never closed",
+    "end of data": "a quote is opened and never closed",
+    "expected after": "text follows a closing quote (a quote inside a quoted field is doubled)",
+}
 
 
 def sniff(
@@ -94,11 +90,10 @@ def sniff(
     if not given and mark != ",":
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
     records = list(head(mark, cut=not whole))  # the next pass reads the whole file
-    if records and len(records[0][1]) > MAX_COLUMNS:
-        found = f"{len(records[0][1])} fields in its first line; {MAX_COLUMNS} are the most"
-        refuse_data(f"{source} has {found}.")
     if not records:
         refuse_data(f"{source} has no record in its first {HEAD_BYTES} bytes.", "Look at the file.")
+    if (width := len(records[0][1])) > MAX_COLUMNS:
+        refuse_data(f"{source} has {width} fields in its first line; {MAX_COLUMNS} are the most.")
     cells = _Cells(reading.decimal, frozenset(reading.na_values))
     # A line of units hides what the columns below it are.
     tried = (records, records[1:]) if len(records) > 3 else (records,)
@@ -181,10 +176,8 @@ def _guess_delimiter(head: Callable[[str], Iterator[Record]]) -> str:
 
     def merit(mark: str) -> tuple[bool, float, int]:
         records: list[list[str]] = []
-        with suppress(DataError):
-            for _, fields in islice(
-                head(mark), TRIAL_ROWS
-            ):  # one by one: those before an error count
+        with suppress(DataError):  # one by one: those before an error count
+            for _, fields in islice(head(mark), TRIAL_ROWS):
                 records.append(fields)
         widths = {len(fields) for fields in records}
         if not records or max(widths) == 1:
@@ -225,9 +218,7 @@ def _guess_header(records: list[Record], cells: _Cells, reading: Reading, source
     if _is_within(first, words, below, cells):
         return False
     msg = f"{source}: line {line} may be names or the first row: {listed(first)}."
-    remedy = (
-        "Use `header=True` if it has the names of the columns, and `header=False` if it has not."
-    )
+    remedy = "Use `header=True` if it has the names of the columns, and `header=False` if not."
     raise DataError.saying(msg, remedy, parameter="header")
 
 
@@ -282,11 +273,9 @@ def _units(
     units = tuple(cell.strip() for cell in records[1][1])
     if asked or len(units) != len(records[0][1]):
         return units if asked else None
-    beside = [
-        unit for j, unit in enumerate(units) if cells.all_numbers(cells.filled(j, records[2:]))
-    ]
-    words = [unit for unit in beside if not cells.missing(unit)]
-    return units if words and not any(map(cells.number, words)) else None
+    words = [unit for unit in enumerate(units) if not cells.missing(unit[1])]
+    below = [u for j, u in words if cells.all_numbers(cells.filled(j, records[2:]))]
+    return units if below and not any(map(cells.number, below)) else None
 
 
 def _column(j: int, name: str, rows: Sequence[Record], cells: _Cells) -> Column:

@@ -7,6 +7,7 @@ import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, many, quoted, refuse_data
+from mercer._core.errors import many, quoted, refuse_data
 from mercer._core.types import Array
 from mercer.data.csv.arrow import NUMERIC, Parsed, parsed
 from mercer.data.csv.blocks import BLOCK_BYTES, Feed, Mark, after_lines, text_blocks
@@ -24,7 +25,7 @@ from mercer.data.csv.sniff import nameless, records_of, sniff, strict_reader
 from mercer.data.files import Stamp
 from mercer.data.rounding import LONG_WHOLE, WHOLE, first_rounded, warn_of_rounded
 from mercer.data.rows import row_slices
-from mercer.data.table import ROUNDED, Chunk, Column, Reading, Table, objects
+from mercer.data.table import ROUNDED, Chunk, Column, Kind, Reading, Table, objects
 
 # What an error says after the place of a value that is not a number.
 REMEDY = (
@@ -61,7 +62,7 @@ class CsvTable(Table):
     def _texts(self, block_bytes: int | None = None, begin: Mark | None = None) -> Any:
         """The text of the file from a mark on, in blocks."""
         sized = {} if block_bytes is None else {"block_bytes": block_bytes}
-        begin = self._marks[0][1] if begin is None else begin
+        begin = begin or self._marks[0][1]
         return text_blocks(self._path, source=self.source, begin=begin, **sized)
 
     def with_missing(self, texts: frozenset[str]) -> Table:
@@ -103,11 +104,9 @@ class CsvTable(Table):
         comment = self.reading.comment
         if comment is not None and comment in text:
             return None
-        columns = list(zip(self._layout.features, self.columns, strict=True))
-        numbers = [j for j, c in columns if c.kind == "number"]
-        words = [(j, c.name) for j, c in columns if c.kind == "category"]
-        beside = self._layout.id, self._layout.label
-        texts = [j for j in (*(j for j, _ in words), *beside) if j is not None]
+        numbers = self._places("number")
+        beside = (self._layout.id, self._layout.label)
+        texts = [j for j in (*self._places("category"), *beside) if j is not None]
         found = parsed(text, self._dialect, numbers, texts)
         if found is None and not texts:
             found = self._parsed_numbers(text, numbers)
@@ -115,14 +114,25 @@ class CsvTable(Table):
             ROUNDED not in self.told and _is_large(found.numbers).any() and LONG_WHOLE.search(text)
         ):
             return None  # where fields are looked at one by one
-        n_lines = len(found.numbers)
-        lines = np.arange(feed.n_lines + 1, feed.n_lines + 1 + n_lines)
-        feed.skip(n_lines)
-        names = [self.names[j] for j in numbers]
-        block = self._cast(found.numbers, names, start, lines)
-        said = {name: self._words(found.texts[j]) for j, name in words}
-        ids, labels = (None if j is None else found.texts[j] for j in beside)
-        return Chunk(start, block, said, ids, labels, lines)
+        first = feed.n_lines + 1
+        lines = np.arange(first, first + len(found.numbers))
+        feed.skip(len(lines))
+        return self._made(start, found, lines)
+
+    def _places(self, kind: Kind) -> list[int]:
+        """Where the features of a kind are in the file."""
+        pairs = zip(self._layout.features, self.columns, strict=True)
+        return [j for j, column in pairs if column.kind == kind]
+
+    def _made(self, start: int, found: Parsed, lines: Array) -> Chunk:
+        words = {self.names[j]: self._words(found.texts[j]) for j in self._places("category")}
+        ids, labels = (
+            None if j is None else found.texts[j] for j in (self._layout.id, self._layout.label)
+        )
+        names = [self.names[j] for j in self._places("number")]
+        return Chunk(
+            start, self._cast(found.numbers, names, start, lines), words, ids, labels, lines
+        )
 
     def _parsed_numbers(self, text: str, numbers: list[int]) -> Parsed | None:
         """A block of nothing but numbers, by NumPy's parser."""
@@ -137,9 +147,12 @@ class CsvTable(Table):
         if text.encode().translate(None, PLAIN + mark.encode() + b"\r\n"):
             return None
         n_lines = text.count("\n") + (not text.endswith("\n"))
-        block = _loaded(text, mark)
-        # Other shapes are ragged or have blank lines: the other path knows what to say.
-        if block is None or block.shape != (n_lines, len(self.names)) or np.isinf(block).any():
+        block, lines = np.empty((0, 0)), io.StringIO(text, newline="")
+        # What is ragged, infinite or has blank lines is left to the other path, which knows what to say.
+        with suppress(ValueError, UserWarning), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            block = np.loadtxt(lines, delimiter=mark, comments=None, ndmin=2)
+        if block.shape != (n_lines, len(self.names)) or np.isinf(block).any():
             return None
         every = numbers == list(range(block.shape[1]))
         return Parsed(block if every else block[:, numbers], {})
@@ -152,58 +165,46 @@ class CsvTable(Table):
         for j in self._empty:
             if not all(is_missing(cell, self._dialect.na_values) for cell in cells[j]):
                 raise nameless(j, self.source)
-        columns = self.columns
-        pairs = list(zip(self._layout.features, columns, strict=True))
-        first = start == 0
-        values = [self._numbers(cells[j], lines, c, first) for j, c in pairs if c.kind == "number"]
+        numbers = self._places("number")
+        values = [self._numbers(cells[j], lines, self.names[j], first=start == 0) for j in numbers]
         block = np.column_stack(values) if values else np.empty((len(records), 0))
-        names = [c.name for c in columns if c.kind == "number"]
-        self._warn_long([cells[j] for j, c in pairs if c.kind == "number"], block, lines)
-        words = {c.name: self._words(cells[j]) for j, c in pairs if c.kind == "category"}
-        ids, labels = (
-            None if j is None else objects(cells[j]) for j in (self._layout.id, self._layout.label)
-        )
-        places = np.array(lines, dtype=np.intp)
-        numbers = self._cast(block, names, start, places)
-        return Chunk(start, numbers, words, ids, labels, places), blank
+        self._warn_long([cells[j] for j in numbers], block, lines)
+        texts: dict[Any, Any] = {j: cells[j] for j in self._places("category")}
+        beside = (self._layout.id, self._layout.label)
+        texts |= {j: objects(cells[j]) for j in beside if j is not None}
+        return self._made(start, Parsed(block, texts), np.array(lines, dtype=np.intp)), blank
 
     def _records(self, feed: Feed) -> tuple[list[list[str]], list[int], int]:
-        width, blank = len(self.names), 0
+        width, blank, mark = len(self.names), 0, self._dialect.delimiter
         records: list[list[str]] = []
         lines: list[int] = []
-        for begins, fields in records_of(feed, self._dialect.delimiter, self.source):
-            if len(fields) == width:
-                records.append(fields)
-                lines.append(begins)
-            elif width == 1 and not fields:  # of one column, a blank line is an empty field
-                records.append([""])
+        for begins, fields in records_of(feed, mark, self.source):
+            if len(fields) == width or (width == 1 and not fields):
+                records.append(fields or [""])  # of one column, a blank line is an empty field
                 lines.append(begins)
             elif len(fields) <= 1 and not "".join(fields).strip():
                 blank += 1
             else:
-                raise self._ragged(len(fields), begins)
+                given = (
+                    "names in the header" if self._dialect.header else "fields in the first line"
+                )
+                refuse_data(
+                    f"{self.source}: line {begins} has {many(len(fields), 'field')}, but there are {width} "
+                    f"{given}.",
+                    f"Correct the line, or give the `delimiter` if it is not {mark!r}.",
+                    parameter="delimiter",
+                    value=mark,
+                )
             if feed.at_end_of_block:
                 break
         return records, lines, blank
 
-    def _ragged(self, n_fields: int, line: int) -> DataError:
-        given = "names in the header" if self._dialect.header else "fields in the first line"
-        return DataError.saying(
-            f"{self.source}: line {line} has {many(n_fields, 'field')}, but there are {len(self.names)} "
-            f"{given}.",
-            f"Correct the line, or give the `delimiter` if it is not {self._dialect.delimiter!r}.",
-            parameter="delimiter",
-            value=self._dialect.delimiter,
-        )
-
-    def _numbers(
-        self, texts: Sequence[str], lines: list[int], column: Column, first: bool
-    ) -> Array:
+    def _numbers(self, texts: Sequence[str], lines: list[int], name: str, *, first: bool) -> Array:
         try:
             return numbers(texts, self._dialect.decimal, self._dialect.na_values)
         except WordError as error:
             why, hint = why_no_number(error.text, self._dialect.decimal)
-            place = f"in line {lines[error.at]}, column {quoted(column.name)}"
+            place = f"in line {lines[error.at]}, column {quoted(name)}"
             msg = f"{self.source}: {why}, {place}."
             # Below the names, above too few numbers to tell words there from units.
             below = first and error.at == 0 and self._dialect.header
@@ -227,7 +228,7 @@ class CsvTable(Table):
         found = first_rounded(sheet)
         if found is not None:
             self.told.add(ROUNDED)
-            names = [c.name for c in self.columns if c.kind == "number"]
+            names = [self.names[j] for j in self._places("number")]
             warn_of_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
 
 
@@ -249,19 +250,6 @@ def _without_unnamed(
     kept = (name for j, name in enumerate(names) if j not in unnamed)
     columns = tuple(name for name in kept if name not in (reading.id, reading.label))
     return replace(reading, columns=columns), notes
-
-
-def _loaded(text: str, delimiter: str) -> Array | None:
-    """Lines of numbers by NumPy's parser; None where it finds something else."""
-    if not text.strip():
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            lines = io.StringIO(text, newline="")
-            return np.loadtxt(lines, delimiter=delimiter, comments=None, ndmin=2)
-    except (ValueError, UserWarning):
-        return None
 
 
 def _is_large(block: Array) -> Any:

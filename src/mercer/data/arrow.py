@@ -36,8 +36,8 @@ class ArrowTable(Table):
 
     form: str
 
-    def __init__(self, files: Sequence[Any], reading: Reading, source: str) -> None:
-        self.source, self._files = source, list(files)
+    def __init__(self, files: Any, reading: Reading, source: str) -> None:  # one file, or a list
+        self.source, self._files = source, files if isinstance(files, list) else [files]
         paths = [file for file in self._files if isinstance(file, Path)]
         self.stamp = Stamp.of(*paths) if paths else None
         self._schemas = []
@@ -49,7 +49,7 @@ class ArrowTable(Table):
             refuse_data(f"{source} has columns and no rows.", NO_ROWS)
         roles, notes = _without_index(self._schemas[0], reading)
         super().__init__(source, self._schemas[0].names, reading, roles=roles, notes=notes)
-        kinds = [kind for f in range(len(self._files)) for kind in self._kinds(f)]
+        kinds = (kind for f in range(len(self._files)) for kind in self._kinds(f))
         numeric = [kind for kind in kinds if is_numeric(kind)]
         if reading.dtype is None and numeric:
             self.dtype = arrow_dtype(numeric)
@@ -117,13 +117,11 @@ class ArrowTable(Table):
         columns = self.columns
         numbers = [c.name for c in columns if c.kind == "number"]
         for name in numbers:
-            kind = self._schemas[0].field(name).type
-            if not is_numeric(kind):
-                refuse_data(
-                    f"{self.source}: column {quoted(name)} is of type {kind}; the model needs numbers."
-                )
-        used = [c.name for c in columns] + [n for n in (self.id_name, self.label_name) if n]
-        used = list(dict.fromkeys(used))
+            if not is_numeric(kind := self._schemas[0].field(name).type):
+                what = f"column {quoted(name)} is of type {kind}; the model needs numbers."
+                refuse_data(f"{self.source}: {what}")
+        beside = (self.id_name, self.label_name)
+        used = list(dict.fromkeys(n for n in (*(c.name for c in columns), *beside) if n))
         for first, table in self._tables(used, min(height, TABLE_ROWS), start):
             for at in range(0, table.num_rows, height):
                 yield self._chunk(table.slice(at, height), columns, numbers, first + at)
@@ -165,13 +163,12 @@ class ParquetTable(ArrowTable):
     form = "Parquet"
 
     def __init__(self, path: Any, reading: Reading, source: str) -> None:  # or an open ParquetFile
-        files = [path]
         if isinstance(path, Path) and path.is_dir():
-            files = _parquet_files(path, source)
-            source = f"{source} of {many(len(files), 'Parquet file')}"
+            path = _parquet_files(path, source)
+            source = f"{source} of {many(len(path), 'Parquet file')}"
         # Of each file; without it, the whole footer would be read again with each row group.
         self._metadata: list[Any] = []
-        super().__init__(files, reading, source)
+        super().__init__(path, reading, source)
 
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
@@ -211,9 +208,6 @@ class IpcTable(ArrowTable):
 
     form = "Arrow"
 
-    def __init__(self, path: Path, reading: Reading, source: str) -> None:
-        super().__init__([path], reading, source)
-
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
         pyarrow, ipc = (need(m, extra="parquet") for m in ("pyarrow", "pyarrow.ipc"))
@@ -240,7 +234,7 @@ class HeldTable(ArrowTable):
 
     def __init__(self, table: Any, reading: Reading) -> None:
         self.n_rows = table.num_rows
-        super().__init__([table], reading, "Arrow table")
+        super().__init__(table, reading, "Arrow table")
 
     def _reader(self, f: int) -> Any:
         return nullcontext(self._files[f])

@@ -78,6 +78,9 @@ class Pieces(RowSource):
         self.check_unchanged()
 
 
+ANEW = "makes a new iterator of batches whenever it is called"
+
+
 class _Sheet:
     """A block that is being filled, in the precision of the source."""
 
@@ -111,11 +114,9 @@ def ascending(key: slice | Indices, n: int) -> slice | Indices:
         key = np.arange(n)[key]
     rows = np.asarray(key, dtype=np.intp)
     if len(rows) and not (rows[0] >= 0 and rows[-1] < n and np.all(np.diff(rows) >= 0)):
-        msg = (
-            f"Rows {rows} were asked for of a source that is read in order: ascending positions from "
-            f"0 to {n - 1} are needed. Use `take_rows`, which sorts."
-        )
-        raise InputError(msg)
+        needed = f"ascending positions from 0 to {n - 1} are needed."
+        msg = f"Rows {rows} were asked for of a source that is read in order: {needed}"
+        raise InputError.saying(msg, "Use `take_rows`, which sorts.")
     return rows
 
 
@@ -125,6 +126,13 @@ class _Seen(NamedTuple):
     height: int
     dtype: np.dtype[Any]
     mark: int  # a checksum of its numbers
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Seen:
+        mark = 0
+        for array in arrays_of(rows):
+            mark = zlib.crc32(np.ascontiguousarray(array).data, mark)
+        return cls(rows.shape[0], rows.dtype, mark)
 
     def __str__(self) -> str:
         return f"{self.height} rows of {self.dtype} with checksum {self.mark:08x}"
@@ -182,20 +190,16 @@ class Batches(Pieces):
         seen: list[_Seen] = []
         start, iterator = 0, self._iterator()
         while (rows := self._next(iterator, len(seen))) is not None:
-            tall = rows.shape[0]
+            tall, part = rows.shape[0], nth("batch", len(seen))
             place = range(start, start + tall)
-            part = nth("batch", len(seen))
             require_finite(rows, Place(self.name, place, self.columns, part, range(tall)))
-            seen.append(_Seen(tall, rows.dtype, _checksum(rows)))
+            seen.append(_Seen.of(rows))
             self._row_bytes = max(self._row_bytes, _n_bytes(rows) // max(1, tall))
             start += tall
             del rows
         if start == 0:
-            msg = (
-                f"{self.name}: there are no rows in {len(seen)} batch(es). Pass a function that makes a new "
-                "iterator of batches whenever it is called."
-            )
-            raise InputError(msg)
+            msg = f"{self.name}: there are no rows in {len(seen)} batch(es)."
+            raise InputError.saying(msg, f"Pass a function that {ANEW}.")
         return seen
 
     def _iterator(self) -> Iterator[Any]:
@@ -203,11 +207,11 @@ class Batches(Pieces):
         try:
             return iter(made)
         except TypeError as error:
+            kind = type(made).__name__
             msg = (
-                f"{self.name}: the function returned a {type(made).__name__}, which is not an iterator of "
-                "batches. Write a function that yields 2-D arrays."
+                f"{self.name}: the function returned a {kind}, which is not an iterator of batches."
             )
-            raise InputError(msg) from error
+            raise InputError.saying(msg, "Write a function that yields 2-D arrays.") from error
 
     def _next(self, iterator: Iterator[Any], p: int) -> Rows | None:
         """Batch p as rows of the kind and width of the first; None at the end."""
@@ -217,8 +221,8 @@ class Batches(Pieces):
             return None
         what = f"{nth('batch', p)} of {self.name}"
         rows, columns = batch_rows(batch, self._chosen, what=what)
-        if not self._has_told:
-            self._has_told = warn_rounded(batch, what=what, names=columns)
+        if not self._has_warned:
+            self._has_warned = warn_rounded(batch, what=what, names=columns)
         is_same = isinstance(batch, np.ndarray) and np.may_share_memory(rows, batch)
         given = 0 if is_same else getattr(batch, "nbytes", _n_bytes(rows))
         self._heaviest = max(self._heaviest, _n_bytes(rows) + given)
@@ -246,21 +250,18 @@ class Batches(Pieces):
                 yield p, rows
             del rows
         if last == len(self._seen) - 1 and self._next(iterator, last + 1) is not None:
-            msg = (
-                f"{self.name}: the first pass ended after {nth('batch', last)}, a later one goes on with "
-                f"{nth('batch', last + 1)}. The function has to make the same batches every time."
-            )
-            raise InputError(msg)
+            ends = f"the first pass ended after {nth('batch', last)}, a later one goes on with"
+            msg = f"{self.name}: {ends} {nth('batch', last + 1)}."
+            raise InputError.saying(msg, "The function has to make the same batches every time.")
 
     def _hold_to_first_pass(self, p: int, rows: Rows | None) -> None:
         if rows is None and p == 0:
             msg = (
-                f"{self.name}: a second call gave no batch, so the iterator it returns is used up. "
-                "Pass a function that makes a new iterator whenever it is called, not one that returns "
-                "the same generator again."
+                f"{self.name}: a second call gave no batch, so the iterator it returns is used up."
             )
-            raise InputError(msg)
-        now = None if rows is None else _Seen(rows.shape[0], rows.dtype, _checksum(rows))
+            remedy = f"Pass a function that {ANEW}, not one that returns the same generator again."
+            raise InputError.saying(msg, remedy)
+        now = None if rows is None else _Seen.of(rows)
         if now != self._seen[p]:
             msg = (
                 f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass, and "
@@ -275,22 +276,13 @@ class Batches(Pieces):
 
 
 def _refuse(what: str, got: str, expected: str) -> None:
-    msg = (
-        f"{what} has {got}, but {expected} were expected, as in the first batch. All batches need the "
-        "same columns in the same order, and all are dense or all sparse."
-    )
-    raise InputError(msg)
+    msg = f"{what} has {got}, but {expected} were expected, as in the first batch."
+    remedy = "All batches need the same columns in the same order, and all are dense or all sparse."
+    raise InputError.saying(msg, remedy)
 
 
 def _n_bytes(rows: Rows) -> int:
     return sum(int(array.nbytes) for array in arrays_of(rows))
-
-
-def _checksum(rows: Rows) -> int:
-    mark = 0
-    for array in arrays_of(rows):
-        mark = zlib.crc32(np.ascontiguousarray(array).data, mark)
-    return mark
 
 
 SPAN_BYTES = 2**20  # small chunks are read several at a time, up to this size

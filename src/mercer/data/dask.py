@@ -21,6 +21,7 @@ from mercer.data.intake import is_a
 from mercer.data.rows import Place, aligned, float_dtype, nth, require_finite, require_rows
 
 FRAME, ARRAY = "dask data frame", "dask array"
+SIZES = "Call X.compute_chunk_sizes() first."
 # Whole columns that a task holds, several times where it transforms them, and into how many groups columns
 # are cut at least, for as many workers.
 COLUMN_BYTES, COLUMN_GROUPS = 2**25, 8
@@ -28,12 +29,10 @@ COLUMN_BYTES, COLUMN_GROUPS = 2**25, 8
 
 def dask_kind(x: Any) -> str | None:
     """Which collection of dask this is, without importing it; None for all else."""
-    for module, kind, name in (
-        ("dask.array", "Array", ARRAY),
-        ("dask.dataframe", "DataFrame", FRAME),
-    ):
-        if is_a(x, module, kind):
-            return name
+    if is_a(x, "dask.array", "Array"):
+        return ARRAY
+    if is_a(x, "dask.dataframe", "DataFrame"):
+        return FRAME
     if is_a(x, "dask.dataframe", "Series"):
         remedy = "Use X.to_frame() for one column."
         refuse("X", x, "rows of points, a dask data frame or a dask array", "a dask Series", remedy)
@@ -61,9 +60,8 @@ class Promise:
         what = f"{part} of the {self.name}"
         rows, names = batch_rows(chunk, self.columns, what=what)
         if sparse.issparse(rows):
-            remedy = "Use X.map_blocks(lambda x: x.toarray())."
-            msg = f"{what} holds sparse rows; dense ones are needed. {remedy}"
-            raise InputError(msg)
+            msg = f"{what} holds sparse rows; dense ones are needed."
+            raise InputError.saying(msg, "Use X.map_blocks(lambda x: x.toarray()).")
         n = int(rows.shape[0])
         tall = n if tall is None else tall
         if rows.shape != (tall, self.d):
@@ -89,10 +87,8 @@ def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[fl
         return chunks, [np.nan] * len(chunks), Promise(FRAME, rows.shape[1], rows.dtype, names)
     dtype = float_dtype(np.dtype(x.dtype), what=ARRAY)
     if x.ndim == 2 and np.isnan(x.shape[1]):
-        msg = (
-            "X is a dask array of an unknown number of columns. Call X.compute_chunk_sizes() first."
-        )
-        raise InputError(msg)
+        msg = "X is a dask array of an unknown number of columns."
+        raise InputError.saying(msg, SIZES)
     if x.ndim != 2 or not np.isnan(x.shape[0]):
         require_rows(x.shape, what=ARRAY)
     whole = x.rechunk({1: -1})
@@ -118,10 +114,9 @@ class DaskRows(Pieces):
             self._heights = [int(tall) for tall in heights]
         elif self.name == ARRAY:
             msg = (
-                "X is a dask array whose chunks have unknown sizes, as after a selection by a mask. Call "
-                "X.compute_chunk_sizes() first."
+                "X is a dask array whose chunks have unknown sizes, as after a selection by a mask."
             )
-            raise InputError(msg)
+            raise InputError.saying(msg, SIZES)
         starts, at = np.cumsum([0.0, *heights])[:-1], range(len(parts))
         known_of = map(counted, starts), map(counted, heights)
         self._checked = _tasks("rows", promise.kept, parts, at, *known_of)
@@ -217,18 +212,11 @@ class DaskRows(Pieces):
         (n, d), pieces, key = self.shape, self.pieces(), f"mercer-columns-{uuid.uuid4().hex}"
         w = max(1, min(COLUMN_BYTES // (n * self.dtype.itemsize), -(-d // COLUMN_GROUPS)))
         sent, cut, group = _whole(step), dask.delayed(_columns), dask.delayed(_grouped)
-        found = [
-            group(
-                sent,
-                first,
-                *[
-                    cut(piece, first, first + w, dask_key_name=f"{key}-cut-{first}-{p}")
-                    for p, piece in enumerate(pieces)
-                ],
-                dask_key_name=f"{key}-{first}",
-            )
-            for first in range(0, d, w)
-        ]
+        found = []
+        for first in range(0, d, w):
+            named = ((piece, f"{key}-cut-{first}-{p}") for p, piece in enumerate(pieces))
+            parts = [cut(piece, first, first + w, dask_key_name=name) for piece, name in named]
+            found.append(group(sent, first, *parts, dask_key_name=f"{key}-{first}"))
         if then is not None:
             found = [dask.delayed(then)(*found, dask_key_name=f"{key}-all")]
         return self._values(found)
@@ -271,8 +259,8 @@ def _tasks(name: str, function: Callable[..., Any], *args: Iterable[Any]) -> lis
     import dask
 
     call, key = dask.delayed(function), f"mercer-{name}-{uuid.uuid4().hex}"
-    each = enumerate(zip(*args, strict=True))
-    return [call(*own, dask_key_name=f"{key}-{i}") for i, own in each]
+    calls = enumerate(zip(*args, strict=True))
+    return [call(*each, dask_key_name=f"{key}-{i}") for i, each in calls]
 
 
 def _whole(thing: Any) -> Any:

@@ -25,6 +25,7 @@ LAZY = {
     ("polars", "Expr"): "frame.select(expression)",
     ("duckdb", "DuckDBPyRelation"): "relation.df() or relation.to_arrow_table()",
 }
+ALONE = "one number alone"
 
 
 def admitted(x: Any, *, what: str = "X") -> Any:
@@ -49,7 +50,7 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     refuse_lazy(x, what=what)
     _refuse_no_rows(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
-        _require_unmasked(x, what)
+        _require_unmasked(np.ma.getmaskarray(x), what)
         return np.ma.getdata(x)
     if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
         if any(is_tensor(row) for row in x[:1]):  # and ask a tensor for one number after another
@@ -64,36 +65,32 @@ def _refuse_ragged(rows: Sequence[Any], what: str) -> None:
     """Raise where rows of a list, lists or arrays themselves, have not all the length of the first."""
     if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return
-    shapes = [np.shape(row) if isinstance(row, np.ndarray) else _length(row) for row in rows]
-    for i, shape in enumerate(shapes):
-        if shape is None or shapes[0] is None:  # nothing that is known here
+    lengths = list(map(_length, rows))
+    for i, length in enumerate(lengths):
+        if length is None or lengths[0] is None:  # nothing that is known here
             return
-        if shape[:1] != shapes[0][:1]:
-            first, other = (
-                many(s[0], "number") if s else "one number alone" for s in (shapes[0], shape)
-            )
+        if length != lengths[0]:
+            first, other = (n if n == ALONE else many(n, "number") for n in (lengths[0], length))
             msg = (
-                f"{what} must have rows of one length; got {first} in row 0 and {other} in row {i}. Drop the "
-                "rows that differ, or fill in what they lack."
+                f"{what} must have rows of one length; got {first} in row 0 and {other} in row {i}."
             )
-            raise InputError(msg)
+            raise InputError.saying(msg, "Drop the rows that differ, or fill in what they lack.")
 
 
-def _length(row: Any) -> tuple[int, ...] | None:
-    if isinstance(row, (list, tuple)):
-        return (len(row),)
-    return () if isinstance(row, (Number, np.generic)) else None
+def _length(row: Any) -> Any:
+    if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim):
+        return len(row)
+    return ALONE if isinstance(row, (Number, np.generic, np.ndarray)) else None
 
 
 def _refuse_masked_row(row: Any, what: str, i: int) -> None:
     """Raise where row i of a list is masked, in part or as one number of many."""
     if row is np.ma.masked:  # a list of numbers, not of rows
-        _require_unmasked(np.ma.array([0.0], mask=True), what, first=i)
+        _require_unmasked(np.array([True]), what, first=i)
     if isinstance(row, np.ma.MaskedArray):
-        _require_unmasked(np.atleast_2d(row), what, first=i)
+        _require_unmasked(np.ma.getmaskarray(np.atleast_2d(row)), what, first=i)
     elif isinstance(row, (list, tuple)) and any(value is np.ma.masked for value in row):
-        mask = [[value is np.ma.masked for value in row]]
-        _require_unmasked(np.ma.array(np.zeros((1, len(row))), mask=mask), what, first=i)
+        _require_unmasked(np.array([[value is np.ma.masked for value in row]]), what, first=i)
 
 
 def refuse_lazy(x: Any, *, what: str = "X") -> None:
@@ -131,12 +128,11 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
         raise InputError(msg)
 
 
-def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
+def _require_unmasked(mask: Any, what: str, first: int = 0) -> None:
     """Raise with the place of the first masked value."""
-    mask = np.ma.getmaskarray(x)
     if not mask.any():
         return
-    row, *columns = (int(i) for i in np.argwhere(mask)[0])
+    row, *columns = np.argwhere(mask)[0].tolist()
     place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
     msg = (
         f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}. A masked value is "

@@ -59,15 +59,19 @@ def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) ->
     except csv.Error as error:
         if not cut or "end of data" not in str(error):
             line = feed.n_lines - (reader.line_num - read) + 1
-            why = next((why for said, why in WHY.items() if said in str(error)), str(error))
+            ours = (
+                why.format(csv.field_size_limit())
+                for said, why in WHY.items()
+                if said in str(error)
+            )
+            why = next(ours, str(error))
             msg = f"{source}: the record that begins in line {line} can't be read: {why}."
             raise DataError(msg) from error
 
 
 # What the csv module says, in our words.
 WHY = {
-    "field limit": f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "
-    "opened and never closed",
+    "field limit": "a field is longer than {} characters; most likely a quote is opened and never closed",
     "end of data": "a quote is opened and never closed",
     "expected after": "text follows a closing quote (a quote inside a quoted field is doubled)",
 }

@@ -124,7 +124,7 @@ class CsvTable(Table):
         pairs = zip(self._layout.features, self.columns, strict=True)
         return [j for j, column in pairs if column.kind == kind]
 
-    def _made(self, start: int, found: Parsed, lines: Array) -> Chunk:
+    def _made(self, start: int, found: Parsed, lines: Any) -> Chunk:
         words = {self.names[j]: self._words(found.texts[j]) for j in self._places("category")}
         ids, labels = (
             None if j is None else found.texts[j] for j in (self._layout.id, self._layout.label)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mercer._core.errors import many, quoted, refuse_data
 from mercer.data.columns import listed
@@ -25,6 +25,7 @@ from mercer.data.frames import (
 from mercer.data.table import NO_ROWS, Chunk, Column, Reading, Table, objects
 
 TABLE_ROWS = 65536  # of an Arrow table, made into rows at a time
+Batches: TypeAlias = tuple[int, Iterator[Any]]  # the first row of record batches, and these
 
 
 # ── tables ──────────────────────────────────────────────────────────────────
@@ -60,9 +61,7 @@ class ArrowTable(Table):
         """File f, open, as a context."""
 
     @abstractmethod
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         """Record batches that have these columns, and maybe others, and the row with which they begin.
 
         `row` is the first of the file; what is before `start` may be passed over.
@@ -115,8 +114,7 @@ class ArrowTable(Table):
     # ── rows ────────────────────────────────────────────────────────────────
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         columns = self.columns
-        numbers = [c.name for c in columns if c.kind == "number"]
-        for name in numbers:
+        for name in (c.name for c in columns if c.kind == "number"):
             if not is_numeric(kind := self._schemas[0].field(name).type):
                 what = f"column {quoted(name)} is of type {kind}; the model needs numbers."
                 refuse_data(f"{self.source}: {what}")
@@ -124,7 +122,7 @@ class ArrowTable(Table):
         used = list(dict.fromkeys(n for n in (*(c.name for c in columns), *beside) if n))
         for first, table in self._tables(used, min(height, TABLE_ROWS), start):
             for at in range(0, table.num_rows, height):
-                yield self._chunk(table.slice(at, height), columns, numbers, first + at)
+                yield self._chunk(table.slice(at, height), columns, first + at)
 
     def _tables(self, names: list[str], height: int, start: int) -> Iterator[tuple[int, Any]]:
         """Tables of these columns and of about `height` rows, each with the number of its first row.
@@ -140,9 +138,8 @@ class ArrowTable(Table):
                     yield row, validated(table, what=self._called(f))
                     row += len(batch)
 
-    def _chunk(
-        self, table: Any, columns: tuple[Column, ...], names: list[str], start: int
-    ) -> Chunk:
+    def _chunk(self, table: Any, columns: tuple[Column, ...], start: int) -> Chunk:
+        names = [c.name for c in columns if c.kind == "number"]
         numbers = table.select(names)
         self._warn_rounded(numbers, names, range(start, start + len(table)))
         stored = arrow_rows(numbers, arrow_dtype(numbers.schema.types))
@@ -185,9 +182,7 @@ class ParquetTable(ArrowTable):
         self.n_rows = (self.n_rows or 0) + file.metadata.num_rows
         return file.schema_arrow
 
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         groups = list(range(file.metadata.num_row_groups))
         while groups and row + (tall := file.metadata.row_group(groups[0]).num_rows) <= start:
             row += tall
@@ -217,9 +212,7 @@ class IpcTable(ArrowTable):
             with (ipc.open_file if is_file else ipc.open_stream)(file) as reader:
                 yield reader
 
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         del names, height, start  # whole batches; they are cut afterwards
         if hasattr(file, "num_record_batches"):
             return row, (file.get_batch(i) for i in range(file.num_record_batches))
@@ -239,9 +232,7 @@ class HeldTable(ArrowTable):
     def _reader(self, f: int) -> Any:
         return nullcontext(self._files[f])
 
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         del row
         rest = file.select(names).slice(start)
         return min(start, len(file)), iter(rest.to_batches(max_chunksize=height))

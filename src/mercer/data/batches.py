@@ -208,9 +208,7 @@ class Batches(Pieces):
             return iter(made)
         except TypeError as error:
             kind = type(made).__name__
-            msg = (
-                f"{self.name}: the function returned a {kind}, which is not an iterator of batches."
-            )
+            msg = f"{self.name}: the function returned a {kind}, not an iterator of batches."
             raise InputError.saying(msg, "Write a function that yields 2-D arrays.") from error
 
     def _next(self, iterator: Iterator[Any], p: int) -> Rows | None:
@@ -256,9 +254,7 @@ class Batches(Pieces):
 
     def _hold_to_first_pass(self, p: int, rows: Rows | None) -> None:
         if rows is None and p == 0:
-            msg = (
-                f"{self.name}: a second call gave no batch, so the iterator it returns is used up."
-            )
+            msg = f"{self.name}: a second call gave no batch: the iterator it returns is used up."
             remedy = f"Pass a function that {ANEW}, not one that returns the same generator again."
             raise InputError.saying(msg, remedy)
         now = None if rows is None else _Seen.of(rows)

@@ -29,6 +29,11 @@ class Layout:
     id: int | None
     label: int | None
 
+    @property
+    def beside(self) -> tuple[int | None, int | None]:
+        """What names the rows, and what labels them."""
+        return self.id, self.label
+
 
 def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: bool) -> Layout:
     """The layout that was asked for: the features are all columns but the ids and labels, or those given."""
@@ -45,8 +50,10 @@ def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: boo
             position(name, places, source=source, named=named, option="`columns`")
             for name in reading.columns
         )
-        _require_once(features, id_, label, names)
-    return Layout(features, (None,) * len(features), id_, label)
+    layout = Layout(features, (None,) * len(features), id_, label)
+    if reading.columns is not None:
+        _require_once(layout, names)
+    return layout
 
 
 def position(name: str, places: dict[str, int], *, source: str, named: bool, option: str) -> int:
@@ -101,12 +108,10 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
     )
 
 
-def _require_once(
-    features: tuple[int, ...], id_: int | None, label: int | None, names: Sequence[str]
-) -> None:
-    counts = Counter(features)
-    for j in features:
-        option = "`id`" if j == id_ else "`label`" if j == label else None
+def _require_once(layout: Layout, names: Sequence[str]) -> None:
+    counts = Counter(layout.features)
+    for j in layout.features:
+        option = "`id`" if j == layout.id else "`label`" if j == layout.label else None
         if option is None and counts[j] == 1:
             continue
         where = "twice in `columns`" if option is None else f"in `columns` and as {option}"

@@ -113,9 +113,7 @@ class DaskRows(Pieces):
         if known:
             self._heights = [int(tall) for tall in heights]
         elif self.name == ARRAY:
-            msg = (
-                "X is a dask array whose chunks have unknown sizes, as after a selection by a mask."
-            )
+            msg = "X is a dask array whose chunks have unknown sizes, as if selected by a mask."
             raise InputError.saying(msg, SIZES)
         starts, at = np.cumsum([0.0, *heights])[:-1], range(len(parts))
         known_of = map(counted, starts), map(counted, heights)

@@ -133,9 +133,8 @@ def open_table(
         raise DataError.about(parameter="reading", value=reading, must_be=must_be)
     known = {field.name for field in fields(Reading)}
     if unknown := [name for name in options if name not in known]:
-        msg = (
-            f"open_table has no option {unknown[0]!r}. {nearest(unknown[0], known - {'id_option'})}"
-        )
+        near = nearest(unknown[0], known - {"id_option"})
+        msg = f"open_table has no option {unknown[0]!r}. {near}"
         raise UnknownParameterError(msg)
     reading = replace(Reading() if reading is None else reading, **options)
     if os.fspath(path) == "-":

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from mercer.data.rows import as_rows, require_rows
 from mercer.data.table import Chunk, objects
 
 FRAMES = {"pandas": ("DataFrame",), "polars": ("DataFrame",), "pyarrow": ("Table", "RecordBatch")}
+Named: TypeAlias = tuple[Rows, tuple[str, ...] | None]  # rows, and the names of their columns
 
 
 class MissingPackageError(MercerError, ImportError):
@@ -37,9 +38,7 @@ def need(module: str, *, extra: str) -> Any:
         raise MissingPackageError(msg) from cause
 
 
-def batch_rows(
-    batch: Any, chosen: Sequence[str] | None, *, what: str
-) -> tuple[Rows, tuple[str, ...] | None]:
+def batch_rows(batch: Any, chosen: Sequence[str] | None, *, what: str) -> Named:
     """An array, CSR matrix or frame as rows of float32 or float64, and the names of its columns."""
     batch = held(batch)
     if frame_package(batch) is not None:
@@ -60,17 +59,14 @@ def frame_package(x: Any) -> str | None:
     return None
 
 
-def frame_rows(
-    frame: Any, chosen: Sequence[str] | None, *, what: str
-) -> tuple[Array, tuple[str, ...] | None]:
+def frame_rows(frame: Any, chosen: Sequence[str] | None, *, what: str) -> Named:
     """The columns of a frame, or those chosen, as rows of one precision; what is missing is NaN."""
     package = frame_package(frame)
     if package == "pyarrow":
         index = index_columns(frame.schema)  # stored beside the frame: no column of it
-        names = (
-            [n for n in frame.column_names if n not in index] if chosen is None else list(chosen)
-        )
-        require_names(names, frame.column_names, what=what)
+        every = frame.column_names
+        names = [n for n in every if n not in index] if chosen is None else list(chosen)
+        require_names(names, every, what=what)
         frame = frame.select(names)
         kinds = frame.schema.types
         _require_numbers(names, kinds, list(map(is_numeric, kinds)), chosen, what=what)

@@ -73,7 +73,7 @@ class ArrayTable(Table):
             numbers = self._cast(chosen, names, start)
             ids, labels = (
                 block[:, j] if j is not None else None if beside is None else beside[rows]
-                for j, (beside, _) in zip((layout.id, layout.label), self._beside, strict=True)
+                for j, (beside, _) in zip(layout.beside, self._beside, strict=True)
             )
             yield Chunk(start, numbers, {}, ids, labels)
             start = rows.stop

@@ -289,12 +289,8 @@ class Digest:
     def add(self, block: Rows) -> None:
         parts = {"rows": block}
         if hasattr(block, "indptr"):
-            lengths = np.diff(block.indptr).astype(np.int64)
-            parts = {
-                "data": block.data,
-                "indices": block.indices.astype(np.int64),
-                "lengths": lengths,
-            }
+            parts = {"data": block.data, "indices": block.indices.astype(np.int64)}
+            parts["lengths"] = np.diff(block.indptr).astype(np.int64)
         for name, part in parts.items():
             self._streams[name].update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
 

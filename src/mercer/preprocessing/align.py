@@ -88,10 +88,8 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
     id_, label = _beside(table, preparation)
     features = [c for c in table.columns if c.name not in (id_, label)]
     table = table.select(features, id_name=id_, label_name=label)
-    p = len(preparation.numbers)
-    wanted = [
-        Column(n, "category" if j >= p else "number") for j, n in enumerate(preparation.columns)
-    ]
+    wanted = [Column(name) for name in preparation.numbers]
+    wanted += [Column(name, "category") for name, _ in preparation.categories]
     names = [column.name for column in table.columns]
     there = set(names)  # of many columns, a list would be looked through as many times
     absent = [name for name in preparation.columns if name not in there]

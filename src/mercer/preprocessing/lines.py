@@ -181,9 +181,7 @@ class LineReader:
             return bool(self._reading.units_row)
         cells = [fields[j] for j in self.layout.numbers]
         words = [cell for cell in cells if not self._missing(cell)]
-        return bool(words) and not any(
-            self._is_number(cell) or is_good(cell) is False for cell in words
-        )
+        return bool(words) and not any(self._is_number(c) or is_good(c) is False for c in words)
 
     def _check_units(self, fields: list[str]) -> None:
         """Refuse other units than those of the fit; in a later file, the rows below them."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -33,9 +32,7 @@ class Parsed(NamedTuple):
     texts: dict[int, Any]  # of each column of texts, (b,) objects
 
 
-def parsed(
-    text: str, dialect: Dialect, numbers: Sequence[int], texts: Sequence[int]
-) -> Parsed | None:
+def parsed(text: str, dialect: Dialect, numbers: list[int], texts: list[int]) -> Parsed | None:
     """The columns of numbers and of texts at these positions; None where Arrow can't be used."""
     if len(text) < LEAST_CHARACTERS or not _is_plain(text, dialect, with_texts=bool(texts)):
         return None
@@ -93,16 +90,15 @@ def _missing(na_values: frozenset[str]) -> list[str]:
     return sorted({"".join(letters) for cases in words for letters in cases} | na_values)
 
 
-def _read(data: bytes, dialect: Dialect, numbers: Sequence[int], texts: Sequence[int]) -> Any:
+def _read(data: bytes, dialect: Dialect, numbers: list[int], texts: list[int]) -> Any:
     """A table of these columns; None where Arrow is not installed, or refuses what it reads."""
     try:
         pyarrow, reader = need("pyarrow", extra="parquet"), need("pyarrow.csv", extra="parquet")
     except MissingPackageError:
         return None
     kinds = {str(j): pyarrow.null() for j in dialect.unnamed if j > 0}  # where nothing may stand
-    kinds |= {str(j): pyarrow.float64() for j in numbers} | {
-        str(j): pyarrow.string() for j in texts
-    }
+    kinds |= {str(j): pyarrow.float64() for j in numbers}
+    kinds |= {str(j): pyarrow.string() for j in texts}
     names = [str(j) for j in range(len(dialect.columns))]
     try:
         return reader.read_csv(
@@ -116,5 +112,5 @@ def _read(data: bytes, dialect: Dialect, numbers: Sequence[int], texts: Sequence
                 decimal_point=dialect.decimal,
             ),
         )
-    except pyarrow.ArrowException:  # told by the slow way, with its line and column
+    except pyarrow.ArrowException:  # which the slow way says with its line and column
         return None

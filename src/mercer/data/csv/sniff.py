@@ -59,12 +59,8 @@ def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) ->
     except csv.Error as error:
         if not cut or "end of data" not in str(error):
             line = feed.n_lines - (reader.line_num - read) + 1
-            ours = (
-                why.format(csv.field_size_limit())
-                for said, why in WHY.items()
-                if said in str(error)
-            )
-            why = next(ours, str(error))
+            text, limit = str(error), csv.field_size_limit()
+            why = next((why.format(limit) for said, why in WHY.items() if said in text), text)
             msg = f"{source}: the record that begins in line {line} can't be read: {why}."
             raise DataError(msg) from error
 
@@ -120,9 +116,7 @@ def sniff(
     if not rows and whole:
         refuse_data(f"{source} has a header and no rows.", "At least one row is needed.")
     columns = tuple(_column(j, name, rows, cells) for j, name in enumerate(names))
-    return Dialect(
-        mark, cells.decimal, header, columns, tuple(notes), unnamed, units, cells.na_values
-    )
+    return Dialect(mark, cells.decimal, header, columns, (*notes,), unnamed, units, cells.na_values)
 
 
 @dataclass(frozen=True)

@@ -105,8 +105,7 @@ class CsvTable(Table):
         if comment is not None and comment in text:
             return None
         numbers = self._places("number")
-        beside = (self._layout.id, self._layout.label)
-        texts = [j for j in (*self._places("category"), *beside) if j is not None]
+        texts = [j for j in (*self._places("category"), *self._layout.beside) if j is not None]
         found = parsed(text, self._dialect, numbers, texts)
         if found is None and not texts:
             found = self._parsed_numbers(text, numbers)
@@ -126,13 +125,10 @@ class CsvTable(Table):
 
     def _made(self, start: int, found: Parsed, lines: Any) -> Chunk:
         words = {self.names[j]: self._words(found.texts[j]) for j in self._places("category")}
-        ids, labels = (
-            None if j is None else found.texts[j] for j in (self._layout.id, self._layout.label)
-        )
+        ids, labels = (None if j is None else found.texts[j] for j in self._layout.beside)
         names = [self.names[j] for j in self._places("number")]
-        return Chunk(
-            start, self._cast(found.numbers, names, start, lines), words, ids, labels, lines
-        )
+        numbers = self._cast(found.numbers, names, start, lines)
+        return Chunk(start, numbers, words, ids, labels, lines)
 
     def _parsed_numbers(self, text: str, numbers: list[int]) -> Parsed | None:
         """A block of nothing but numbers, by NumPy's parser."""
@@ -170,12 +166,12 @@ class CsvTable(Table):
         block = np.column_stack(values) if values else np.empty((len(records), 0))
         self._warn_long([cells[j] for j in numbers], block, lines)
         texts: dict[Any, Any] = {j: cells[j] for j in self._places("category")}
-        beside = (self._layout.id, self._layout.label)
-        texts |= {j: objects(cells[j]) for j in beside if j is not None}
+        texts |= {j: objects(cells[j]) for j in self._layout.beside if j is not None}
         return self._made(start, Parsed(block, texts), np.array(lines, dtype=np.intp)), blank
 
     def _records(self, feed: Feed) -> tuple[list[list[str]], list[int], int]:
         width, blank, mark = len(self.names), 0, self._dialect.delimiter
+        given = "names in the header" if self.named else "fields in the first line"
         records: list[list[str]] = []
         lines: list[int] = []
         for begins, fields in records_of(feed, mark, self.source):
@@ -185,9 +181,6 @@ class CsvTable(Table):
             elif len(fields) <= 1 and not "".join(fields).strip():
                 blank += 1
             else:
-                given = (
-                    "names in the header" if self._dialect.header else "fields in the first line"
-                )
                 refuse_data(
                     f"{self.source}: line {begins} has {many(len(fields), 'field')}, but there are {width} "
                     f"{given}.",

@@ -79,6 +79,7 @@ class Pieces(RowSource):
 
 
 ANEW = "makes a new iterator of batches whenever it is called"
+SAME = "The function has to make the same batches every time"
 
 
 class _Sheet:
@@ -250,7 +251,7 @@ class Batches(Pieces):
         if last == len(self._seen) - 1 and self._next(iterator, last + 1) is not None:
             ends = f"the first pass ended after {nth('batch', last)}, a later one goes on with"
             msg = f"{self.name}: {ends} {nth('batch', last + 1)}."
-            raise InputError.saying(msg, "The function has to make the same batches every time.")
+            raise InputError.saying(msg, f"{SAME}.")
 
     def _hold_to_first_pass(self, p: int, rows: Rows | None) -> None:
         if rows is None and p == 0:
@@ -259,12 +260,10 @@ class Batches(Pieces):
             raise InputError.saying(msg, remedy)
         now = None if rows is None else _Seen.of(rows)
         if now != self._seen[p]:
-            msg = (
-                f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass, and "
-                f"{now or 'is missing'} now. The function has to make the same batches every time: "
-                "shuffle with a fixed seed or not at all, or write the rows to a file once."
-            )
-            raise InputError(msg)
+            had = f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass"
+            msg = f"{had}, and {now or 'is missing'} now."
+            remedy = f"{SAME}: shuffle with a fixed seed or not at all, or write the rows to a file once."
+            raise InputError.saying(msg, remedy)
 
     def resident_bytes(self, height: int) -> int:
         """The largest batch, as it is given and as rows; sparse blocks are copied once more."""
@@ -341,11 +340,9 @@ def _refuse_pickles(path: Path, name: str) -> None:
     """Raise where the metadata ask for Python's pickle, with which a chunk could run any code here."""
     for head in (path / file for file in ZARR):
         if head.is_file() and b"pickle" in head.read_bytes().lower():
-            msg = (
-                f"{name} is packed with pickle ({head.name!r} says so), and unpacking it could run code that "
-                "is in the file: it is not opened. Write it again with zarr.save_array."
-            )
-            raise InputError(msg)
+            what = f"{name} is packed with pickle ({head.name!r} says so)"
+            msg = f"{what}, and unpacking it could run code that is in the file: it is not opened."
+            raise InputError.saying(msg, "Write it again with zarr.save_array.")
 
 
 def open_zarr(path: Path, *, shown: str) -> ChunkedRows:

@@ -65,11 +65,10 @@ class Promise:
         n = int(rows.shape[0])
         tall = n if tall is None else tall
         if rows.shape != (tall, self.d):
-            msg = (
-                f"{what} has {n} rows and {rows.shape[1]} columns, but the collection says {tall} and "
-                f"{self.d}. Look at how it was made: its chunks are not what it promises."
-            )
-            raise InputError(msg)
+            found = f"has {n} rows and {rows.shape[1]} columns"
+            msg = f"{what} {found}, but the collection says {tall} and {self.d}."
+            remedy = "Look at how it was made: its chunks are not what it promises."
+            raise InputError.saying(msg, remedy)
         where = range(n) if start is None else range(start, start + n)
         require_finite(rows, Place(self.name, where, names, part, range(n)))
         return aligned(rows.astype(self.dtype, copy=False))
@@ -113,7 +112,7 @@ class DaskRows(Pieces):
         if known:
             self._heights = [int(tall) for tall in heights]
         elif self.name == ARRAY:
-            msg = "X is a dask array whose chunks have unknown sizes, as if selected by a mask."
+            msg = "X is a dask array whose chunks have unknown sizes, as after a mask selects rows."
             raise InputError.saying(msg, SIZES)
         starts, at = np.cumsum([0.0, *heights])[:-1], range(len(parts))
         known_of = map(counted, starts), map(counted, heights)

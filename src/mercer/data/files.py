@@ -18,9 +18,7 @@ import numpy as np
 from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
-NO_INPUT = (
-    "The path is -, the standard input, but that is closed. Pipe a file into it, or name one."
-)
+NO_INPUT = "The path is -, the standard input, which is closed. Pipe a file to it, or name one."
 RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
 
 
@@ -74,8 +72,8 @@ class Stamp:
             return
         file = min(f for f in now.keys() | self.files.keys() if now.get(f) != self.files.get(f))
         msg = (
-            f"{name} changed while it was in use: {file!r} was {_told(self.files.get(file))} when it was "
-            f"opened, and is {_told(now.get(file))} now. What was read before does not belong to what "
+            f"{name} changed while it was in use: {file!r} was {_shown(self.files.get(file))} when it was "
+            f"opened, and is {_shown(now.get(file))} now. What was read before does not belong to what "
             "would be read next. Fit again, on a file that is not being written to (after flush(), if it was "
             "written through a memmap)."
         )
@@ -93,7 +91,7 @@ def _stats(paths: Any) -> Iterator[tuple[str, tuple[int, int]]]:
             yield str(file), (stat.st_size, stat.st_mtime_ns)
 
 
-def _told(stat: tuple[int, int] | None) -> str:
+def _shown(stat: tuple[int, int] | None) -> str:
     if stat is None:
         return "not there"
     return f"{stat[0]} bytes, written at {np.datetime64(stat[1], 'ns')} UTC"

@@ -147,11 +147,10 @@ class ImageTable(ArrayTable):
                         raise ValueError(msg)
                     yield image
             except need("PIL", extra="images").UnidentifiedImageError as error:
-                msg = (
-                    f"{what} can't be read as {form}, which its name promises: it is of another format, or "
-                    "damaged. Give it its own ending, convert it, or take it out."
-                )
-                raise DataError(msg) from error
+                why = "which its name promises: it is of another format, or damaged"
+                msg = f"{what} can't be read as {form}, {why}."
+                remedy = "Give it its own ending, convert it, or take it out."
+                raise DataError.saying(msg, remedy) from error
 
 
 def _listed(folder: Path) -> tuple[list[Path], list[str]]:

@@ -71,10 +71,8 @@ def _refuse_ragged(rows: Sequence[Any], what: str) -> None:
         if length is None or lengths[0] is None:  # nothing that is known here
             return
         if length != lengths[0]:
-            first, other = (n if n == ALONE else many(n, "number") for n in (lengths[0], length))
-            msg = (
-                f"{what} must have rows of one length; got {first} in row 0 and {other} in row {i}."
-            )
+            one, two = (n if n == ALONE else many(n, "number") for n in (lengths[0], length))
+            msg = f"{what} must have rows of one length; got {one} in row 0 and {two} in row {i}."
             raise InputError.saying(msg, "Drop the rows that differ, or fill in what they lack.")
 
 
@@ -135,11 +133,9 @@ def _require_unmasked(mask: Any, what: str, first: int = 0) -> None:
         return
     row, *columns = np.argwhere(mask)[0].tolist()
     place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
-    msg = (
-        f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}. A masked value is "
-        "missing, and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
-    )
-    raise InputError(msg)
+    msg = f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}."
+    remedy = "They are missing: drop those rows, or fill them in (X.filled, SimpleImputer)."
+    raise InputError.saying(msg, remedy)
 
 
 # ── texts ───────────────────────────────────────────────────────────────────
@@ -260,22 +256,19 @@ def tensor_array(x: Any, *, what: str = "X") -> Array:
     kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
     layout = str(getattr(x, "layout", ""))
     if "sparse" in layout:
-        msg = (
-            f"{what} is a {kind} of the layout {layout.rpartition('.')[2]}, but sparse rows are read from "
-            f"SciPy alone. Pass a scipy.sparse.csr_array, or {what}.to_dense()."
-        )
-        raise InputError(msg)
+        which = f"of the layout {layout.rpartition('.')[2]}"
+        msg = f"{what} is a {kind} {which}, but sparse rows are read from SciPy alone."
+        raise InputError.saying(msg, f"Pass a scipy.sparse.csr_array, or {what}.to_dense().")
     try:
         x = x.detach() if hasattr(x, "detach") else x
         on_host = int(x.__dlpack_device__()[0]) in HOST_MEMORY
         return _view(_plain(x)) if on_host else _copied(x)
     except Exception as error:  # whatever another library raises
         first = re.split(r"(?<=[.!])\s|\n", f"{error}".strip(), maxsplit=1)[0].rstrip(".!")
-        msg = (
-            f"{what} is a {kind} that can't be read as an array ({first or type(error).__name__}). Pass a "
-            "plain one in memory, such as a NumPy array."
-        )
-        raise InputError(msg) from error
+        why = first or type(error).__name__
+        msg = f"{what} is a {kind} that can't be read as an array ({why})."
+        remedy = "Pass a plain one in memory, such as a NumPy array."
+        raise InputError.saying(msg, remedy) from error
 
 
 def _view(x: Any) -> Array:

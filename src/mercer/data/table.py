@@ -29,6 +29,7 @@ CHOICES: dict[str, tuple[tuple[Any, ...], str]] = {
     "decimal": ((".", ","), "'.' or ','"),
     "dtype": (("float32", "float64", None), "'float32', 'float64' or None"),
 }
+LINES, SIDES = "a number of lines", "a height and a width in pixels, such as (64, 64), or None"
 TEXT_BYTES = 56  # of a short text, as Python holds it
 ROUNDED = "rounded numbers"  # a subject of `Table.told`
 NO_ROWS = "At least one row is needed."
@@ -91,29 +92,25 @@ class Reading:
     id_option: str = "`id`"
 
     def __post_init__(self) -> None:
-        for name in ("columns", "na_values"):  # a list will do, and one name
+        for name, nothing in (("columns", None), ("na_values", ())):  # a list will do, and one name
             value = getattr(self, name)
             given = (value,) if isinstance(value, str) else value
             if given is not None and not isinstance(given, Iterable):
                 raise DataError.about(name, value, must_be="a text, several of them or None")
-            object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
+            object.__setattr__(self, name, nothing if given is None else tuple(map(str, given)))
         for name in ("label", "id", "format", "delimiter", "time_format", "array", "comment"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value):
                 raise DataError.about(name, value, must_be="a text or None")
-        if self.na_values is None:
-            object.__setattr__(self, "na_values", ())
         for name, (values, must_be) in CHOICES.items():
             if getattr(self, name) not in values:
                 raise DataError.about(name, getattr(self, name), must_be=must_be)
         if not is_whole(self.skip_rows) or self.skip_rows < 0:
-            lines = "a number of lines"
-            raise DataError.about(parameter="skip_rows", value=self.skip_rows, must_be=lines)
+            raise DataError.about(parameter="skip_rows", value=self.skip_rows, must_be=LINES)
         if (size := self.image_size) is not None:
             sides = size if isinstance(size, (tuple, list)) else ()
             if len(sides) != 2 or not all(is_whole(side) and side > 0 for side in sides):
-                pair = "a height and a width in pixels, such as (64, 64), or None"
-                raise DataError.about(parameter="image_size", value=size, must_be=pair)
+                raise DataError.about(parameter="image_size", value=size, must_be=SIDES)
             object.__setattr__(self, "image_size", tuple(map(int, sides)))
 
 
@@ -223,12 +220,9 @@ class Table(ABC):
         if reading.dtype is not None:
             self.dtype = np.dtype(reading.dtype)
         if reading.time_format is not None and self.id_name is None:
-            refuse_data(
-                f"{source}: `time_format` says how times are written, but no column of times is named.",
-                "Name it with `id`.",
-                parameter="time_format",
-                value=reading.time_format,
-            )
+            msg = f"{source}: `time_format` says how times are written, but no column of times is named."
+            about = {"parameter": "time_format", "value": reading.time_format}
+            refuse_data(msg, "Name it with `id`.", **about)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -362,9 +356,8 @@ class Table(ABC):
 
     def _warn_rounded(self, stored: Any, names: Sequence[str], rows: Sequence[int]) -> None:
         """Warn, once a file, of numbers that float64 does not hold exactly."""
-        if ROUNDED not in self.told and warn_rounded(
-            stored, what=self.source, names=names, rows=rows
-        ):
+        about: Any = {"what": self.source, "names": names, "rows": rows}
+        if ROUNDED not in self.told and warn_rounded(stored, **about):
             self.told.add(ROUNDED)
 
     def _cast(self, stored: Array, names: Sequence[str], start: int, lines: Any = None) -> Array:

@@ -38,11 +38,6 @@ class Dialect:
     units: tuple[str, ...] | None  # of the columns, where a line below the names has them
     na_values: frozenset[str]
 
-    @property
-    def n_heads(self) -> int:
-        """Records that are not rows."""
-        return int(self.header) + (self.units is not None)
-
 
 def strict_reader(lines: Any, delimiter: str) -> Any:
     """Blanks after a delimiter don't count; a quote that is not closed, or closed too early, is an error."""

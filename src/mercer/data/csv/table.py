@@ -89,7 +89,8 @@ class CsvTable(Table):
         if row == 0:
             records = strict_reader(feed, self._dialect.delimiter)
             heads = (fields for fields in records if any(field.strip() for field in fields))
-            deque(islice(heads, self._dialect.n_heads), maxlen=0)
+            n_heads = int(self._dialect.header) + (self._dialect.units is not None)
+            deque(islice(heads, n_heads), maxlen=0)
         blank = 0
         while text := feed.rest():
             chunk = self._plain_chunk(text, row, feed)
@@ -119,10 +120,10 @@ class CsvTable(Table):
         found = parsed(text, self._dialect, numbers, texts)
         if found is None and not texts:
             found = self._parsed_numbers(text, numbers)
-        if found is None or (
-            ROUNDED not in self.told and _is_large(found.numbers).any() and LONG_WHOLE.search(text)
-        ):
-            return None  # where fields are looked at one by one
+        if found is None:
+            return None
+        if ROUNDED not in self.told and _is_large(found.numbers).any() and LONG_WHOLE.search(text):
+            return None  # fields are looked at one by one
         first = feed.n_lines + 1
         lines = np.arange(first, first + len(found.numbers))
         feed.skip(len(lines))

@@ -25,7 +25,8 @@ from scipy import sparse
 import mercer
 from mercer._core.errors import DataError, InputError, MercerError
 from mercer.cli import options
-from mercer.data import formats, npz
+from mercer.data import formats
+from mercer.data import npy as npz
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers

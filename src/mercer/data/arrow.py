@@ -30,10 +30,7 @@ Batches: TypeAlias = tuple[int, Iterator[Any]]  # the first row of record batche
 
 # ── tables ──────────────────────────────────────────────────────────────────
 class ArrowTable(Table):
-    """What Arrow reads: columns by name, in one file or in several, each open only while it is read.
-
-    Texts are words; a null is a missing value.
-    """
+    """What Arrow reads, in files that are open only while they are read; a null is a missing value."""
 
     form: str
 
@@ -62,10 +59,7 @@ class ArrowTable(Table):
 
     @abstractmethod
     def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
-        """Record batches that have these columns, and maybe others, and the row with which they begin.
-
-        `row` is the first of the file; what is before `start` may be passed over.
-        """
+        """Record batches with these columns or more, and their first row: that of the file or later."""
 
     def _schema(self, file: Any) -> Any:
         return file.schema
@@ -97,12 +91,9 @@ class ArrowTable(Table):
             if is_numeric(schema.field(name).type) != is_numeric(first.field(name).type)
         ]
         if unlike:
-            refuse_data(
-                f"{self._called(f)} and {self._called(0)} have other columns, or other types of "
-                f"them: {listed(unlike)}.",
-                "Name those that they share with `columns`.",
-                parameter="columns",
-            )
+            what = f"{self._called(f)} and {self._called(0)} have other columns, or other types of them"
+            remedy = "Name those that they share with `columns`."
+            refuse_data(f"{what}: {listed(unlike)}.", remedy, parameter="columns")
         return [schema.field(column.name).type for column in self.columns]
 
     def _column(self, j: int) -> Column:
@@ -125,10 +116,7 @@ class ArrowTable(Table):
                 yield self._chunk(table.slice(at, height), columns, first + at)
 
     def _tables(self, names: list[str], height: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Tables of these columns and of about `height` rows, each with the number of its first row.
-
-        They begin at `start` or before it.
-        """
+        """Tables of these columns, of about `height` rows, each with its first row: `start` or before."""
         pyarrow, row = need("pyarrow", extra="parquet"), 0
         for f in range(len(self._files)):
             with self._opened(f) as file:
@@ -144,18 +132,13 @@ class ArrowTable(Table):
         self._warn_rounded(numbers, names, range(start, start + len(table)))
         stored = arrow_rows(numbers, arrow_dtype(numbers.schema.types))
         words = {c.name: texts(table[c.name]) for c in columns if c.kind == "category"}
-        ids, labels = (
-            None if name is None else objects(table[name].to_pylist())
-            for name in (self.id_name, self.label_name)
-        )
+        beside = (self.id_name, self.label_name)
+        ids, labels = (None if n is None else objects(table[n].to_pylist()) for n in beside)
         return Chunk(start, self._cast(stored, names, start), words, ids, labels)
 
 
 class ParquetTable(ArrowTable):
-    """A Parquet file, or all those of a folder in the order of their names, by row groups.
-
-    Only the columns that are used are unpacked.
-    """
+    """A Parquet file, or those of a folder by their names; only the columns that are used are unpacked."""
 
     form = "Parquet"
 
@@ -264,10 +247,7 @@ def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:
 
 # ── data sets ───────────────────────────────────────────────────────────────
 def scan(dataset: Any, columns: Sequence[str] | None) -> Iterator[Any]:
-    """The rows of a data set of any format and file system, a row group or a file at a time.
-
-    One with a filter cannot be taken apart: it is left to Arrow, which reads ahead as it likes.
-    """
+    """The rows of a data set, a part at a time; one with a filter is left to Arrow, which reads ahead."""
     names = None if columns is None else list(columns)
     broken = (OSError, need("pyarrow", extra="parquet").ArrowException)
     with explained("Arrow data set", broken, remedy="Look at how it was written."):

@@ -30,10 +30,7 @@ from mercer.data.rows import (
 
 
 class Pieces(RowSource):
-    """Rows in consecutive pieces of any height, of which one at a time is held.
-
-    Subclasses say how a piece is read; blocks are cut from pieces here.
-    """
+    """Rows in consecutive pieces of any height, of which one is held: blocks are cut from them here."""
 
     random_access = False
     starts: Indices  # (p + 1,) where each piece starts among the rows, and at the end n

@@ -124,9 +124,7 @@ THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?")  # 0,
 DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]*),[0-9]+")
 EXCEL = re.compile(r"#(?:DIV/0!|N/A|NAME\?|NULL!|NUM!|REF!|VALUE!|SPILL!|CALC!)")
 # A day or a clock, whichever of its numbers is the month: 01/02/2024 and 10:30.
-DATE = re.compile(
-    r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}(?:[ T].*)?|[0-9]{1,2}(?::[0-9]{2}){1,2}"
-)
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?|\d{1,2}(?::\d{2}){1,2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -150,10 +148,7 @@ class Words:
         return quoted(self.some[0])
 
     def what(self, name: str, *, alone: bool) -> tuple[str, str]:
-        """What is wrong with them in the column of a name, and what to do if it is not known of all words.
-
-        `alone` is a column that has no other beside it.
-        """
+        """What is wrong with them and, where that is clear, what to do; `alone`: there is no other column."""
         column, place = f"column {quoted(name)}", f"line {self.line}, column {quoted(name)}"
         if (found := self._misread(place, alone=alone)) is not None:
             return found
@@ -170,12 +165,12 @@ class Words:
     def _misread(self, place: str, *, alone: bool) -> tuple[str, str] | None:
         """Numbers that are written in another way, and what a spreadsheet writes for those it has not."""
         said = f"{place}: {self.first}"
+        commas = all(map(DECIMAL_COMMA.fullmatch, self.some))
         if all(map(THOUSANDS.fullmatch, self.some)):
-            remedy = f"Write {self.some[0].replace(',', '')}."
-            if all(map(DECIMAL_COMMA.fullmatch, self.some)):
-                remedy = f"{remedy[:-1]}, or use `decimal=','` if it is a decimal comma."
+            otherwise = ", or use `decimal=','` if it is a decimal comma" if commas else ""
+            remedy = f"Write {self.some[0].replace(',', '')}{otherwise}."
             return f"{said} looks like a number with a thousands separator", remedy
-        if all(map(DECIMAL_COMMA.fullmatch, self.some)):
+        if commas:
             return f"{said} looks like a number with a decimal comma", "Use `decimal=','`."
         if all(map(EXCEL.fullmatch, self.some)):
             remedy = f"Mend the formula, or use {self._na_values(self.some)}."

@@ -139,10 +139,7 @@ class DaskRows(Pieces):
 
     # ── where chunks are ────────────────────────────────────────────────────
     def place(self, client: Any, compute: Callable[[list[Any]], list[Any]]) -> list[Any]:
-        """The chunks on the cluster of this client: they are computed once, and stay while these rows do.
-
-        From then on `compute` gives the values of delayed objects, and of futures.
-        """
+        """The chunks, computed once on this cluster; `compute` gives the values of delayed objects."""
         there = self._placed is not None and self._placed[0] is client
         if not there or any(each.status in ("cancelled", "lost") for each in self._placed[2]):  # type: ignore[index]
             self._placed = client, compute, client.compute(self._checked)

@@ -33,7 +33,7 @@ FORMATS = {
     "csv": Format("csv.table", "CsvTable", "CSV file", (".csv", ".txt"), LINES),
     "tsv": Format("csv.table", "CsvTable", "TSV file", (".tsv", ".tab"), LINES),
     "npy": Format("npy", "NpyTable", "NPY file", (".npy",)),
-    "npz": Format("npz", "NpzTable", "NPZ file", (".npz",), NAMED),
+    "npz": Format("npy", "NpzTable", "NPZ file", (".npz",), NAMED),
     "images": Format("images", "ImageTable", "image folder"),
     "parquet": Format("arrow", "ParquetTable", "Parquet file", (".parquet", ".pq")),
     "arrow": Format("arrow", "IpcTable", "Arrow file", (".arrow", ".feather", ".ipc")),

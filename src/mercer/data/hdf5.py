@@ -39,10 +39,7 @@ class Bytes(NamedTuple):
     length_width: int  # and of a length
 
     def is_virtual(self, address: int) -> bool:
-        """Whether the object at an address is a virtual data set.
-
-        HDF5 2.0 reads its layout while it opens it, and trusts the numbers: they may overwrite the stack.
-        """
+        """Whether this is a virtual data set: opening a damaged one, HDF5 2.0 may overwrite the stack."""
         return any(
             kind == LAYOUT and body[:1] > b"\x02" and body[1:2] == bytes([VIRTUAL])
             for kind, body in islice(self._messages(self.base + address), MOST_MESSAGES)

@@ -102,10 +102,7 @@ class Lines:
         return piece
 
     def _next(self) -> Path | None:
-        """The file to go on with at the end of this one; this one itself where it was cut back.
-
-        A writer that has not noticed a rotation yet may end its last line: until the next file has lines.
-        """
+        """The file to go on with at the end of this one; this one itself where it was cut back."""
         if not self._queue and not self.follow:
             return None
         path = self._queue[0] if self._queue else Path(self.path)
@@ -120,6 +117,7 @@ class Lines:
         here = os.fstat(self._fd)  # after the other: what was written before that one is seen
         if (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
             return path if here.st_size < self._offset else None
+        # A writer that has not noticed a rotation yet may end its last line.
         waits = self.follow and self._rest and not there.st_size
         return None if here.st_size > self._offset or waits else path
 

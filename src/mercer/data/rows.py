@@ -185,10 +185,7 @@ def arrays_of(rows: Rows) -> tuple[Any, ...]:
 
 
 def aligned(x: Any) -> Any:
-    """The same, with numbers at multiples of their size: views of bytes, of a message, say, begin anywhere.
-
-    NumPy multiplies arrays that are not aligned without BLAS, and so with sums in another order.
-    """
+    """The same, copied if not aligned: NumPy multiplies such arrays without BLAS, to other roundings."""
     astray = any(isinstance(a, np.ndarray) and not a.flags.aligned for a in arrays_of(x))
     return x.copy() if astray else x
 
@@ -267,11 +264,7 @@ def first_bad(x: Rows) -> tuple[float, int, int, int] | None:
 
 
 def require_finite(x: Rows, place: Place) -> None:
-    """Raise for NaN or infinity. Sources ask for each block whenever it is read.
-
-    One sum is cheap beside the reading, no record has to be kept of what has been looked at, and a file
-    that is spoilt between two passes is noticed.
-    """
+    """Raise for NaN or infinity; asked at each reading, one sum also notices a file that was spoilt since."""
     if (found := first_bad(x)) is not None:
         value, *where = found
         place.refuse("NaN" if np.isnan(value) else f"Infinity ({value})", *where)

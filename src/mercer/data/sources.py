@@ -119,10 +119,7 @@ def _reading(columns: Sequence[str] | None) -> Reading:
 
 
 def _rows(table: Table) -> TableRows:
-    """The rows of a table, and a warning of what was guessed.
-
-    Those of a file that has to be read to be counted are kept, where they are few.
-    """
+    """The rows of a table, kept where they were counted and are few; what was guessed is a warning."""
     if table.n_rows is None:
         table.keep(int(KEPT_SHARE * available_bytes()))
     rows = TableRows(table)

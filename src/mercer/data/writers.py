@@ -121,10 +121,7 @@ class Tsv(Csv):
 
 
 def _numbers(values: Array) -> Any:
-    """Python's floats, of which repr is the shortest text that reads back.
-
-    float32 stays so: as Python's floats its numbers would have digits that they never had.
-    """
+    """Numbers whose repr is read back: Python's floats; float32 as it is, which has fewer digits."""
     return values if values.dtype == np.float32 else values.tolist()
 
 

@@ -215,11 +215,7 @@ def of_scikit_learn() -> dict[str, Stored]:
 
 
 def known_type(name: str) -> Stored | None:
-    """What is known by this name: a type of the list, or a kernel whose class the program has defined.
-
-    A kernel with a formula is registered by the name of its class (`mercer.kernels.base.FORMULAS`). Names of
-    the list come first.
-    """
+    """What this name stands for: a type of the list, or a kernel with a formula of the program's own."""
     if name in STORED:
         return STORED[name]
     if name in FORMULAS:

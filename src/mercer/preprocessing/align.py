@@ -98,11 +98,9 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
         _require_width(table, preparation)
     if absent and (preparation.categories or not nameless):
         if not table.named:
-            refuse_data(
-                f"{table.source} has no names, but the model needs columns of words, {listed(absent)}, which "
-                "are found by name.",
-                "Give the file a header.",
-            )
+            needed = f"columns of words, {listed(absent)}, which are found by name"
+            what = f"{table.source} has no names, but the model needs {needed}."
+            refuse_data(what, "Give the file a header.")
         raise preparation.lacking(absent, [*names, *table.left_out], table.source)
     if absent:
         wanted = [Column(name) for name in names]
@@ -122,13 +120,9 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
 def _require_size(table: Table, preparation: Preparation) -> None:
     theirs, ours = table.image_shape, preparation.image_shape
     if theirs is not None and ours is not None and theirs != ours:
-        refuse_data(
-            f"{table.source} has images of {theirs[0]}x{theirs[1]} pixels, but the model was fitted to "
-            f"{ours[0]}x{ours[1]}.",
-            f"Use `image_size={ours}`.",
-            parameter="image_size",
-            value=theirs,
-        )
+        sizes = f"{theirs[0]}x{theirs[1]} pixels, but the model was fitted to {ours[0]}x{ours[1]}"
+        about: Any = {"parameter": "image_size", "value": theirs}
+        refuse_data(f"{table.source} has images of {sizes}.", f"Use `image_size={ours}`.", **about)
 
 
 def _beside(table: Table, preparation: Preparation) -> tuple[str | None, str | None]:
@@ -142,9 +136,9 @@ def _beside(table: Table, preparation: Preparation) -> tuple[str | None, str | N
 def _require_width(table: Table, preparation: Preparation) -> None:
     here, there = len(table.columns), len(preparation.columns)
     if here != there:
+        widths = f"has {here} columns of features, but the model was fitted to {there}"
         refuse_data(
-            f"{table.source} has {here} columns of features, but the model was fitted to {there}; without "
-            "names they are matched by position.",
+            f"{table.source} {widths}; without names they are matched by position.",
             "Name the ones to use with `columns`, or those to keep beside them with `id` and `label`.",
             parameter="columns",
             value=here,
@@ -182,10 +176,7 @@ class Sheet:
 
     @property
     def clock(self) -> Any:
-        """What says when each row was taken: ids as they stand, or read in the format that was given.
-
-        One that is written otherwise is NaT, as a reading that is missing is NaN.
-        """
+        """What says when each row was taken, in the format given; NaT where it is written otherwise."""
         known = self.ids is None or self.time_format is None
         return self.ids if known else read_times(self.ids, self.time_format)
 
@@ -194,10 +185,7 @@ class Sheet:
 
 
 def learned_rows(table: Table, *, memory_bytes: int, **how: Any) -> tuple[Sheet, tuple[str, ...]]:
-    """All rows of a table, prepared by what is learned from them, and what there is to say about it.
-
-    A file whose rows fit in half of the memory is read once. `how` is as in `Preparation.learn`.
-    """
+    """All rows of a table, prepared by what is learned of them (as `how` says), and notes on it."""
     table.keep(memory_bytes // 2)
     preparation, notes = Preparation.learn(table, memory_bytes=memory_bytes, **how)
     table.let_go()
@@ -298,10 +286,9 @@ class _Held:
             return None
         if len(self._blocks) == 1:
             return self._blocks[0]
-        out, start = np.empty((self.n, self._d), self._dtype), 0
-        self._blocks.reverse()
+        out, stop = np.empty((self.n, self._d), self._dtype), self.n
         while self._blocks:  # each is let go when it has its place: never all rows twice
             block = self._blocks.pop()
-            out[start : start + len(block)] = block
-            start += len(block)
+            out[stop - len(block) : stop] = block
+            stop -= len(block)
         return out

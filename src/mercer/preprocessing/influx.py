@@ -144,10 +144,7 @@ class InfluxReader(LineReader):
         return {own: "" if n in bad else _text(every[n]) for n, own in names.items()}
 
     def _of_bad_quality(self, point: Point, known: Set[str]) -> set[str]:
-        """The fields whose readings don't count, by a field of their quality or one for the whole line.
-
-        A field that the model knows is a variable, and judges no other.
-        """
+        """The fields that one of their quality, or of the line's, calls bad; a variable judges none."""
         every = {**point.tags, **point.fields}
         bad = {n for n, value in every.items() if n not in known and is_good(str(value)) is False}
         if any(name.lower() in WHOLE_LINE for name in bad):
@@ -195,11 +192,7 @@ def _tags(tags: dict[str, str]) -> str:
 
 # ── which format ────────────────────────────────────────────────────────────
 class RowReader:
-    """Reads lines in the format that was given, or in the one that the first of them has.
-
-    Line protocol is recognised by a first line that is a point with a field of the model; a line of names,
-    or of numbers, is none.
-    """
+    """Reads lines in the format given, or as points where the first line is one with a field of the model."""
 
     def __init__(
         self,

@@ -230,10 +230,7 @@ class Preparation:
         return out
 
     def scaled(self, raw: Array, chunk: Chunk | None = None) -> Array:  # (b, d) -> (b, d)
-        """Rows in the units of the file, scaled; in the precision they come in.
-
-        A value that is finite there and not here is refused, with its place in the ``chunk``.
-        """
+        """Rows of the file, scaled in their precision; an overflow is refused by its place in `chunk`."""
         if self._scale is None:
             return raw
         with np.errstate(over="ignore", invalid="ignore"):  # told in words

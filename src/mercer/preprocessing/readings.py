@@ -21,10 +21,7 @@ MOST_WORDS = 12  # of quality in them
 
 
 class ReadingsTable(Table):
-    """A table without its columns of quality, whose readings of bad quality are missing.
-
-    With `whole` rows that lack a reading are left out.
-    """
+    """A table without columns of quality and what they call bad; `whole`: without gappy rows."""
 
     def __init__(self, table: Table, *, whole: bool) -> None:
         found = table.names if table.named else ()
@@ -89,11 +86,7 @@ def counting(chunk: Chunk, judges: dict[int, str]) -> Chunk:
 
 
 def _speaking(table: Table, judges: dict[str, str]) -> dict[str, str]:
-    """Those of the judges whose first cells are words of quality, or OPC's numbers for them.
-
-    A variable may have such a name too. It has cells that are no quality, or many different ones, or none
-    that says that a reading counts.
-    """
+    """The judges whose first cells are of quality: a variable may have such a name too."""
     if not judges:
         return {}
     looked_at = table.select([Column(judge, "category") for judge in judges.values()])

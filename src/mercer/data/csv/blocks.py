@@ -107,10 +107,7 @@ def _decoded(data: bytes, line: int, source: str) -> str:
 
 
 class Feed:
-    """Lines of the blocks of a file, which can also be had as text: the rest of the current block.
-
-    Lines that begin with the text `comment`, after blanks, are counted and passed over.
-    """
+    """Lines of a file but for comments, which count, or as text: the rest of the current block."""
 
     def __init__(self, blocks: Iterator[tuple[str, int]], begin: Mark, comment: str | None) -> None:
         self._blocks, self._comment = blocks, comment

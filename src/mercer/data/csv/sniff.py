@@ -71,10 +71,7 @@ WHY = {
 def sniff(
     blocks: Callable[[int], Iterator[tuple[str, int]]], reading: Reading, *, source: str
 ) -> Dialect:
-    """Look at the head of the file; what was asked for is taken, the rest is guessed and noted.
-
-    `blocks` gives the text of the file in pieces of about as many bytes as asked for.
-    """
+    """Look at the head of a file, `blocks` of its text: what was asked for is taken, the rest is guessed."""
     text, whole = _first_lines(blocks(HEAD_BYTES))
     if not text.strip():
         refuse_data(f"{source} is empty.", "A header and rows are needed.")
@@ -257,10 +254,7 @@ def nameless(j: int, source: str) -> DataError:
 def _units(
     records: list[Record], header: bool, asked: bool | None, cells: _Cells
 ) -> tuple[str, ...] | None:
-    """The line of units below the names: as asked for, or where words stand above nothing but numbers.
-
-    In every column of numbers it has a word or nothing, and in one at least a word; two rows tell numbers.
-    """
+    """The line of units below the names: as asked for, or where words stand above nothing but numbers."""
     if not header or asked is False or len(records) < (2 if asked else 4):
         return None
     units = tuple(cell.strip() for cell in records[1][1])

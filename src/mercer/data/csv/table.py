@@ -22,14 +22,7 @@ import numpy as np
 from mercer._core.errors import many, quoted, refuse_data
 from mercer._core.types import Array
 from mercer.data.csv.blocks import BLOCK_BYTES, Feed, Mark, after_lines, text_blocks
-from mercer.data.csv.numbers import (
-    MISSING,
-    PLAIN,
-    WordError,
-    is_missing,
-    numbers,
-    why_no_number,
-)
+from mercer.data.csv.numbers import MISSING, PLAIN, WordError, is_missing, numbers, why_no_number
 from mercer.data.csv.sniff import Dialect, nameless, records_of, sniff, strict_reader
 from mercer.data.files import Stamp
 from mercer.data.frames import MissingPackageError, need

@@ -102,10 +102,8 @@ def require_distinct(names: Sequence[str], *, source: str) -> None:
     count = "two" if len(places) == 2 else str(len(places))
     where = f"{', '.join(map(str, places[:9][:-1]))} and {places[:9][-1]}"
     too = f"; others that are there more than once: {listed(twice[1:])}" if twice[1:] else ""
-    refuse_data(
-        f"{source} has {count} columns named {quoted(twice[0])} ({where}){too}.",
-        "Rename them: columns are identified by their names.",
-    )
+    what = f"{source} has {count} columns named {quoted(twice[0])} ({where}){too}."
+    refuse_data(what, "Rename them: columns are identified by their names.")
 
 
 def _require_once(layout: Layout, names: Sequence[str]) -> None:

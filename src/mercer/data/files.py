@@ -47,10 +47,8 @@ def explained(
 def require_promise(promised: float, there: int, *, source: str) -> None:
     """Raise where rows of so many bytes are promised by a file that has far fewer."""
     if promised > HARMLESS_BYTES and promised > RATIO * there:
-        refuse_data(
-            f"{source} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it is not "
-            "read. Store the rows that there are."
-        )
+        what = f"has {format_bytes(there)} and promises rows of {format_bytes(promised)}"
+        refuse_data(f"{source} {what}: it is not read.", "Store the rows that there are.")
 
 
 @dataclass(frozen=True)

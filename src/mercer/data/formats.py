@@ -29,6 +29,7 @@ class Format(NamedTuple):
 WRITTEN = ("delimiter", "decimal", "header", "units_row", "comment")
 NAMED = frozenset({"array"})
 LINES = frozenset({*WRITTEN, "na_values", "skip_rows"})
+SHEET = LINES - {"delimiter"}
 FORMATS = {
     "csv": Format("csv.table", "CsvTable", "CSV file", (".csv", ".txt"), LINES),
     "tsv": Format("csv.table", "CsvTable", "TSV file", (".tsv", ".tab"), LINES),
@@ -38,9 +39,7 @@ FORMATS = {
     "parquet": Format("arrow", "ParquetTable", "Parquet file", (".parquet", ".pq")),
     "arrow": Format("arrow", "IpcTable", "Arrow file", (".arrow", ".feather", ".ipc")),
     "hdf5": Format("hdf5", "Hdf5Table", "HDF5 file", (".h5", ".hdf5", ".he5"), NAMED),
-    "excel": Format(
-        "excel", "ExcelTable", "Excel file", (".xlsx", ".xlsm"), NAMED | LINES - {"delimiter"}
-    ),
+    "excel": Format("excel", "ExcelTable", "Excel file", (".xlsx", ".xlsm"), NAMED | SHEET),
     "h5ad": Format("hdf5", "H5adTable", "h5ad file", (".h5ad",), NAMED),
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
@@ -160,8 +159,8 @@ def _opened(path: Path, name: str, reading: Reading, *, shown: str) -> Table:
         must_be, near = f"one of {', '.join(FORMATS)}", nearest(name, FORMATS)
         raise DataError.about(parameter="format", value=name, must_be=must_be, remedy=near)
     form = FORMATS[name]
-    is_folder = path.is_dir() and name != "images"
-    source = f"{'folder' if is_folder else form.called} {shown}"
+    called = "folder" if path.is_dir() and name != "images" else form.called
+    source = f"{called} {shown}"
     vain = _unheard(form, reading, source)
     heard = replace(reading, **{option: getattr(Reading(), option) for option in vain})
     if name == "tsv" and reading.delimiter is None:

@@ -42,19 +42,17 @@ class ImageTable(ArrayTable):
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
-            refuse_data(
-                f"{source} has no image in it: files that end in {', '.join(FORMATS)} were looked for, also "
-                "in folders below."
+            looked = (
+                f"files that end in {', '.join(FORMATS)} were looked for, also in folders below."
             )
+            refuse_data(f"{source} has no image in it: {looked}")
         sizes, colours = self._heads()
         height, width = self.image_shape = self._size(sizes, reading)
         if height * width > MAX_COLUMNS:
             pixels = f"{height}x{width} pixels, {height * width} columns"
-            refuse_data(
-                f"{source} has images of {pixels}; {MAX_COLUMNS} are the most.",
-                "Bring them to a smaller size, such as `image_size=(64, 64)`.",
-                parameter="image_size",
-            )
+            what = f"{source} has images of {pixels}; {MAX_COLUMNS} are the most."
+            remedy = "Bring them to a smaller size, such as `image_size=(64, 64)`."
+            refuse_data(what, remedy, parameter="image_size")
         labels = self._folders(reading)
         resized = sum(size != (height, width) for size in sizes)
         done = {
@@ -103,13 +101,10 @@ class ImageTable(ArrayTable):
         if others:
             both = zip(self._files, sizes, strict=True)
             odd, size = next((file, size) for file, size in both if size != common)
-            refuse_data(
-                f"{self.source} has images of {len(counts)} sizes: most are {common[0]}x{common[1]} pixels, "
-                f"but {_name(odd)!r} is {size[0]}x{size[1]}.",
-                f"Bring all to one size with `image_size={common}`.",
-                parameter="image_size",
-                value=size,
-            )
+            most = f"most are {common[0]}x{common[1]} pixels, but {_name(odd)!r} is {size[0]}x{size[1]}"
+            what = f"{self.source} has images of {len(counts)} sizes: {most}."
+            remedy = f"Bring all to one size with `image_size={common}`."
+            refuse_data(what, remedy, parameter="image_size", value=size)
         return common
 
     # ── pixels ──────────────────────────────────────────────────────────────

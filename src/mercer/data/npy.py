@@ -137,10 +137,9 @@ class Stored(NamedTuple):
     def require_bytes(self, n_bytes: int, *, what: str) -> None:
         promised = self.offset + self.n_bytes
         if n_bytes != promised and not self.dtype.hasobject:  # objects are refused by their type
-            refuse_data(
-                f"{what} holds {n_bytes} bytes, but its header promises {promised}: {self.shape} of "
-                f"{self.dtype}. It is cut short, or something was appended to it. Write it again."
-            )
+            header = f"its header promises {promised}: {self.shape} of {self.dtype}"
+            remedy = "It is cut short, or something was appended to it. Write it again."
+            refuse_data(f"{what} holds {n_bytes} bytes, but {header}.", remedy)
 
     def array(self, buffer: Any) -> Array:
         """The array, a view of the bytes of the file."""
@@ -282,9 +281,7 @@ class NpzTable(ArrayTable):
             infos = archive.infolist()
             self._require_harmless(infos)
             found = {}
-            for info in infos:
-                if not info.filename.endswith(".npy"):
-                    continue
+            for info in (one for one in infos if one.filename.endswith(".npy")):
                 name = info.filename.removesuffix(".npy")
                 with archive.open(info) as file:
                     found[name] = Stored.read(file, info.file_size)
@@ -299,10 +296,8 @@ class NpzTable(ArrayTable):
         packed = max(1, self._path.stat().st_size)
         if unpacked > HARMLESS_BYTES and unpacked > RATIO * packed:
             sizes = f"has {format_bytes(packed)} and would unpack to {format_bytes(unpacked)}"
-            refuse_data(
-                f"{self.source} {sizes}, {unpacked // packed} times as much: it is not opened.",
-                "If you trust it, save the array with np.save.",
-            )
+            what = f"{self.source} {sizes}, {unpacked // packed} times as much: it is not opened."
+            refuse_data(what, "If you trust it, save the array with np.save.")
 
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:
@@ -335,10 +330,11 @@ class NpzTable(ArrayTable):
             float_dtype(head.dtype, what=what)
         size, room = head.n_bytes, int(MEMORY_SHARE * available_bytes())
         if size > room:
-            refuse_data(
-                f"{what} takes {format_bytes(size)}, and {format_bytes(room)} of memory are there for it.",
-                "Save it with np.save, in C order: such files are read in slices.",
+            takes = (
+                f"takes {format_bytes(size)}, and {format_bytes(room)} of memory are there for it."
             )
+            remedy = "Save it with np.save, in C order: such files are read in slices."
+            refuse_data(f"{what} {takes}", remedy)
         with self._opened() as archive, archive.open(f"{name}.npy") as file:
             return head.array(_exactly(file, head.offset + head.n_bytes))
 

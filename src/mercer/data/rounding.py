@@ -171,22 +171,13 @@ def _is_rounded(value: Any) -> bool:
 
 # ── frames ──────────────────────────────────────────────────────────────────
 def _pandas_columns(frame: Any) -> Iterator[tuple[int, Array]]:
+    kinds = {"i": np.int64, "u": np.uint64, "f": np.float64, "O": object}
     for j, dtype in enumerate(frame.dtypes):
-        if getattr(dtype, "kind", "") not in "iufO" or not _may_lose(np.dtype(_plain(dtype))):
-            continue
-        column = frame.iloc[:, j]
-        if dtype.kind == "O":
-            yield j, column.to_numpy(dtype=object)
-        else:
-            filled = {} if isinstance(dtype, np.dtype) else {"na_value": 0}
-            yield j, column.to_numpy(dtype=_plain(dtype), **filled)
-
-
-def _plain(dtype: Any) -> Any:
-    """NumPy's type of a column of pandas, nullable or not."""
-    if isinstance(dtype, np.dtype):
-        return dtype
-    return {"i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, object)
+        plain = dtype if isinstance(dtype, np.dtype) else kinds.get(getattr(dtype, "kind", ""))
+        if plain is not None and np.dtype(plain).kind in "iufO" and _may_lose(np.dtype(plain)):
+            nullable = not isinstance(dtype, np.dtype) and plain is not object
+            filled = {"na_value": 0} if nullable else {}
+            yield j, frame.iloc[:, j].to_numpy(dtype=plain, **filled)
 
 
 def _polars_columns(frame: Any) -> Iterator[tuple[int, Array]]:
@@ -195,7 +186,7 @@ def _polars_columns(frame: Any) -> Iterator[tuple[int, Array]]:
         if kind in ("Int64", "UInt64"):
             yield j, column.fill_null(0).to_numpy()
         elif kind.startswith(("Int128", "UInt128", "Decimal")):
-            yield j, np.array([0 if v is None else v for v in column.to_list()], dtype=object)
+            yield j, np.array([v or 0 for v in column.to_list()], dtype=object)
 
 
 def _arrow_columns(table: Any) -> Iterator[tuple[int, Array]]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError, ReadingWarning, users_level
+from mercer._core.errors import DataError, ReadingWarning, refuse, users_level
 from mercer._core.memory import available_bytes
 from mercer._core.types import Rows
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
-from mercer.data.batches import ZARR, Batches, ChunkedRows, open_zarr
+from mercer.data.batches import ANEW, ZARR, Batches, ChunkedRows, open_zarr
 from mercer.data.dask import FRAME, DaskRows, dask_kind
 from mercer.data.formats import open_table
 from mercer.data.frames import frame_package, held, need
@@ -84,14 +84,9 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     if callable(X) and not hasattr(X, "shape"):
         return Batches(X, columns=columns)
     if hasattr(X, "__next__"):
-        raise InputError.about(
-            parameter="X",
-            value=X,
-            must_be="rows that can be read several times, as a fit does",
-            got=f"a {type(X).__name__}",
-            remedy="Pass a function that makes a new iterator of batches whenever it is called, or the path "
-            "of a file.",
-        )
+        must_be = "rows that can be read several times, as a fit does"
+        remedy = f"Pass a function that {ANEW}, or the path of a file."
+        refuse("X", X, must_be, got=f"a {type(X).__name__}", remedy=remedy)
     source: RowSource | None = X if isinstance(X, RowSource) else None
     if isinstance(X, np.memmap) and X._mmap is not None:  # type: ignore[attr-defined]
         source = MappedRows.of(X)
@@ -139,12 +134,9 @@ def in_memory(source: RowSource) -> Rows:
 def _unnamed(source: RowSource, columns: Sequence[str] | None) -> RowSource:
     """The source, of which no columns can be chosen by name."""
     if columns is not None and source.columns != tuple(columns):
-        raise InputError.about(
-            parameter="columns",
-            value=list(columns),
-            must_be=f"None for {source!r}, whose columns have no such names",
-            remedy="A kernel can look at some columns with k.on(positions).",
-        )
+        must_be = f"None for {source!r}, whose columns have no such names"
+        remedy = "A kernel can look at some columns with k.on(positions)."
+        refuse("columns", list(columns), must_be, remedy=remedy)
     return source
 
 

@@ -316,12 +316,8 @@ class Table(ABC):
             self._kept = kept
 
     def keep(self, n_bytes: int) -> None:
-        """Keep what the next pass reads, if it takes fewer bytes: passes after it read no file."""
+        """Keep what the next pass reads, if it takes fewer bytes; with 0, the next one lets go of it."""
         self._room = n_bytes
-
-    def let_go(self) -> None:
-        """Keep nothing: the next pass hands chunks over that are not held here any more."""
-        self._room = 0
 
     def _again(self, height: int) -> Iterator[Chunk]:
         kept = self._kept or deque()

@@ -12,6 +12,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,21 +31,20 @@ TEXT_CELLS = 2**18  # written as text at a time
 ARROW_CELLS = 2**14  # fewer are written before Arrow is imported
 
 
+@dataclass(eq=False)
 class TableWriter(ABC):
     """Takes rows in batches, in the order in which they are to stand, and writes them to an open file."""
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        names: tuple[str, ...],
-        id_name: str | None,
-        label_name: str | None,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self.file, self.names, self.dtype = file, names, dtype
-        self.beside = (id_name, label_name)
-        self.n_rows = 0  # written so far
-        self.notes: list[str] = []  # what the format can't hold, for people
+    file: BinaryIO
+    names: tuple[str, ...]
+    id_name: str | None
+    label_name: str | None
+    dtype: np.dtype[Any]
+    n_rows: int = 0  # written so far
+    notes: list[str] = field(default_factory=list)  # what the format can't hold, for people
+
+    def __post_init__(self) -> None:
+        self.beside = (self.id_name, self.label_name)
         self._begin()
 
     def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:

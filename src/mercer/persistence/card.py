@@ -139,15 +139,15 @@ def card(model: Any, data: Any = None, *, digest: bool = True) -> ModelCard:
     """
     inner = unwrapped(model)
     if not isinstance(inner, (Projector, KernelPCADetector)) and name_of(inner) != DROP_IN:
-        kind = type(inner).__name__
-        msg = (
-            "card takes a fitted KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared or "
-            f"mercer.sklearn.KernelPCA, alone or as the last step of a pipeline; got a {kind}."
-        )
+        kinds = "KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared"
+        takes = f"{kinds} or mercer.sklearn.KernelPCA, alone or as the last step of a pipeline"
+        msg = f"card takes a fitted {takes}; got a {type(inner).__name__}."
         raise InputError(msg)
     check_is_fitted(inner)
     body = Anatomy(inner)
-    kernel = body.kernel
+    kernel, limits = body.kernel, None
+    if isinstance(inner, KernelPCADetector):
+        limits = plain({**vars(inner.limits_), "statistic": inner._rule.statistic})
     return ModelCard(
         **identity(model) | {"features": Anatomy(model).feature_names},
         parameters={} if kernel is None else plain(kernel.get_params(deep=False)),
@@ -155,7 +155,7 @@ def card(model: Any, data: Any = None, *, digest: bool = True) -> ModelCard:
         config={name: plain(value) for name, value in inner.get_params(deep=False).items()},
         evidence=_evidence(body),
         plan=_plan(body),
-        limits=_limits(inner),
+        limits=limits,
         preimage=_preimage(body.projector),
         preparation=_preparation(model),
         data=_data(inner, data, digest=digest),
@@ -238,12 +238,6 @@ def _plan(body: Anatomy) -> str | None:
     return None if body.fit is None else str(body.fit.plan)
 
 
-def _limits(inner: Any) -> dict[str, Any] | None:
-    if not isinstance(inner, KernelPCADetector):
-        return None
-    return plain({**vars(inner.limits_), "statistic": inner._rule.statistic})
-
-
 def _preimage(projector: Any) -> dict[str, Any] | None:
     if isinstance(projector, (KernelPCA, IncrementalKernelPCA)):
         if projector.preimage is None:
@@ -254,9 +248,8 @@ def _preimage(projector: Any) -> dict[str, Any] | None:
         return {"method": str(method), "quality": quality}
     if isinstance(projector, Projector):  # linear PCA: a projection is its own
         return {"method": "exact", "quality": None}
-    if not projector.fit_inverse_transform:
-        return None
-    return {"method": f"ridge(alpha={projector.alpha})", "quality": None}
+    ridge = {"method": f"ridge(alpha={projector.alpha})", "quality": None}
+    return ridge if projector.fit_inverse_transform else None
 
 
 # ── the preparation of rows ─────────────────────────────────────────────────

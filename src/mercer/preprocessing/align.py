@@ -137,12 +137,11 @@ def _require_width(table: Table, preparation: Preparation) -> None:
     here, there = len(table.columns), len(preparation.columns)
     if here != there:
         widths = f"has {here} columns of features, but the model was fitted to {there}"
-        refuse_data(
-            f"{table.source} {widths}; without names they are matched by position.",
-            "Name the ones to use with `columns`, or those to keep beside them with `id` and `label`.",
-            parameter="columns",
-            value=here,
+        what = f"{table.source} {widths}; without names they are matched by position."
+        remedy = (
+            "Name those to use with `columns`, or those to keep beside them with `id` and `label`."
         )
+        refuse_data(what, remedy, parameter="columns", value=here)
 
 
 # ── rows ────────────────────────────────────────────────────────────────────
@@ -185,10 +184,10 @@ class Sheet:
 
 
 def learned_rows(table: Table, *, memory_bytes: int, **how: Any) -> tuple[Sheet, tuple[str, ...]]:
-    """All rows of a table, prepared by what is learned of them (as `how` says), and notes on it."""
+    """All rows of a table, prepared by what is learned from them (as `how` says), and notes."""
     table.keep(memory_bytes // 2)
     preparation, notes = Preparation.learn(table, memory_bytes=memory_bytes, **how)
-    table.let_go()
+    table.keep(0)
     ours = MatchedTable(table, preparation)  # by whose columns it was learned
     return prepared_rows(ours, preparation, memory_bytes=memory_bytes), notes
 

@@ -151,21 +151,15 @@ class Seen:
             levels.update(words := set(chunk.words[name]))
             if None in words:
                 row = int(np.argmax([word is None for word in chunk.words[name]]))
-                refuse_data(
-                    f"Column {quoted(name)}, of categories, has a missing value in {chunk.place(row)}, which "
-                    "no number can replace.",
-                    "Fill it in, or leave the column out with `columns`.",
-                    parameter="columns",
-                    value=name,
-                )
+                where = f"a missing value in {chunk.place(row)}, which no number can replace"
+                what = f"Column {quoted(name)}, of categories, has {where}."
+                remedy = "Fill it in, or leave the column out with `columns`."
+                refuse_data(what, remedy, parameter="columns", value=name)
             if len(levels) > MAX_LEVELS:
-                refuse_data(
-                    f"Column {quoted(name)} has more than {MAX_LEVELS} different words by "
-                    f"{chunk.place(len(chunk) - 1)}: these are names, not categories.",
-                    "Use it as the `id`, or leave it out with `columns`.",
-                    parameter="one_hot",
-                    value=name,
-                )
+                count = f"more than {MAX_LEVELS} different words by {chunk.place(len(chunk) - 1)}"
+                what = f"Column {quoted(name)} has {count}: these are names, not categories."
+                remedy = "Use it as the `id`, or leave it out with `columns`."
+                refuse_data(what, remedy, parameter="one_hot", value=name)
         self.n += len(chunk)
         return chunk.numbers
 
@@ -177,12 +171,9 @@ class Seen:
         counts = zip(self.names, self.moments.count, strict=True)
         if empty := [name for name, count in counts if count == 0]:
             have, it = ("has", "it has") if len(empty) == 1 else ("have", "they have")
-            refuse_data(
-                f"{table.source}: {listed(empty)} {have} no values, so {it} no {impute}.",
-                "Leave the columns out with `columns`, or use `impute='zero'`.",
-                parameter="impute",
-                value=impute,
-            )
+            what = f"{table.source}: {listed(empty)} {have} no values, so {it} no {impute}."
+            remedy = "Leave the columns out with `columns`, or use `impute='zero'`."
+            refuse_data(what, remedy, parameter="impute", value=impute)
         if impute == "mean":
             return np.array(self.moments.mean)
         return self._medians(table, parse_bytes("auto") if memory_bytes is None else memory_bytes)
@@ -227,13 +218,9 @@ def scaling(
     wild = ~np.isfinite(spread) | ~np.isfinite(moments.mean)
     if wild.any():
         name = names[int(np.argmax(wild))]
-        refuse_data(
-            f"Column {quoted(name)} has values so large that its variance is not finite, so it can't be "
-            "standardised.",
-            "Give it in another unit, or use `scale='none'`.",
-            parameter="scale",
-            value=name,
-        )
+        what = f"Column {quoted(name)} has values so large that its variance is not finite"
+        remedy = "Give it in another unit, or use `scale='none'`."
+        refuse_data(f"{what}: it can't be standardised.", remedy, parameter="scale", value=name)
     spread = np.where(constant, 1.0, spread)
     notes = [f"standardised {many(len(names) - int(constant.sum()), 'column')}"]
     if constant.any():

@@ -186,14 +186,12 @@ class Preparation:
         """Raise where a number is in another unit than at the fit; an empty text is not compared."""
         for name, here, ours in zip(self.numbers, units, self.units, strict=False):
             if here and ours and here != ours:
-                refuse_data(
-                    f"{source}: column {quoted(name)} is in {quoted(here)}, but the model was fitted to "
-                    f"{quoted(ours)}.",
-                    f"Convert its values to {quoted(ours)}. If it is the same unit, write {quoted(ours)} in "
-                    "the line of units.",
-                    parameter="X",
-                    value=here,
+                unit = quoted(ours)
+                what = f"column {quoted(name)} is in {quoted(here)}, but the model was fitted to {unit}"
+                remedy = (
+                    f"Convert its values to {unit}. If both are one unit, correct its name there."
                 )
+                refuse_data(f"{source}: {what}.", remedy, parameter="X", value=here)
 
     def __call__(self, chunk: Chunk) -> Array:  # -> (b, d)
         """Rows of the file as the model takes them. What is missing and can't be filled is refused."""
@@ -248,16 +246,18 @@ class Preparation:
         return Scale(center, np.ones(d) if self.spread is None else self.spread)
 
     def _refuse_overflow(self, raw: Array, out: Array, chunk: Chunk) -> None:
-        for row, column in np.argwhere(np.isfinite(raw) & ~np.isfinite(out)):
+        places = np.argwhere(np.isfinite(raw) & ~np.isfinite(out))
+        if len(places):
+            row, column = map(int, places[0])
             name, value = quoted(self.features[column]), raw[row, column]
             spread = 1.0 if self.spread is None else float(self.spread[column])
-            refuse_data(
-                f"Column {name} has {value:.6g} in {chunk.place(int(row))}, which is too large to be "
-                f"standardised: divided by {spread:.3g}, the spread at the fit, it is beyond {raw.dtype}.",
+            why = f"divided by {spread:.3g}, the spread at the fit, it is beyond {raw.dtype}"
+            where = f"{chunk.place(row)}, which is too large to be standardised"
+            what, remedy = (
+                f"{name} has {value:.6g} in {where}",
                 "Correct the value, or leave the row out.",
-                parameter="X",
-                value=value,
             )
+            refuse_data(f"Column {what}: {why}.", remedy, parameter="X", value=value)
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""
@@ -274,13 +274,10 @@ def _require_no_dates(levels: list[tuple[str, tuple[str, ...]]], source: str) ->
     """A column for each day says nothing of a new day."""
     for name, words in levels:
         if are_dates(words):
-            refuse_data(
-                f"{source}: column {quoted(name)} has dates, such as {quoted(words[0])}, and `one_hot` would "
-                f"make {many(len(words), 'column')} of them.",
-                f"Keep it beside the rows with `id={name!r}`, or choose others with `columns`.",
-                parameter="one_hot",
-                value=name,
-            )
+            would = f"`one_hot` would make {many(len(words), 'column')} of them"
+            what = f"{source}: column {quoted(name)} has dates, such as {quoted(words[0])}, and {would}."
+            remedy = f"Keep it beside the rows with `id={name!r}`, or choose others with `columns`."
+            refuse_data(what, remedy, parameter="one_hot", value=name)
 
 
 def _codes(chunk: Chunk, name: str, levels: tuple[str, ...], *, refuse: bool) -> Indices:  # -> (b,)
@@ -291,11 +288,8 @@ def _codes(chunk: Chunk, name: str, levels: tuple[str, ...], *, refuse: bool) ->
     if refuse and (codes < 0).any():
         row = int(np.argmax(codes < 0))
         what = "a missing value" if words[row] is None else quoted(words[row])
-        refuse_data(
-            f"Column {quoted(name)} has {what} in {chunk.place(row)}, which is none of the {len(levels)} "
-            f"categories that the model knows: {listed(levels)}.",
-            "Correct the value, leave the row out, or fit again with such rows.",
-            parameter="X",
-            value=words[row],
-        )
+        known = f"none of the {len(levels)} categories that the model knows: {listed(levels)}"
+        said = f"Column {quoted(name)} has {what} in {chunk.place(row)}, which is {known}."
+        remedy = "Correct the value, leave the row out, or fit again with such rows."
+        refuse_data(said, remedy, parameter="X", value=words[row])
     return codes

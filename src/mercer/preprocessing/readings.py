@@ -62,11 +62,9 @@ class ReadingsTable(Table):
                 yield replace(chunk.at(rows), start=kept)
                 kept += len(rows)
         if not kept:
-            refuse_data(
-                f"{self.source}: every one of {many(seen, 'row')} lacks a reading.",
-                "Fit with `impute='median'`, or leave the columns out that lack most with `columns`.",
-                parameter="impute",
-            )
+            what = f"{self.source}: every one of {many(seen, 'row')} lacks a reading."
+            remedy = "Fit with `impute='median'`, or leave out the columns that lack most with `columns`."
+            refuse_data(what, remedy, parameter="impute")
         if left_out := seen - kept:
             have = "lacks a reading and is" if left_out == 1 else "lack a reading and are"
             note = f"{left_out} of {many(seen, 'row')} {have} left out of the fit (--impute fills in instead)"

@@ -185,13 +185,10 @@ class CsvTable(Table):
             elif len(fields) <= 1 and not "".join(fields).strip():
                 blank += 1
             else:
-                refuse_data(
-                    f"{self.source}: line {begins} has {many(len(fields), 'field')}, but there are {width} "
-                    f"{given}.",
-                    f"Correct the line, or give the `delimiter` if it is not {mark!r}.",
-                    parameter="delimiter",
-                    value=mark,
-                )
+                found = f"line {begins} has {many(len(fields), 'field')}"
+                what = f"{self.source}: {found}, but there are {width} {given}."
+                remedy = f"Correct the line, or give the `delimiter` if it is not {mark!r}."
+                refuse_data(what, remedy, parameter="delimiter", value=mark)
             if feed.at_end_of_block:
                 break
         return records, lines, blank

@@ -34,7 +34,7 @@ from mercer.data.formats import open_table
 from mercer.data.hdf5 import Bytes
 from mercer.data.table import Reading
 from mercer.data.view import require_numbers
-from mercer.preprocessing.readings import ReadingsTable
+from mercer.preprocessing.align import ReadingsTable
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
 DIALECTS = {

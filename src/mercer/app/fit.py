@@ -22,8 +22,7 @@ from mercer.app.rows import (
 from mercer.data.table import Table
 from mercer.estimators.anatomy import Anatomy
 from mercer.kernels import Kernel
-from mercer.preprocessing.align import Sheet
-from mercer.preprocessing.readings import ReadingsTable
+from mercer.preprocessing.align import ReadingsTable, Sheet
 
 FOLLOWED = ("false_alarm", "confidence", "folds")  # options that a choice of a detector obeys
 

@@ -99,8 +99,8 @@ def open_table(
     ----------
     path : str or path-like
         A CSV or TSV file, NPY, NPZ, Parquet, Arrow (Feather), HDF5 or h5ad, an Excel workbook, or a folder
-        of images or of Parquet files. What comes through a pipe is CSV unless `format` says otherwise, and
-        is kept in a temporary file, because rows are read more than once.
+        of images or of Parquet files. A pipe is CSV unless `format` says otherwise, and is kept in a
+        temporary file, because rows are read more than once.
     reading : Reading, optional
         How to read it.
     **options : object
@@ -114,16 +114,12 @@ def open_table(
     Examples
     --------
     >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "a.csv")
-    >>> _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
-    >>> table = open_table(path, id="name")
-    >>> [column.name for column in table.columns]
-    ['x', 'y']
-    >>> next(table.chunks(100)).numbers
-    array([[1. , 2.5],
-           [3. , nan]])
-    >>> folder.cleanup()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.csv")
+    ...     _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
+    ...     table = open_table(path, id="name")
+    ...     [column.name for column in table.columns], next(table.chunks(100)).numbers.tolist()
+    (['x', 'y'], [[1.0, 2.5], [3.0, nan]])
     """
     if not isinstance(path, (str, os.PathLike)):
         raise DataError.about(parameter="path", value=path, must_be="the path of a file")

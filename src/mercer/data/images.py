@@ -42,10 +42,8 @@ class ImageTable(ArrayTable):
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
-            looked = (
-                f"files that end in {', '.join(FORMATS)} were looked for, also in folders below."
-            )
-            refuse_data(f"{source} has no image in it: {looked}")
+            looked = f"files that end in {', '.join(FORMATS)} were looked for, also below"
+            refuse_data(f"{source} has no image in it: {looked}.")
         sizes, colours = self._heads()
         height, width = self.image_shape = self._size(sizes, reading)
         if height * width > MAX_COLUMNS:

@@ -331,7 +331,7 @@ class NpzTable(ArrayTable):
         size, room = head.n_bytes, int(MEMORY_SHARE * available_bytes())
         if size > room:
             takes = (
-                f"takes {format_bytes(size)}, and {format_bytes(room)} of memory are there for it."
+                f"takes {format_bytes(size)}, and {format_bytes(room)} of memory are free for it."
             )
             remedy = "Save it with np.save, in C order: such files are read in slices."
             refuse_data(f"{what} {takes}", remedy)

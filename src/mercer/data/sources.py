@@ -41,14 +41,12 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     Parameters
     ----------
     X : str, path, Table, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
-        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all of its columns are
-        numbers. A `Table` is a file that was opened with options. A callable makes a new iterator of batches
-        whenever it is called (see `Batches`). A stream is whatever has ``__arrow_c_stream__`` (a
-        RecordBatchReader, a relation of DuckDB): it is read into memory, once. Chunked arrays are those of
-        zarr, h5py, dask and whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
+        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all columns are numbers.
+        A callable makes a new iterator of batches whenever it is called (see `Batches`). A stream is
+        whatever has ``__arrow_c_stream__``: it is read into memory, once. Chunked arrays (zarr, h5py, dask)
+        have ``shape``, ``dtype``, ``chunks`` and slices.
     columns : sequence of str, optional
-        Which columns to read, in this order, of tables and frames. Without it all are read, except for
-        an index that pandas stored beside them.
+        Which columns of tables and frames to read, in this order; all otherwise, but for pandas' index.
 
     Returns
     -------

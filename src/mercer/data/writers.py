@@ -313,14 +313,12 @@ def open_writer(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "scores.csv")
-    >>> with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:
-    ...     writer.write(np.array([[0.1, 2.0]]), ["first"])
-    >>> path.read_text()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "scores.csv")
+    ...     with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:
+    ...         writer.write(np.array([[0.1, 2.0]]), ["first"])
+    ...     path.read_text()
     'id,kpca0,kpca1\nfirst,0.1,2.0\n'
-    >>> folder.cleanup()
     """
     target = Path(path)
     is_out = os.fspath(path) == "-"

@@ -90,6 +90,10 @@ def _d(fit: Any) -> int:
     return width_in(fit.projection.sections)
 
 
+def _lagged(detector: Any) -> int:
+    return int(detector._past.width(detector.n_features_in_))
+
+
 def _maps(sections: Any) -> bool:
     if not isinstance(sections, FeatureSections):
         return True
@@ -125,7 +129,7 @@ def _scales(value: Any) -> bool:
 
 # ── the table ───────────────────────────────────────────────────────────────
 _SPACE = {
-    "the mean of a model has another width than its sections": lambda v: _fits(
+    "the mean of a model is not as wide as its sections": lambda v: _fits(
         v.mean.coef, v.projection
     ),
 }
@@ -177,9 +181,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "a calibration has no rows in ascending order": lambda v: (
             len(v.index) > 0 and v.index[0] >= 0.0 and bool(np.all(v.index[1:] >= v.index[:-1]))
         ),
-        "a calibration of few rows has an index that is not finite": lambda v: (
-            not v.few or _finite(v.index)
-        ),
+        "a calibration of few rows has no finite index": lambda v: not v.few or _finite(v.index),
         "a calibration has weights that no rows have": lambda v: (
             v.weights is None or (v.weights.min() >= 0.0 and 0.0 < v.weights.sum() < np.inf)
         ),
@@ -197,12 +199,8 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "a kernel has no values": lambda v: _computes(v.kernel, v.points),
     },
     "Stream": {
-        "the moments of a stream are not finite": lambda v: _finite(
-            v.moments.mean, v.moments.scatter
-        ),
-        "a stream has lost a part of its moments": lambda v: (
-            len(v.moments.mean) == v.dictionary.size
-        ),
+        "moments of a stream are not finite": lambda v: _finite(v.moments.mean, v.moments.scatter),
+        "a stream lacks a part of its moments": lambda v: len(v.moments.mean) == v.dictionary.size,
         "a stream has a negative count": lambda v: min(v.seed, v.n_rows) >= 0,
         "a stream has a sum that no rows have": lambda v: all(
             0.0 <= s < np.inf
@@ -253,22 +251,19 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "KernelPCADetector": {
         "a detector remembers no such rows": lambda m: m._past.lags >= 0,
         "a detector has other columns than its model": lambda m: (
-            m.model_.n_features_in_ == m._past.width(m.n_features_in_)
-            and _takes(m, m.n_features_in_)
+            m.model_.n_features_in_ == _lagged(m) and _takes(m, m.n_features_in_)
         ),
         "a detector smooths other columns than it has": lambda m: (
             m._past.centre is None or len(m._past.centre) == m.n_features_in_
         ),
         "a detector scales other columns than it has": lambda m: (
-            m._scale.mean.shape == m.center_.shape == (m._past.width(m.n_features_in_),)
+            m._scale.mean.shape == m.center_.shape == (_lagged(m),)
         ),
         "a detector has other baselines than it shows": lambda m: (
             m._baselines.rows.shape == m.baselines_.shape and len(m.baselines_) >= 1
         ),
         "a detector judges by an unknown statistic": lambda m: m._rule.statistic in STATISTICS,
-        "a detector gauges other columns than it has": lambda m: (
-            _d(m._gauge.space) == m._past.width(m.n_features_in_)
-        ),
+        "a detector gauges other columns than it has": lambda m: _d(m._gauge.space) == _lagged(m),
     },
     "sklearn.KernelPCA": {
         "a model has other columns than its rows": lambda m: _takes(m, m.X_fit_.shape[1]),

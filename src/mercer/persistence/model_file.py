@@ -115,8 +115,7 @@ def save(
 def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     """The model in a file, after a check of every byte of it.
 
-    Safe on a file from anywhere: sizes, checksums and types are checked before anything is used, and no
-    code is ever in it.
+    Safe on a file from anywhere: sizes, checksums and types are checked before use, and it has no code.
 
     Parameters
     ----------

@@ -85,8 +85,7 @@ class Preparation:
     ) -> tuple[Preparation, tuple[str, ...]]:
         r"""What the rows of a file need, and everything that will be done to them in words for people.
 
-        The table is read once; twice when medians are asked for. Columns of words are refused without
-        `one_hot`.
+        The table is read once, twice for medians. Columns of words are refused without `one_hot`.
 
         Parameters
         ----------
@@ -188,9 +187,7 @@ class Preparation:
             if here and ours and here != ours:
                 unit = quoted(ours)
                 what = f"column {quoted(name)} is in {quoted(here)}, but the model was fitted to {unit}"
-                remedy = (
-                    f"Convert its values to {unit}. If both are one unit, correct its name there."
-                )
+                remedy = f"Convert its values to {unit}. If both are one unit, correct the name."
                 refuse_data(f"{source}: {what}.", remedy, parameter="X", value=here)
 
     def __call__(self, chunk: Chunk) -> Array:  # -> (b, d)

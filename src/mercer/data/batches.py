@@ -48,12 +48,12 @@ class Pieces(RowSource):
             edges = np.searchsorted(rows, self.starts)
         sheet = _Sheet(int(edges[-1]), self)
         for p, piece in self._pieces(np.flatnonzero(np.diff(edges))):
-            first, place = self.starts[p], slice(edges[p], edges[p + 1])
+            start, stop = edges[p : p + 2]
             if isinstance(rows, slice):
-                shift = rows.start - first
-                sheet.add(piece[place.start + shift : place.stop + shift])
+                shift = rows.start - self.starts[p]
+                sheet.add(piece[start + shift : stop + shift])
             else:
-                sheet.add(piece[rows[place] - first])
+                sheet.add(piece[rows[start:stop] - self.starts[p]])
             del piece  # or it would still be held while the next one is read
         return sheet.rows()
 

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -110,8 +111,7 @@ def _require_numbers(
     columns = list(zip(names, kinds, ok, strict=True))
     others = ", ".join(f"{name!r} ({kind})" for name, kind, is_number in columns if not is_number)
     msg = f"{what} has columns that hold no numbers: {others}."
-    numbers = [name for name, _, is_number in columns if is_number]
-    remedy = f"Encode them, or pass the columns of numbers only: {numbers}."
+    remedy = f"Encode them, or pass the columns of numbers only: {list(compress(names, ok))}."
     if chosen is not None:  # none of them can be left out
         remedy = "Convert them to numbers, with NaN where a value is missing."
     raise InputError.saying(msg, remedy, parameter="X")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from numbers import Number
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -181,29 +181,38 @@ def require_sound(x: Any, *, what: str = "X") -> None:
     SciPy's own ``check_format(full_check=True)`` asks the same of three formats, but prunes the matrix of
     the caller while it looks.
     """
-    if x.ndim != 2 and x.format != "coo":
-        return  # refused by its shape
+    cause: Exception | None = None
+    try:  # what has not two dimensions is refused by its shape
+        sound = (x.ndim != 2 and x.format != "coo") or _is_sound(x)
+    except (ValueError, IndexError, OverflowError) as error:
+        sound, cause = False, error
+    if not sound:
+        kind = f"a {type(x).__name__} of shape {x.shape}"
+        remedy = (
+            "Look at how `indices`, `indptr` and `data` were set, or make it anew from its rows and columns "
+            "with scipy.sparse.coo_array."
+        )
+        why = "whose indices lie outside of it, or whose arrays do not fit together"
+        msg = f"{what} is {kind} {why}."
+        raise InputError.saying(msg, remedy) from cause
+
+
+def _is_sound(x: Any) -> bool:
     if x.format in ("csr", "csc", "bsr"):
         tall, wide = reversed(x.shape) if x.format == "csc" else x.shape
         if x.format == "bsr":
             if x.data.ndim != 3 or not all(x.blocksize) or tall % x.blocksize[0]:
-                _refuse(x, what)
+                return False
             tall, wide = tall // x.blocksize[0], wide // x.blocksize[1]
-        if not is_compressed(x.data, x.indices, x.indptr, int(tall), int(wide)):
-            _refuse(x, what)
-    elif x.format == "coo":
+        return is_compressed(x.data, x.indices, x.indptr, int(tall), int(wide))
+    if x.format == "coo":
         coords, n = x.coords, len(x.data)
         whole = all(c.ndim == 1 and c.dtype.kind in "iu" and len(c) == n for c in coords)
-        if not whole or len(coords) != len(x.shape) or not all(map(_inside, coords, x.shape)):
-            _refuse(x, what)
-    elif x.format == "dia":
-        if x.data.ndim != 2 or len(x.offsets) != x.data.shape[0]:
-            _refuse(x, what)
-    else:  # lists and dictionaries of Python; only the conversion shows what they hold
-        try:
-            require_sound(x.tocsr(), what=what)
-        except (ValueError, IndexError, OverflowError) as error:
-            _refuse(x, what, error)
+        return whole and len(coords) == len(x.shape) and all(map(_inside, coords, x.shape))
+    if x.format == "dia":
+        return x.data.ndim == 2 and len(x.offsets) == x.data.shape[0]
+    # Only their conversion shows what lists and dictionaries of Python hold.
+    return _is_sound(x.tocsr())
 
 
 def is_compressed(data: Any, indices: Any, indptr: Any, tall: int, wide: int) -> bool:
@@ -222,15 +231,6 @@ def is_compressed(data: Any, indices: Any, indptr: Any, tall: int, wide: int) ->
 
 def _inside(indices: Any, length: int) -> bool:
     return len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < length)
-
-
-def _refuse(x: Any, what: str, cause: Exception | None = None) -> NoReturn:
-    msg = (
-        f"{what} is a {type(x).__name__} of shape {x.shape} whose indices lie outside of it, or whose "
-        "arrays do not fit together. Look at how `indices`, `indptr` and `data` were set, or make it anew "
-        "from its rows and columns with scipy.sparse.coo_array."
-    )
-    raise InputError(msg) from cause
 
 
 # ── arrays of other libraries (torch, CuPy, JAX), none of which is imported ──

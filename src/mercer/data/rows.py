@@ -1,9 +1,8 @@
 """Rows, wherever they are: what every loop over them asks for, and nothing more.
 
-Rows in memory are a NumPy array or a CSR matrix. Rows elsewhere (a file, batches) are a `RowSource`,
-which looks the same from here: ``shape``, ``dtype``, ``x[slice]``. `row_blocks` and `take_rows` are the
-only way in which approximations and streaming passes read rows; the other functions hold sources to
-their promise of finite numbers.
+Rows in memory are a NumPy array or a CSR matrix. Rows elsewhere (a file, batches) are a `RowSource`, which
+looks the same from here: ``shape``, ``dtype``, ``x[slice]``. Approximations and streaming passes read them by
+`row_blocks` and `take_rows`; the other functions hold sources to their promise of finite numbers.
 """
 
 from __future__ import annotations

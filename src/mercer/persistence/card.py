@@ -28,7 +28,8 @@ from mercer.operators.sections import KernelSections
 from mercer.persistence.schema import name_of
 
 SHOWN = 100  # numbers of a list that people are shown
-DROP_IN, PIPELINE, COLUMNS = "sklearn.KernelPCA", "steps.Pipeline", "steps.ColumnTransformer"
+DROP_IN, PIPELINE = "sklearn.KernelPCA", "steps.Pipeline"
+NESTED = {PIPELINE: "steps", "steps.ColumnTransformer": "transformers_"}
 PREPARING = ("imputer", "encoder", "scaler")
 
 
@@ -277,11 +278,8 @@ def _preparation(model: Any) -> dict[str, Any] | None:
 def _steps(model: Any) -> Iterator[Any]:
     """What stands before a model, one by one, however it is nested."""
     name = name_of(model)
-    if name == PIPELINE:
-        for _, step in model.steps:
-            yield from _steps(step)
-    elif name == COLUMNS:
-        for _, step, _ in model.transformers_:
+    if name in NESTED:
+        for _, step, *_ in getattr(model, NESTED[name]):
             yield from _steps(step)
     elif not isinstance(model, (str, Projector, KernelPCADetector, Prepared)) and name != DROP_IN:
         yield model

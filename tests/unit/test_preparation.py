@@ -344,6 +344,12 @@ def test_units_are_those_of_the_columns_that_are_used_and_kept_with_the_model(tm
     assert mercer.load(tmp_path / "m.mercer").preparation.units == ("K", "kPa")
 
 
+def test_a_stream_says_that_one_column_names_its_rows():
+    reader = LineReader(Preparation(("x",)), Reading(id="part,date"), "the lines")
+    with pytest.raises(DataError, match=r"`id` takes one column: name 'part' or 'date'\."):
+        reader(["part,date,x", "a,b,1"], fresh=True)
+
+
 def test_other_units_are_refused_in_a_stream_and_end_none_that_has_begun():
     preparation = Preparation(("t", "p"), units=("K", "kPa"))
     reader = LineReader(preparation, Reading(), "the lines")

@@ -46,7 +46,7 @@ class Preparation:
         Those of the columns of words in which a word without a level becomes zeros, as in scikit-learn's
         ``OneHotEncoder(handle_unknown="ignore")``. In the others it is refused.
     units : tuple of str
-        Of the columns of numbers, empty where the file had none; no text at all if it had none for any.
+        Of the columns of numbers, "" where the file says none; () where it has no line of units.
 
     Examples
     --------

@@ -31,7 +31,7 @@ CHOICES: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 LINES, SIDES = "a number of lines", "a height and a width in pixels, such as (64, 64), or None"
 TEXT_BYTES = 56  # of a short text, as Python holds it
-ROUNDED = "rounded numbers"  # a subject of `Table.told`
+ROUNDED = "rounded numbers"  # a subject of `Table.noted`
 NO_ROWS = "At least one row is needed."
 
 
@@ -211,7 +211,7 @@ class Table(ABC):
         self.source, self.reading = source, reading
         self.names = tuple(names)  # of all columns of the file, features or not
         self.notes: list[str] = list(notes)
-        self.told: set[str] = set()  # subjects that have been spoken of
+        self.noted: set[str] = set()  # subjects that notes or warnings have been given on
         self.units: dict[str, str] = {}  # of columns, by their names, where the file says them
         self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
         self._spool: Spool | None = None  # has what came through a pipe, as long as this lives
@@ -280,8 +280,8 @@ class Table(ABC):
 
     def note_once(self, subject: str, *notes: str) -> None:
         """Add notes, unless there have been some on this subject."""
-        if subject not in self.told:
-            self.told.add(subject)
+        if subject not in self.noted:
+            self.noted.add(subject)
             self.notes += notes
 
     def fresh_notes(self) -> tuple[str, ...]:
@@ -353,8 +353,8 @@ class Table(ABC):
     def _warn_rounded(self, stored: Any, names: Sequence[str], rows: Sequence[int]) -> None:
         """Warn, once a file, of numbers that float64 does not hold exactly."""
         about: Any = {"what": self.source, "names": names, "rows": rows}
-        if ROUNDED not in self.told and warn_rounded(stored, **about):
-            self.told.add(ROUNDED)
+        if ROUNDED not in self.noted and warn_rounded(stored, **about):
+            self.noted.add(ROUNDED)
 
     def _cast(self, stored: Array, names: Sequence[str], start: int, lines: Any = None) -> Array:
         """Numbers in the precision of the table. NaN is a missing value; infinity is refused."""

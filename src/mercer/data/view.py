@@ -108,10 +108,9 @@ def require_numbers(table: Table, remedy: str = "") -> None:
         return
     first, rest = words[0], [column.name for column in words[1:]]
     what, mend = _what_stands_in(first, alone=len(table.names) == 1)
-    too = f" The same holds for {listed(rest)}." if rest else ""
-    if mend:
-        too = f" Other columns that are not numbers: {listed(rest)}." if rest else ""
-    else:
+    others = "Other columns that are not numbers:" if mend else "The same holds for"
+    too = f" {others} {listed(rest)}." if rest else ""
+    if not mend:
         what += ", and a kernel needs numbers"
         dates = " has dates (" in what
         mend = _advice(table, remedy, dates=dates).replace("{name}", first.name)

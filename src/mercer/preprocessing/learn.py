@@ -201,7 +201,7 @@ class Seen:
 
 def imputed(table: Table, missing: Missing, impute: str) -> list[str]:
     """What there is to say about missing values, said once."""
-    table.told.add("imputed")
+    table.noted.add("imputed")
     by = "zero" if impute == "zero" else f"the column {impute}"
     if not missing.total:
         return [f"no value is missing; in new rows {by} is used"]

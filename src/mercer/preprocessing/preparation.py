@@ -228,7 +228,7 @@ class Preparation:
         """Rows of the file, scaled in their precision; an overflow is refused by its place in `chunk`."""
         if self._scale is None:
             return raw
-        with np.errstate(over="ignore", invalid="ignore"):  # told in words
+        with np.errstate(over="ignore", invalid="ignore"):  # refused in words
             out = self._scale(raw).astype(raw.dtype, copy=False)
         if chunk is not None and not np.isfinite(out).all():
             self._refuse_overflow(raw, out, chunk)

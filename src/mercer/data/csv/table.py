@@ -58,9 +58,7 @@ class CsvTable(Table):
         self._empty = [j for j in self._dialect.unnamed if j > 0]
 
     def _first_mark(self, reading: Reading) -> Mark:
-        if reading.skip_rows:
-            return after_lines(self._path, reading.skip_rows, source=self.source)
-        return Mark()
+        return after_lines(self._path, reading.skip_rows, source=self.source)
 
     def _texts(self, block_bytes: int | None = None, begin: Mark | None = None) -> Any:
         """The text of the file from a mark on, in blocks."""
@@ -115,7 +113,7 @@ class CsvTable(Table):
             found = self._parsed_numbers(text, numbers)
         if found is None:
             return None
-        if ROUNDED not in self.told and _is_large(found.numbers).any() and LONG_WHOLE.search(text):
+        if ROUNDED not in self.noted and _is_large(found.numbers).any() and LONG_WHOLE.search(text):
             return None  # fields are looked at one by one
         first = feed.n_lines + 1
         lines = np.arange(first, first + len(found.numbers))
@@ -214,14 +212,14 @@ class CsvTable(Table):
     def _warn_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:
         """Warn, once a file, of whole numbers that are written out and that float64 does not hold."""
         large = _is_large(block)
-        if ROUNDED in self.told or not large.any():
+        if ROUNDED in self.noted or not large.any():
             return
         sheet = np.zeros(block.shape, dtype=object)
         for i, j in np.argwhere(large):
             sheet[i, j] = texts[j][i].strip()
         found = first_rounded(sheet)
         if found is not None:
-            self.told.add(ROUNDED)
+            self.noted.add(ROUNDED)
             names = [self.names[j] for j in self._places("number")]
             warn_of_rounded(found, what=self.source, names=names, at=f"line {lines[found.row]}")
 

@@ -64,7 +64,7 @@ def enter_table(path: Path, named_by: str | None = None) -> None:
 
 def _enter_both_parsers(path: Path) -> None:
     """Read a table by our own parser and by Arrow's, which must agree."""
-    from mercer.data.csv import arrow
+    from mercer.data.csv import table as arrow
     from mercer.data.formats import open_table
     from mercer.errors import InputError
 

@@ -47,6 +47,22 @@ def test_a_file_of_an_instrument_is_the_plain_table():
 
 
 @pytest.mark.usefixtures("folder")
+def test_several_columns_as_ids_are_refused_by_the_option():
+    result = run("fit", "plain.csv", "--id", "time,p", "-o", "m.mercer")
+    assert result.exit_code == 3
+    assert "--id takes one column: name 'time' or 'p'." in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_in_other_units_is_refused(folder):
+    good("fit", "lab.csv", *OPTIONS, "-o", "m.mercer")
+    (folder / "lab.csv").write_text("\n".join(LAB).replace(";kPa;", ";bar;") + "\n")
+    result = run("transform", "m.mercer", "lab.csv", *OPTIONS, "-o", "s.csv")
+    assert result.exit_code == 3
+    assert "column 'p' is in 'bar', but the model was fitted to 'kPa'. Convert" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
 def test_an_array_of_a_csv_is_refused_by_its_option():
     result = run("fit", "plain.csv", "--id", "time", "--array", "rows", "-o", "m.mercer")
     assert result.exit_code == 3

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.data import writers
-from mercer.data.csv import arrow as csv_arrow
 from mercer.data.csv import blocks as csv_blocks
+from mercer.data.csv import table as csv_arrow
 from mercer.data.formats import open_table
 from mercer.data.table import Reading
 from mercer.data.writers import open_writer

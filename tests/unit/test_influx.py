@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -10,10 +11,37 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mercer._core.errors import DataError
-from mercer.data.influx import Point, as_text, format_point, guess_precision, parse_point
+from mercer.data.influx import Point, as_text, guess_precision, parse_point
 from mercer.data.table import Reading
 from mercer.preprocessing.influx import InfluxReader, RowReader
 from mercer.preprocessing.preparation import Preparation
+
+
+def format_point(point):
+    """The line of a point."""
+    head = re.sub(r"([, ])", r"\\\1", point.measurement)
+    tags = "".join(f",{escaped(name)}={escaped(value)}" for name, value in point.tags.items())
+    fields = ",".join(f"{escaped(name)}={written(value)}" for name, value in point.fields.items())
+    return f"{head}{tags} {fields}" + ("" if point.time is None else f" {point.time}")
+
+
+def escaped(text):
+    return re.sub(r"([,= ])", r"\\\1", text)
+
+
+def written(value):
+    if isinstance(value, str):
+        return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value}i" if isinstance(value, int) else repr(value)
+
+
+def test_points_are_written_with_what_has_to_be_escaped():
+    point = Point("a b", {"x": 1.5, "n": 2, "ok": True, "s": 'say "no"'}, {"k": "1,2"}, 7)
+    assert format_point(point) == 'a\\ b,k=1\\,2 x=1.5,n=2i,ok=true,s="say \\"no\\"" 7'
+    assert parse_point(format_point(point)) == point
+
 
 # Lines of the reference of InfluxDB's line protocol, with what it says of each.
 PUBLISHED = [

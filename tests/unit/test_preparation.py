@@ -11,7 +11,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from mercer._core.errors import InputError, MemoryBudgetError
+import mercer
+from mercer._core.errors import DataError, InputError, MemoryBudgetError
 from mercer.data import view
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv.table import CsvTable
@@ -23,6 +24,7 @@ from mercer.data.table import Chunk, Reading
 from mercer.engine.moments import ColumnMoments
 from mercer.model.checkpoint import digest
 from mercer.preprocessing.align import learned_rows, matched, prepared_rows
+from mercer.preprocessing.lines import LineReader
 from mercer.preprocessing.preparation import Preparation
 
 PLENTY = 10**9
@@ -299,6 +301,67 @@ def test_without_names_columns_are_matched_by_position(tmp_path):
         assert "matched by position" in found.notes[0]
     with pytest.raises(InputError, match=r"2 columns of features.*fitted to 3"):
         matched(open_table(tmp_path / "plain.npy"), Preparation(("x0", "x1", "x2")))
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "refused"),
+    [
+        ("K,bar", "K,kPa", True),
+        ("K,mW", "K,MW", True),
+        ("K,bar", "K,bar", False),
+        ("K,bar", "K,", False),
+        ("K,", "K,kPa", False),
+        ("K,-", "K,kPa", False),
+        (None, "K,kPa", False),
+        ("K,bar", None, False),
+    ],
+)
+def test_units_that_differ_from_those_of_the_fit_are_refused(here, there, refused, tmp_path):
+    for file, units in (("fit.csv", there), ("new.csv", here)):
+        line = "" if units is None else f"{units}\n"
+        (tmp_path / file).write_text(f"t,p\n{line}1,2\n3,4\n5,7\n")
+    preparation, _ = Preparation.learn(open_table(tmp_path / "fit.csv"))
+    table = open_table(tmp_path / "new.csv")
+    if not refused:
+        assert prepared_rows(table, preparation, memory_bytes=PLENTY).rows.shape == (3, 2)
+        return
+    ours, theirs = there.partition(",")[2], here.partition(",")[2]
+    said = (
+        rf"new\.csv': column 'p' is in '{theirs}', but .* fitted to '{ours}'\. Convert .* '{ours}'"
+    )
+    with pytest.raises(DataError, match=said) as caught:
+        matched(table, preparation)
+    assert (caught.value.parameter, caught.value.value) == ("X", theirs)
+
+
+def test_units_are_those_of_the_columns_that_are_used_and_kept_with_the_model(tmp_path):
+    (tmp_path / "fit.csv").write_text("id,p,kind,t\n,kPa,,K\na,2,u,1\nb,4,v,3\nc,6,v,8\n")
+    table = open_table(tmp_path / "fit.csv", id="id", columns=["t", "p", "kind"])
+    preparation, _ = Preparation.learn(table, one_hot=True)
+    assert preparation.units == ("K", "kPa")
+    sheet = prepared_rows(table, preparation, memory_bytes=PLENTY)
+    mercer.Prepared(preparation, mercer.PCA(1).fit(sheet.rows)).save(tmp_path / "m.mercer")
+    assert mercer.load(tmp_path / "m.mercer").preparation.units == ("K", "kPa")
+
+
+def test_a_stream_says_that_one_column_names_its_rows():
+    reader = LineReader(Preparation(("x",)), Reading(id="part,date"), "the lines")
+    with pytest.raises(DataError, match=r"`id` takes one column: name 'part' or 'date'\."):
+        reader(["part,date,x", "a,b,1"], fresh=True)
+
+
+def test_other_units_are_refused_in_a_stream_and_end_none_that_has_begun():
+    preparation = Preparation(("t", "p"), units=("K", "kPa"))
+    reader = LineReader(preparation, Reading(), "the lines")
+    with pytest.raises(DataError, match="the lines: column 'p' is in 'bar', but"):
+        reader(["t,p", "K,bar", "1,2"], fresh=True)
+    reader = LineReader(preparation, Reading(), "the lines")
+    assert reader(["t,p", "K,kPa", "1,2"], fresh=True).rows.tolist() == [[1.0, 2.0]]
+    found = reader(["t,p", "K,bar", "1,2"], fresh=True)
+    assert np.isnan(found.rows).all()
+    assert "column 'p' is in 'bar', but the model was fitted to 'kPa'" in found.bad[0]
+    assert reader.notes[-1] == f"{found.bad[0]}: its rows are not judged"
+    assert reader(["t,p", ",kPa", "3,4"], fresh=True).rows.tolist() == [[3.0, 4.0]]
 
 
 # ── where rows are kept ─────────────────────────────────────────────────────

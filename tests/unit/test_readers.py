@@ -22,17 +22,19 @@ from PIL import Image
 from pyarrow import parquet as pq
 from scipy import sparse
 
+import mercer
 from mercer._core.errors import DataError, InputError, MercerError
 from mercer.cli import options
-from mercer.data import formats, npz
+from mercer.data import formats
+from mercer.data import npy as npz
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv import table as csv_table
 from mercer.data.csv.numbers import numbers
 from mercer.data.formats import open_table
-from mercer.data.hdf5_bytes import Bytes
+from mercer.data.hdf5 import Bytes
 from mercer.data.table import Reading
 from mercer.data.view import require_numbers
-from mercer.preprocessing.readings import ReadingsTable
+from mercer.preprocessing.align import ReadingsTable
 
 # Written by people: the text, how it is to be read, and what pandas needs to be told to read the same.
 DIALECTS = {
@@ -273,6 +275,9 @@ BY_NAME = {
     "a.mercer": "is a model file, and rows are needed here. Give a file of data",
     "a": "has no extension.*Give `format`: one of csv",
     "a.xls": r"Save the sheet as \.xlsx or CSV",
+    "a.json": r"not a format that can be read\. Convert it to CSV or Parquet first: pandas\.read_json",
+    "a.pkl": r"not a format that can be read\. Convert it to CSV or Parquet first",
+    "a.dat": r"Give `format`: one of csv",
 }
 
 
@@ -281,6 +286,27 @@ def test_what_is_not_rows_by_its_name_is_refused_with_what_to_do(name, tmp_path)
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(DataError, match=BY_NAME[name]):
         open_table(tmp_path / name)
+
+
+def test_a_fit_to_a_format_that_is_not_read_advises_no_option(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text("[[1, 2]]")
+    with pytest.raises(DataError, match=r"\.json.*Convert it") as caught:
+        mercer.PCA(1).fit(str(path))
+    assert "format=" not in str(caught.value)
+    assert "`format`" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["id", "label"])
+@pytest.mark.parametrize("named", ["part,date", "part, date", "part,dote"])
+def test_several_columns_in_place_of_one_are_refused_in_words(option, named, tmp_path):
+    path = written(tmp_path, "part,date,x\na,2024-01-01,1\nb,2024-01-02,2\n")
+    said = (
+        rf"no column '{named}', which `{option}` names\. `{option}` takes one column: name 'part'"
+    )
+    with pytest.raises(DataError, match=said) as caught:
+        open_table(path, **{option: named})
+    assert (caught.value.parameter, caught.value.value) == (option, named)
 
 
 def test_the_only_array_of_an_archive_may_lack_columns(tmp_path):

@@ -795,6 +795,16 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize(("names", "advice"), [(("a", "b"), "[ab]"), ((), "name")])
+def test_an_open_zarr_group_is_answered_with_an_array_of_it(names, advice, tmp_path):
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w")
+    for name in names:
+        group.create_array(name, shape=(4, 2), dtype="f8")
+    said = rf"X is a Group; .* Pass one of its arrays, such as x\['{advice}'\]\."
+    with pytest.raises(InputError, match=said):
+        mercer.PCA(1).fit(group)
+
+
 def test_an_open_hdf5_file_is_answered_with_a_data_set_of_it(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = X32

@@ -22,8 +22,7 @@ from mercer.app.rows import (
 from mercer.data.table import Table
 from mercer.estimators.anatomy import Anatomy
 from mercer.kernels import Kernel
-from mercer.preprocessing.align import Sheet
-from mercer.preprocessing.readings import ReadingsTable
+from mercer.preprocessing.align import ReadingsTable, Sheet
 
 FOLLOWED = ("false_alarm", "confidence", "folds")  # options that a choice of a detector obeys
 
@@ -100,7 +99,7 @@ class ModelOptions(OfTraining):
             run, self.data, preparing, table=table, scaled_later=later, weights=weights
         )
         looks_back = self.lags or self.differences or self.smoothing
-        if looks_back and sheet.ids is None and table is not None and "left out" in table.told:
+        if looks_back and sheet.ids is None and table is not None and "left out" in table.noted:
             refuse(
                 "{lags}, {differences} and {smoothing} need a column of times where rows lack readings: such "
                 "rows are left out, and only times say that there is a gap. Name it with {id}, or fill the "

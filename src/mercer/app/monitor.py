@@ -25,7 +25,7 @@ from mercer.app.shadow import (
     require_detector,
     shadow_facts,
 )
-from mercer.data.words import are_dates
+from mercer.data.columns import are_dates
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
 from mercer.monitoring.alarms import Run as AlarmRun

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mercer._core.errors import many, quoted, refuse_data
 from mercer.data.columns import listed
@@ -25,19 +25,17 @@ from mercer.data.frames import (
 from mercer.data.table import NO_ROWS, Chunk, Column, Reading, Table, objects
 
 TABLE_ROWS = 65536  # of an Arrow table, made into rows at a time
+Batches: TypeAlias = tuple[int, Iterator[Any]]  # the first row of record batches, and these
 
 
 # ── tables ──────────────────────────────────────────────────────────────────
 class ArrowTable(Table):
-    """What Arrow reads: columns by name, in one file or in several, each open only while it is read.
-
-    Texts are words; a null is a missing value.
-    """
+    """What Arrow reads, in files that are open only while they are read; a null is a missing value."""
 
     form: str
 
-    def __init__(self, files: Sequence[Any], reading: Reading, source: str) -> None:
-        self.source, self._files = source, list(files)
+    def __init__(self, files: Any, reading: Reading, source: str) -> None:  # one file, or a list
+        self.source, self._files = source, files if isinstance(files, list) else [files]
         paths = [file for file in self._files if isinstance(file, Path)]
         self.stamp = Stamp.of(*paths) if paths else None
         self._schemas = []
@@ -49,7 +47,7 @@ class ArrowTable(Table):
             refuse_data(f"{source} has columns and no rows.", NO_ROWS)
         roles, notes = _without_index(self._schemas[0], reading)
         super().__init__(source, self._schemas[0].names, reading, roles=roles, notes=notes)
-        kinds = [kind for f in range(len(self._files)) for kind in self._kinds(f)]
+        kinds = (kind for f in range(len(self._files)) for kind in self._kinds(f))
         numeric = [kind for kind in kinds if is_numeric(kind)]
         if reading.dtype is None and numeric:
             self.dtype = arrow_dtype(numeric)
@@ -60,20 +58,13 @@ class ArrowTable(Table):
         """File f, open, as a context."""
 
     @abstractmethod
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
-        """Record batches that have these columns, and maybe others, and the row with which they begin.
-
-        `row` is the first of the file; what is before `start` may be passed over.
-        """
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
+        """Record batches with these columns or more, and their first row: that of the file or later."""
 
     def _schema(self, file: Any) -> Any:
-        """The schema of an open file."""
         return file.schema
 
     def _called(self, f: int) -> str:
-        """The name of file f."""
         one = len(self._files) == 1
         return self.source if one else f"{self.form} file {self._files[f].name!r}"
 
@@ -100,12 +91,9 @@ class ArrowTable(Table):
             if is_numeric(schema.field(name).type) != is_numeric(first.field(name).type)
         ]
         if unlike:
-            refuse_data(
-                f"{self._called(f)} and {self._called(0)} have other columns, or other types of "
-                f"them: {listed(unlike)}.",
-                "Name those that they share with `columns`.",
-                parameter="columns",
-            )
+            what = f"{self._called(f)} and {self._called(0)} have other columns, or other types of them"
+            remedy = "Name those that they share with `columns`."
+            refuse_data(f"{what}: {listed(unlike)}.", remedy, parameter="columns")
         return [schema.field(column.name).type for column in self.columns]
 
     def _column(self, j: int) -> Column:
@@ -117,24 +105,18 @@ class ArrowTable(Table):
     # ── rows ────────────────────────────────────────────────────────────────
     def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
         columns = self.columns
-        numbers = [c.name for c in columns if c.kind == "number"]
-        for name in numbers:
-            kind = self._schemas[0].field(name).type
-            if not is_numeric(kind):
-                refuse_data(
-                    f"{self.source}: column {quoted(name)} is of type {kind}; the model needs numbers."
-                )
-        used = [c.name for c in columns] + [n for n in (self.id_name, self.label_name) if n]
-        used = list(dict.fromkeys(used))
+        for name in (c.name for c in columns if c.kind == "number"):
+            if not is_numeric(kind := self._schemas[0].field(name).type):
+                what = f"column {quoted(name)} is of type {kind}; the model needs numbers."
+                refuse_data(f"{self.source}: {what}")
+        beside = (self.id_name, self.label_name)
+        used = list(dict.fromkeys(n for n in (*(c.name for c in columns), *beside) if n))
         for first, table in self._tables(used, min(height, TABLE_ROWS), start):
             for at in range(0, table.num_rows, height):
-                yield self._chunk(table.slice(at, height), columns, numbers, first + at)
+                yield self._chunk(table.slice(at, height), columns, first + at)
 
     def _tables(self, names: list[str], height: int, start: int) -> Iterator[tuple[int, Any]]:
-        """Tables of these columns and of about `height` rows, each with the number of its first row.
-
-        They begin at `start` or before it.
-        """
+        """Tables of these columns, of about `height` rows, each with its first row: `start` or before."""
         pyarrow, row = need("pyarrow", extra="parquet"), 0
         for f in range(len(self._files)):
             with self._opened(f) as file:
@@ -144,36 +126,29 @@ class ArrowTable(Table):
                     yield row, validated(table, what=self._called(f))
                     row += len(batch)
 
-    def _chunk(
-        self, table: Any, columns: tuple[Column, ...], names: list[str], start: int
-    ) -> Chunk:
+    def _chunk(self, table: Any, columns: tuple[Column, ...], start: int) -> Chunk:
+        names = [c.name for c in columns if c.kind == "number"]
         numbers = table.select(names)
         self._warn_rounded(numbers, names, range(start, start + len(table)))
         stored = arrow_rows(numbers, arrow_dtype(numbers.schema.types))
         words = {c.name: texts(table[c.name]) for c in columns if c.kind == "category"}
-        ids, labels = (
-            None if name is None else objects(table[name].to_pylist())
-            for name in (self.id_name, self.label_name)
-        )
+        beside = (self.id_name, self.label_name)
+        ids, labels = (None if n is None else objects(table[n].to_pylist()) for n in beside)
         return Chunk(start, self._cast(stored, names, start), words, ids, labels)
 
 
 class ParquetTable(ArrowTable):
-    """A Parquet file, or all those of a folder in the order of their names, by row groups.
-
-    Only the columns that are used are unpacked.
-    """
+    """A Parquet file, or those of a folder by their names; only the columns that are used are unpacked."""
 
     form = "Parquet"
 
     def __init__(self, path: Any, reading: Reading, source: str) -> None:  # or an open ParquetFile
-        files = [path]
         if isinstance(path, Path) and path.is_dir():
-            files = _parquet_files(path, source)
-            source = f"{source} of {many(len(files), 'Parquet file')}"
+            path = _parquet_files(path, source)
+            source = f"{source} of {many(len(path), 'Parquet file')}"
         # Of each file; without it, the whole footer would be read again with each row group.
         self._metadata: list[Any] = []
-        super().__init__(files, reading, source)
+        super().__init__(path, reading, source)
 
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
@@ -190,9 +165,7 @@ class ParquetTable(ArrowTable):
         self.n_rows = (self.n_rows or 0) + file.metadata.num_rows
         return file.schema_arrow
 
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         groups = list(range(file.metadata.num_row_groups))
         while groups and row + (tall := file.metadata.row_group(groups[0]).num_rows) <= start:
             row += tall
@@ -213,9 +186,6 @@ class IpcTable(ArrowTable):
 
     form = "Arrow"
 
-    def __init__(self, path: Path, reading: Reading, source: str) -> None:
-        super().__init__([path], reading, source)
-
     @contextmanager
     def _reader(self, f: int) -> Iterator[Any]:
         pyarrow, ipc = (need(m, extra="parquet") for m in ("pyarrow", "pyarrow.ipc"))
@@ -225,9 +195,7 @@ class IpcTable(ArrowTable):
             with (ipc.open_file if is_file else ipc.open_stream)(file) as reader:
                 yield reader
 
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         del names, height, start  # whole batches; they are cut afterwards
         if hasattr(file, "num_record_batches"):
             return row, (file.get_batch(i) for i in range(file.num_record_batches))
@@ -242,21 +210,18 @@ class HeldTable(ArrowTable):
 
     def __init__(self, table: Any, reading: Reading) -> None:
         self.n_rows = table.num_rows
-        super().__init__([table], reading, "Arrow table")
+        super().__init__(table, reading, "Arrow table")
 
     def _reader(self, f: int) -> Any:
         return nullcontext(self._files[f])
 
-    def _batches(
-        self, file: Any, names: list[str], height: int, row: int, start: int
-    ) -> tuple[int, Iterator[Any]]:
+    def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         del row
         rest = file.select(names).slice(start)
         return min(start, len(file)), iter(rest.to_batches(max_chunksize=height))
 
 
 def _parquet_files(folder: Path, source: str) -> list[Path]:
-    """All Parquet files of a folder, in the order of their names."""
     files = sorted(folder.glob("*.parquet"))
     below = [file for file in folder.rglob("*.parquet") if file not in files]
     if below or not files:
@@ -282,10 +247,7 @@ def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:
 
 # ── data sets ───────────────────────────────────────────────────────────────
 def scan(dataset: Any, columns: Sequence[str] | None) -> Iterator[Any]:
-    """The rows of a data set of any format and file system, a row group or a file at a time.
-
-    One with a filter cannot be taken apart: it is left to Arrow, which reads ahead as it likes.
-    """
+    """The rows of a data set, a part at a time; one with a filter is left to Arrow, which reads ahead."""
     names = None if columns is None else list(columns)
     broken = (OSError, need("pyarrow", extra="parquet").ArrowException)
     with explained("Arrow data set", broken, remedy="Look at how it was written."):

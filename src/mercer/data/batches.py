@@ -1,10 +1,12 @@
-"""Rows that come in pieces: batches from a function, row groups of a file, chunks of an array."""
+"""Rows that come in pieces: batches from a function, chunks of an array (zarr folders, open arrays)."""
 
 from __future__ import annotations
 
+import math
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,16 +14,23 @@ from scipy import sparse
 
 from mercer._core.errors import InputError
 from mercer._core.types import Array, Indices, Rows
-from mercer.data.frames import batch_rows, held
+from mercer.data.files import Stamp, explained, require_promise
+from mercer.data.frames import batch_rows, held, need
 from mercer.data.rounding import warn_rounded
-from mercer.data.rows import Place, RowSource, arrays_of, nth, require_finite
+from mercer.data.rows import (
+    Place,
+    RowSource,
+    arrays_of,
+    as_rows,
+    float_dtype,
+    nth,
+    require_finite,
+    require_rows,
+)
 
 
 class Pieces(RowSource):
-    """Rows in consecutive pieces of any height, of which one at a time is held.
-
-    Subclasses say how a piece is read; blocks are cut from pieces here.
-    """
+    """Rows in consecutive pieces of any height, of which one is held: blocks are cut from them here."""
 
     random_access = False
     starts: Indices  # (p + 1,) where each piece starts among the rows, and at the end n
@@ -39,12 +48,12 @@ class Pieces(RowSource):
             edges = np.searchsorted(rows, self.starts)
         sheet = _Sheet(int(edges[-1]), self)
         for p, piece in self._pieces(np.flatnonzero(np.diff(edges))):
-            first, start, stop = self.starts[p], edges[p], edges[p + 1]
+            start, stop = edges[p : p + 2]
             if isinstance(rows, slice):
-                shift = rows.start - first
+                shift = rows.start - self.starts[p]
                 sheet.add(piece[start + shift : stop + shift])
             else:
-                sheet.add(piece[rows[start:stop] - first])
+                sheet.add(piece[rows[start:stop] - self.starts[p]])
             del piece  # or it would still be held while the next one is read
         return sheet.rows()
 
@@ -64,6 +73,10 @@ class Pieces(RowSource):
                     done, sheet = end, _Sheet(min(height, n - end), self)
             del piece
         self.check_unchanged()
+
+
+ANEW = "makes a new iterator of batches whenever it is called"
+SAME = "The function has to make the same batches every time"
 
 
 class _Sheet:
@@ -99,11 +112,9 @@ def ascending(key: slice | Indices, n: int) -> slice | Indices:
         key = np.arange(n)[key]
     rows = np.asarray(key, dtype=np.intp)
     if len(rows) and not (rows[0] >= 0 and rows[-1] < n and np.all(np.diff(rows) >= 0)):
-        msg = (
-            f"Rows {rows} were asked for of a source that is read in order: ascending positions from "
-            f"0 to {n - 1} are needed. Use `take_rows`, which sorts."
-        )
-        raise InputError(msg)
+        needed = f"ascending positions from 0 to {n - 1} are needed."
+        msg = f"Rows {rows} were asked for of a source that is read in order: {needed}"
+        raise InputError.saying(msg, "Use `take_rows`, which sorts.")
     return rows
 
 
@@ -113,6 +124,13 @@ class _Seen(NamedTuple):
     height: int
     dtype: np.dtype[Any]
     mark: int  # a checksum of its numbers
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Seen:
+        mark = 0
+        for array in arrays_of(rows):
+            mark = zlib.crc32(np.ascontiguousarray(array).data, mark)
+        return cls(rows.shape[0], rows.dtype, mark)
 
     def __str__(self) -> str:
         return f"{self.height} rows of {self.dtype} with checksum {self.mark:08x}"
@@ -170,20 +188,16 @@ class Batches(Pieces):
         seen: list[_Seen] = []
         start, iterator = 0, self._iterator()
         while (rows := self._next(iterator, len(seen))) is not None:
-            tall = rows.shape[0]
+            tall, part = rows.shape[0], nth("batch", len(seen))
             place = range(start, start + tall)
-            part = nth("batch", len(seen))
             require_finite(rows, Place(self.name, place, self.columns, part, range(tall)))
-            seen.append(_Seen(tall, rows.dtype, _checksum(rows)))
+            seen.append(_Seen.of(rows))
             self._row_bytes = max(self._row_bytes, _n_bytes(rows) // max(1, tall))
             start += tall
             del rows
         if start == 0:
-            msg = (
-                f"{self.name}: there are no rows in {len(seen)} batch(es). Pass a function that makes a new "
-                "iterator of batches whenever it is called."
-            )
-            raise InputError(msg)
+            msg = f"{self.name}: there are no rows in {len(seen)} batch(es)."
+            raise InputError.saying(msg, f"Pass a function that {ANEW}.")
         return seen
 
     def _iterator(self) -> Iterator[Any]:
@@ -191,11 +205,9 @@ class Batches(Pieces):
         try:
             return iter(made)
         except TypeError as error:
-            msg = (
-                f"{self.name}: the function returned a {type(made).__name__}, which is not an iterator of "
-                "batches. Write a function that yields 2-D arrays."
-            )
-            raise InputError(msg) from error
+            kind = type(made).__name__
+            msg = f"{self.name}: the function returned a {kind}, not an iterator of batches."
+            raise InputError.saying(msg, "Write a function that yields 2-D arrays.") from error
 
     def _next(self, iterator: Iterator[Any], p: int) -> Rows | None:
         """Batch p as rows of the kind and width of the first; None at the end."""
@@ -205,8 +217,8 @@ class Batches(Pieces):
             return None
         what = f"{nth('batch', p)} of {self.name}"
         rows, columns = batch_rows(batch, self._chosen, what=what)
-        if not self._has_told:
-            self._has_told = warn_rounded(batch, what=what, names=columns)
+        if not self._has_warned:
+            self._has_warned = warn_rounded(batch, what=what, names=columns)
         is_same = isinstance(batch, np.ndarray) and np.may_share_memory(rows, batch)
         given = 0 if is_same else getattr(batch, "nbytes", _n_bytes(rows))
         self._heaviest = max(self._heaviest, _n_bytes(rows) + given)
@@ -234,28 +246,21 @@ class Batches(Pieces):
                 yield p, rows
             del rows
         if last == len(self._seen) - 1 and self._next(iterator, last + 1) is not None:
-            msg = (
-                f"{self.name}: the first pass ended after {nth('batch', last)}, a later one goes on with "
-                f"{nth('batch', last + 1)}. The function has to make the same batches every time."
-            )
-            raise InputError(msg)
+            ends = f"the first pass ended after {nth('batch', last)}, a later one goes on with"
+            msg = f"{self.name}: {ends} {nth('batch', last + 1)}."
+            raise InputError.saying(msg, f"{SAME}.")
 
     def _hold_to_first_pass(self, p: int, rows: Rows | None) -> None:
         if rows is None and p == 0:
-            msg = (
-                f"{self.name}: a second call gave no batch, so the iterator it returns is used up. "
-                "Pass a function that makes a new iterator whenever it is called, not one that returns "
-                "the same generator again."
-            )
-            raise InputError(msg)
-        now = None if rows is None else _Seen(rows.shape[0], rows.dtype, _checksum(rows))
+            msg = f"{self.name}: a second call gave no batch: the iterator it returns is used up."
+            remedy = f"Pass a function that {ANEW}, not one that returns the same generator again."
+            raise InputError.saying(msg, remedy)
+        now = None if rows is None else _Seen.of(rows)
         if now != self._seen[p]:
-            msg = (
-                f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass, and "
-                f"{now or 'is missing'} now. The function has to make the same batches every time: "
-                "shuffle with a fixed seed or not at all, or write the rows to a file once."
-            )
-            raise InputError(msg)
+            had = f"{self.name}: {nth('batch', p)} had {self._seen[p]} on the first pass"
+            msg = f"{had}, and {now or 'is missing'} now."
+            remedy = f"{SAME}: shuffle with a fixed seed or not at all, or write the rows to a file once."
+            raise InputError.saying(msg, remedy)
 
     def resident_bytes(self, height: int) -> int:
         """The largest batch, as it is given and as rows; sparse blocks are copied once more."""
@@ -263,19 +268,93 @@ class Batches(Pieces):
 
 
 def _refuse(what: str, got: str, expected: str) -> None:
-    msg = (
-        f"{what} has {got}, but {expected} were expected, as in the first batch. All batches need the "
-        "same columns in the same order, and all are dense or all sparse."
-    )
-    raise InputError(msg)
+    msg = f"{what} has {got}, but {expected} were expected, as in the first batch."
+    remedy = "All batches need the same columns in the same order, and all are dense or all sparse."
+    raise InputError.saying(msg, remedy)
 
 
 def _n_bytes(rows: Rows) -> int:
     return sum(int(array.nbytes) for array in arrays_of(rows))
 
 
-def _checksum(rows: Rows) -> int:
-    mark = 0
-    for array in arrays_of(rows):
-        mark = zlib.crc32(np.ascontiguousarray(array).data, mark)
-    return mark
+SPAN_BYTES = 2**20  # small chunks are read several at a time, up to this size
+ZARR = ("zarr.json", ".zarray", ".zgroup")  # any of these marks a zarr folder
+
+
+class ChunkedRows(Pieces):
+    """The rows of an array that is stored in chunks (zarr, h5py and the like), read in whole chunks."""
+
+    random_access = True  # to the next chunk
+
+    def __init__(self, array: Any, *, name: str | None = None) -> None:
+        root = getattr(getattr(array, "store", None), "root", None)  # of a zarr array in a folder
+        folder = None if root is None else Path(root, array.path)
+        package = type(array).__module__.partition(".")[0]
+        self.name = name or f"{package} array" + (f" {folder.name!r}" if folder else "")
+        self._array = array
+        self.dtype = float_dtype(np.dtype(array.dtype), what=self.name)
+        self.shape = require_rows(array.shape, what=self.name)
+        self.starts = _chunk_starts(array.chunks, self.shape, self.dtype.itemsize, self.name)
+        self.stamp = None if folder is None else Stamp.of(folder)
+
+    def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Array]]:
+        for p in wanted:
+            yield int(p), self._read(*(int(i) for i in self.starts[p : p + 2]))
+
+    def _read(self, start: int, stop: int) -> Array:
+        # What zarr has against its files becomes an `InputError`; codecs raise what they like.
+        what = f"{self.name}, rows {start} to {stop - 1},"
+        kinds = () if self.stamp is None else Exception
+        remedy = "The chunks are damaged, or not what the metadata say. Write it again."
+        with explained(what, kinds, remedy=remedy, stamp=self.stamp):
+            stored = self._array[start:stop]
+        self._warn_rounded(stored, range(start, stop))
+        block: Array = as_rows(stored, what=self.name)
+        require_finite(block, Place(self.name, range(start, stop)))
+        return block
+
+    def resident_bytes(self, height: int) -> int:
+        """The tallest span of chunks: packed, unpacked and as rows."""
+        del height
+        entry = 2 * np.dtype(self._array.dtype).itemsize + self.dtype.itemsize
+        return int(np.max(np.diff(self.starts))) * self.shape[1] * entry
+
+
+def _chunk_starts(chunks: Any, shape: tuple[int, int], itemsize: int, name: str) -> Indices:
+    """Where spans of whole chunks start, and at the end n."""
+    n, d = shape
+    if chunks is not None and np.ndim(chunks[0]) == 1:  # as in dask: the heights one by one
+        return np.cumsum([0, *chunks[0]], dtype=np.intp)
+    tall = 1 if chunks is None else chunks[0]
+    if tall < 1:
+        msg = f"{name} has chunks of {tall} rows; at least one is needed. Write it again."
+        raise InputError(msg)
+    span = tall * max(1, SPAN_BYTES // (tall * d * itemsize))
+    return np.append(np.arange(0, n, span), n)
+
+
+def _refuse_pickles(path: Path, name: str) -> None:
+    """Raise where the metadata ask for Python's pickle, with which a chunk could run any code here."""
+    for head in (path / file for file in ZARR):
+        if head.is_file() and b"pickle" in head.read_bytes().lower():
+            what = f"{name} is packed with pickle ({head.name!r} says so)"
+            msg = f"{what}, and unpacking it could run code that is in the file: it is not opened."
+            raise InputError.saying(msg, "Write it again with zarr.save_array.")
+
+
+def open_zarr(path: Path, *, shown: str) -> ChunkedRows:
+    """The rows of a zarr array in a folder."""
+    zarr, name = need("zarr", extra="zarr"), f"zarr array {shown!r}"
+    _refuse_pickles(path, name)
+    # zarr passes on what its metadata make Python raise.
+    with explained(name, Exception, remedy="Write it with zarr.save_array."):
+        found = zarr.open(path, mode="r")
+    if isinstance(found, zarr.Group):
+        names = ", ".join(repr(f"{shown}/{key}") for key in found.array_keys())
+        msg = f"{shown!r} is a zarr group; an array is needed. Give one of: {names or 'none is in it'}."
+        raise InputError(msg)
+    # First of all: a trap may promise more chunks than there is memory to count them in.
+    promised = math.prod(map(float, found.shape)) * found.dtype.itemsize
+    there = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    require_promise(promised, there, source=name)
+    return ChunkedRows(found, name=name)

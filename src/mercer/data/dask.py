@@ -16,10 +16,12 @@ from scipy import sparse
 from mercer._core.errors import InputError, refuse
 from mercer._core.types import Indices, Rows
 from mercer.data.batches import Pieces
-from mercer.data.frames import batch_rows, is_a, require_names
+from mercer.data.frames import batch_rows, require_names
+from mercer.data.intake import is_a
 from mercer.data.rows import Place, aligned, float_dtype, nth, require_finite, require_rows
 
 FRAME, ARRAY = "dask data frame", "dask array"
+SIZES = "Call X.compute_chunk_sizes() first."
 # Whole columns that a task holds, several times where it transforms them, and into how many groups columns
 # are cut at least, for as many workers.
 COLUMN_BYTES, COLUMN_GROUPS = 2**25, 8
@@ -27,12 +29,10 @@ COLUMN_BYTES, COLUMN_GROUPS = 2**25, 8
 
 def dask_kind(x: Any) -> str | None:
     """Which collection of dask this is, without importing it; None for all else."""
-    for module, kind, name in (
-        ("dask.array", "Array", ARRAY),
-        ("dask.dataframe", "DataFrame", FRAME),
-    ):
-        if is_a(x, module, kind):
-            return name
+    if is_a(x, "dask.array", "Array"):
+        return ARRAY
+    if is_a(x, "dask.dataframe", "DataFrame"):
+        return FRAME
     if is_a(x, "dask.dataframe", "Series"):
         remedy = "Use X.to_frame() for one column."
         refuse("X", x, "rows of points, a dask data frame or a dask array", "a dask Series", remedy)
@@ -60,17 +60,15 @@ class Promise:
         what = f"{part} of the {self.name}"
         rows, names = batch_rows(chunk, self.columns, what=what)
         if sparse.issparse(rows):
-            remedy = "Use X.map_blocks(lambda x: x.toarray())."
-            msg = f"{what} holds sparse rows; dense ones are needed. {remedy}"
-            raise InputError(msg)
+            msg = f"{what} holds sparse rows; dense ones are needed."
+            raise InputError.saying(msg, "Use X.map_blocks(lambda x: x.toarray()).")
         n = int(rows.shape[0])
         tall = n if tall is None else tall
         if rows.shape != (tall, self.d):
-            msg = (
-                f"{what} has {n} rows and {rows.shape[1]} columns, but the collection says {tall} and "
-                f"{self.d}. Look at how it was made: its chunks are not what it promises."
-            )
-            raise InputError(msg)
+            found = f"has {n} rows and {rows.shape[1]} columns"
+            msg = f"{what} {found}, but the collection says {tall} and {self.d}."
+            remedy = "Look at how it was made: its chunks are not what it promises."
+            raise InputError.saying(msg, remedy)
         where = range(n) if start is None else range(start, start + n)
         require_finite(rows, Place(self.name, where, names, part, range(n)))
         return aligned(rows.astype(self.dtype, copy=False))
@@ -88,10 +86,8 @@ def chunks_of(x: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[fl
         return chunks, [np.nan] * len(chunks), Promise(FRAME, rows.shape[1], rows.dtype, names)
     dtype = float_dtype(np.dtype(x.dtype), what=ARRAY)
     if x.ndim == 2 and np.isnan(x.shape[1]):
-        msg = (
-            "X is a dask array of an unknown number of columns. Call X.compute_chunk_sizes() first."
-        )
-        raise InputError(msg)
+        msg = "X is a dask array of an unknown number of columns."
+        raise InputError.saying(msg, SIZES)
     if x.ndim != 2 or not np.isnan(x.shape[0]):
         require_rows(x.shape, what=ARRAY)
     whole = x.rechunk({1: -1})
@@ -116,11 +112,8 @@ class DaskRows(Pieces):
         if known:
             self._heights = [int(tall) for tall in heights]
         elif self.name == ARRAY:
-            msg = (
-                "X is a dask array whose chunks have unknown sizes, as after a selection by a mask. Call "
-                "X.compute_chunk_sizes() first."
-            )
-            raise InputError(msg)
+            msg = "X is a dask array whose chunks have unknown sizes, as after a mask selects rows."
+            raise InputError.saying(msg, SIZES)
         starts, at = np.cumsum([0.0, *heights])[:-1], range(len(parts))
         known_of = map(counted, starts), map(counted, heights)
         self._checked = _tasks("rows", promise.kept, parts, at, *known_of)
@@ -133,7 +126,6 @@ class DaskRows(Pieces):
 
     @cached_property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Rows of all chunks, and columns."""
         return require_rows((sum(self._heights), self._d), what=self.name)
 
     @cached_property
@@ -143,15 +135,11 @@ class DaskRows(Pieces):
 
     @property
     def places(self) -> list[slice]:
-        """The rows of each chunk that has some."""
         return [slice(*pair) for pair in pairwise(self.starts.tolist())]
 
     # ── where chunks are ────────────────────────────────────────────────────
     def place(self, client: Any, compute: Callable[[list[Any]], list[Any]]) -> list[Any]:
-        """The chunks on the cluster of this client: they are computed once, and stay while these rows do.
-
-        From then on `compute` gives the values of delayed objects, and of futures.
-        """
+        """The chunks, computed once on this cluster; `compute` gives the values of delayed objects."""
         there = self._placed is not None and self._placed[0] is client
         if not there or any(each.status in ("cancelled", "lost") for each in self._placed[2]):  # type: ignore[index]
             self._placed = client, compute, client.compute(self._checked)
@@ -175,7 +163,6 @@ class DaskRows(Pieces):
         return self._values(_tasks("look", function, *args))
 
     def _values(self, work: list[Any]) -> list[Any]:
-        """Of delayed objects, and of futures."""
         import dask
 
         return list(dask.compute(*work)) if self._placed is None else self._placed[1](work)
@@ -198,7 +185,6 @@ class DaskRows(Pieces):
         return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *found])
 
     def look(self, check: Callable[[Rows], object], height: int) -> None:
-        """Show each chunk to the function where it is."""
         del height
         pieces = self.pieces()
         self._asked(_looked_at, [check] * len(pieces), pieces)
@@ -220,18 +206,11 @@ class DaskRows(Pieces):
         (n, d), pieces, key = self.shape, self.pieces(), f"mercer-columns-{uuid.uuid4().hex}"
         w = max(1, min(COLUMN_BYTES // (n * self.dtype.itemsize), -(-d // COLUMN_GROUPS)))
         sent, cut, group = _whole(step), dask.delayed(_columns), dask.delayed(_grouped)
-        found = [
-            group(
-                sent,
-                first,
-                *[
-                    cut(piece, first, first + w, dask_key_name=f"{key}-cut-{first}-{p}")
-                    for p, piece in enumerate(pieces)
-                ],
-                dask_key_name=f"{key}-{first}",
-            )
-            for first in range(0, d, w)
-        ]
+        found = []
+        for first in range(0, d, w):
+            named = ((piece, f"{key}-cut-{first}-{p}") for p, piece in enumerate(pieces))
+            parts = [cut(piece, first, first + w, dask_key_name=name) for piece, name in named]
+            found.append(group(sent, first, *parts, dask_key_name=f"{key}-{first}"))
         if then is not None:
             found = [dask.delayed(then)(*found, dask_key_name=f"{key}-all")]
         return self._values(found)
@@ -274,8 +253,8 @@ def _tasks(name: str, function: Callable[..., Any], *args: Iterable[Any]) -> lis
     import dask
 
     call, key = dask.delayed(function), f"mercer-{name}-{uuid.uuid4().hex}"
-    each = enumerate(zip(*args, strict=True))
-    return [call(*own, dask_key_name=f"{key}-{i}") for i, own in each]
+    calls = enumerate(zip(*args, strict=True))
+    return [call(*each, dask_key_name=f"{key}-{i}") for i, each in calls]
 
 
 def _whole(thing: Any) -> Any:

@@ -7,6 +7,7 @@ import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,16 @@ from mercer.data.table import Reading
 class ExcelTable(CsvTable):
     """The rows of a sheet. Numbers are those of the cells, to the bit; times are texts as in ISO 8601."""
 
-    delimiter = ","
     _seeks = False
 
     def __init__(self, path: Path, reading: Reading, source: str) -> None:
         self._sheet = reading.array
-        super().__init__(path, reading, source)
+        super().__init__(path, replace(reading, delimiter=","), source)
 
     def _first_mark(self, reading: Reading) -> Mark:
         return Mark(0, reading.skip_rows)  # a sheet is read from its beginning, whatever is skipped
 
-    def _texts(
-        self, block_bytes: int | None = None, begin: Mark | None = None
-    ) -> Iterator[tuple[str, int]]:
+    def _texts(self, block_bytes: int | None = None, begin: Mark | None = None) -> Any:
         del begin
         size, lines = block_bytes or BLOCK_BYTES, io.StringIO(newline="")
         write = csv.writer(lines, lineterminator="\n").writerow
@@ -67,9 +65,8 @@ class ExcelTable(CsvTable):
             with zipfile.ZipFile(self._path) as archive:
                 unpacked = sum(info.file_size for info in archive.infolist())
             require_promise(unpacked, self._path.stat().st_size, source=self.source)
-            book = need("openpyxl", extra="excel").load_workbook(
-                self._path, read_only=True, data_only=True
-            )
+            openpyxl = need("openpyxl", extra="excel")
+            book = openpyxl.load_workbook(self._path, read_only=True, data_only=True)
             try:
                 sheet = self._chosen(book)
                 sheet.reset_dimensions()  # which a program may have written as it liked

@@ -18,11 +18,7 @@ import numpy as np
 from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
-NO_INPUT = (
-    "The path is -, the standard input, but that is closed.",
-    "Pipe a file into it, or name one.",
-)
-ADVICE = "Make room there, or set TMPDIR to a folder on a larger disk."
+NO_INPUT = "The path is -, the standard input, which is closed. Pipe a file to it, or name one."
 RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
 
 
@@ -51,10 +47,8 @@ def explained(
 def require_promise(promised: float, there: int, *, source: str) -> None:
     """Raise where rows of so many bytes are promised by a file that has far fewer."""
     if promised > HARMLESS_BYTES and promised > RATIO * there:
-        refuse_data(
-            f"{source} has {format_bytes(there)} and promises rows of {format_bytes(promised)}: it is not "
-            "read. Store the rows that there are."
-        )
+        what = f"has {format_bytes(there)} and promises rows of {format_bytes(promised)}"
+        refuse_data(f"{source} {what}: it is not read.", "Store the rows that there are.")
 
 
 @dataclass(frozen=True)
@@ -76,8 +70,8 @@ class Stamp:
             return
         file = min(f for f in now.keys() | self.files.keys() if now.get(f) != self.files.get(f))
         msg = (
-            f"{name} changed while it was in use: {file!r} was {_told(self.files.get(file))} when it was "
-            f"opened, and is {_told(now.get(file))} now. What was read before does not belong to what "
+            f"{name} changed while it was in use: {file!r} was {_shown(self.files.get(file))} when it was "
+            f"opened, and is {_shown(now.get(file))} now. What was read before does not belong to what "
             "would be read next. Fit again, on a file that is not being written to (after flush(), if it was "
             "written through a memmap)."
         )
@@ -95,7 +89,7 @@ def _stats(paths: Any) -> Iterator[tuple[str, tuple[int, int]]]:
             yield str(file), (stat.st_size, stat.st_mtime_ns)
 
 
-def _told(stat: tuple[int, int] | None) -> str:
+def _shown(stat: tuple[int, int] | None) -> str:
     if stat is None:
         return "not there"
     return f"{stat[0]} bytes, written at {np.datetime64(stat[1], 'ns')} UTC"
@@ -125,7 +119,7 @@ class Spool:
 def spooled(form: str, pipe: Path | None = None) -> Spool:
     """All that comes through a pipe, or through the standard input, in a file."""
     if pipe is None and sys.stdin is None:  # started without one
-        refuse_data(*NO_INPUT)
+        refuse_data(NO_INPUT)
     # A pipe that can't be opened is not a matter of room.
     with nullcontext(sys.stdin.buffer) if pipe is None else pipe.open("rb") as stream:
         try:
@@ -136,7 +130,8 @@ def spooled(form: str, pipe: Path | None = None) -> Spool:
 
 def no_room(error: OSError, what: str) -> TemporaryRoomError:
     """An error that says which temporary folder is full, and what to do."""
-    where = tempfile.gettempdir()
-    return TemporaryRoomError(
-        f"{what} could not be kept in the temporary folder {where!r}: {error.strerror or error}. {ADVICE}"
+    where, why = tempfile.gettempdir(), error.strerror or error
+    return TemporaryRoomError.saying(
+        f"{what} could not be kept in the temporary folder {where!r}: {why}.",
+        "Make room there, or set TMPDIR to a folder on a larger disk.",
     )

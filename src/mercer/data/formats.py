@@ -29,22 +29,24 @@ class Format(NamedTuple):
 WRITTEN = ("delimiter", "decimal", "header", "units_row", "comment")
 NAMED = frozenset({"array"})
 LINES = frozenset({*WRITTEN, "na_values", "skip_rows"})
+SHEET = LINES - {"delimiter"}
 FORMATS = {
     "csv": Format("csv.table", "CsvTable", "CSV file", (".csv", ".txt"), LINES),
-    "tsv": Format("csv.table", "TsvTable", "TSV file", (".tsv", ".tab"), LINES),
+    "tsv": Format("csv.table", "CsvTable", "TSV file", (".tsv", ".tab"), LINES),
     "npy": Format("npy", "NpyTable", "NPY file", (".npy",)),
-    "npz": Format("npz", "NpzTable", "NPZ file", (".npz",), NAMED),
+    "npz": Format("npy", "NpzTable", "NPZ file", (".npz",), NAMED),
     "images": Format("images", "ImageTable", "image folder"),
     "parquet": Format("arrow", "ParquetTable", "Parquet file", (".parquet", ".pq")),
     "arrow": Format("arrow", "IpcTable", "Arrow file", (".arrow", ".feather", ".ipc")),
     "hdf5": Format("hdf5", "Hdf5Table", "HDF5 file", (".h5", ".hdf5", ".he5"), NAMED),
-    "excel": Format(
-        "excel", "ExcelTable", "Excel file", (".xlsx", ".xlsm"), NAMED | LINES - {"delimiter"}
-    ),
+    "excel": Format("excel", "ExcelTable", "Excel file", (".xlsx", ".xlsm"), NAMED | SHEET),
     "h5ad": Format("hdf5", "H5adTable", "h5ad file", (".h5ad",), NAMED),
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
 OLD_EXCEL = {".xls", ".xlsb", ".ods"}
+# Of what is not read, the function of pandas that reads it.
+FOREIGN = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".xml": "xml", ".html": "html"}
+FOREIGN |= {".pkl": "pickle", ".pickle": "pickle", ".orc": "orc", ".dta": "stata", ".sav": "spss"}
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
 
 
@@ -54,18 +56,19 @@ def format_of(path: Path, asked: str | None) -> str:
     if not path.exists():
         msg = f"There is no file or folder {shown!r} (looked for {str(path.absolute())!r})."
         refuse_data(msg, parameter="X", value=shown)
-    if not path.is_file() and not path.is_dir():  # a device has no end
-        refuse_data(f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe.")
     if path.is_dir():
-        _require_open(path)
-    if asked is not None:
-        form = asked
-    elif path.is_dir():
-        form = "parquet" if any(path.rglob("*.parquet")) else "images"
-    else:
-        form = SUFFIXES.get(path.suffix.lower(), "")
-    if path.is_dir() and form not in ("images", "parquet"):
-        refuse_data(f"{shown!r} is a folder; a {form} file is needed. Name the file in it.")
+        try:  # a walk would find a folder empty that can't be read
+            os.scandir(path).close()
+        except OSError as error:
+            msg = f"{shown!r} can't be read: {error.strerror}."
+            raise DataError.saying(msg, "Check its permissions.") from error
+        form = asked or ("parquet" if any(path.rglob("*.parquet")) else "images")
+        if form not in ("images", "parquet"):
+            refuse_data(f"{shown!r} is a folder; a {form} file is needed. Name the file in it.")
+        return form
+    if not path.is_file():  # a device has no end
+        refuse_data(f"{shown!r} is neither a file nor a folder. Give one of them, or - for a pipe.")
+    form = asked or SUFFIXES.get(path.suffix.lower(), "")
     if not form:
         _refuse_ending(shown, path.suffix)
     return form
@@ -73,24 +76,18 @@ def format_of(path: Path, asked: str | None) -> str:
 
 def _refuse_ending(shown: str, ending: str) -> NoReturn:
     """What stands behind endings that are not those of rows, and what to do."""
-    known = f"Give `format`: one of {', '.join(FORMATS)}."
+    known = f"Give `format`: one of {', '.join(FORMATS)}. Convert other files to CSV or Parquet."
     if ending.lower() == ".mercer":
         refuse_data(f"{shown!r} is a model file, and rows are needed here.", "Give a file of data.")
     if ending.lower() in OLD_EXCEL:
         known = "Save the sheet as .xlsx or CSV."
+    elif ending.lower() in FOREIGN:
+        read = f"pandas.read_{FOREIGN[ending.lower()]}"
+        known = f"Convert it to CSV or Parquet first: {read}(path).to_csv(new_path, index=False)."
     elif ending.lower() in PACKED:
         known = f"Unpack it with {PACKED[ending.lower()]} first."
     what = f"ends in {ending!r}, which is not a format that can be read"
     refuse_data(f"{shown!r} {what if ending else 'has no extension'}.", known, parameter="format")
-
-
-def _require_open(folder: Path) -> None:
-    """Raise where nobody may look into the folder: a walk would find it empty."""
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        msg = f"{str(folder)!r} can't be read: {error.strerror}."
-        raise DataError.saying(msg, "Check its permissions.") from error
 
 
 def open_table(
@@ -102,8 +99,8 @@ def open_table(
     ----------
     path : str or path-like
         A CSV or TSV file, NPY, NPZ, Parquet, Arrow (Feather), HDF5 or h5ad, an Excel workbook, or a folder
-        of images or of Parquet files. What comes through a pipe is CSV unless `format` says otherwise, and
-        is kept in a temporary file, because rows are read more than once.
+        of images or of Parquet files. A pipe is CSV unless `format` says otherwise, and is kept in a
+        temporary file, because rows are read more than once.
     reading : Reading, optional
         How to read it.
     **options : object
@@ -117,16 +114,12 @@ def open_table(
     Examples
     --------
     >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "a.csv")
-    >>> _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
-    >>> table = open_table(path, id="name")
-    >>> [column.name for column in table.columns]
-    ['x', 'y']
-    >>> next(table.chunks(100)).numbers
-    array([[1. , 2.5],
-           [3. , nan]])
-    >>> folder.cleanup()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.csv")
+    ...     _ = path.write_text("name,x,y\nfirst,1,2.5\nsecond,3,\n")
+    ...     table = open_table(path, id="name")
+    ...     [column.name for column in table.columns], next(table.chunks(100)).numbers.tolist()
+    (['x', 'y'], [[1.0, 2.5], [3.0, nan]])
     """
     if not isinstance(path, (str, os.PathLike)):
         raise DataError.about(parameter="path", value=path, must_be="the path of a file")
@@ -135,8 +128,8 @@ def open_table(
         raise DataError.about(parameter="reading", value=reading, must_be=must_be)
     known = {field.name for field in fields(Reading)}
     if unknown := [name for name in options if name not in known]:
-        hint = nearest(unknown[0], known - {"id_option"})
-        msg = f"open_table has no option {unknown[0]!r}. {hint}"
+        near = nearest(unknown[0], known - {"id_option"})
+        msg = f"open_table has no option {unknown[0]!r}. {near}"
         raise UnknownParameterError(msg)
     reading = replace(Reading() if reading is None else reading, **options)
     if os.fspath(path) == "-":
@@ -162,10 +155,12 @@ def _opened(path: Path, name: str, reading: Reading, *, shown: str) -> Table:
         must_be, near = f"one of {', '.join(FORMATS)}", nearest(name, FORMATS)
         raise DataError.about(parameter="format", value=name, must_be=must_be, remedy=near)
     form = FORMATS[name]
-    is_folder = path.is_dir() and name != "images"
-    source = f"{'folder' if is_folder else form.called} {shown}"
+    called = "folder" if path.is_dir() and name != "images" else form.called
+    source = f"{called} {shown}"
     vain = _unheard(form, reading, source)
     heard = replace(reading, **{option: getattr(Reading(), option) for option in vain})
+    if name == "tsv" and reading.delimiter is None:
+        heard = replace(heard, delimiter="\t")
     # By name: only one of these modules is needed, and some take a while to import.
     kind = getattr(import_module(f"mercer.data.{form.module}"), form.table)
     table: Table = kind(path, heard, source)
@@ -183,6 +178,5 @@ def _unheard(form: Format, reading: Reading, source: str) -> list[str]:
         having = listed([other for other, its in FORMATS.items() if option in its.takes])
         msg = f"`{option}` does not apply to {source}: it is for the formats {having}."
         stored = " Missing numbers have to be NaN in it." if option == "na_values" else ""
-        remedy = f"Leave it out.{stored}"
-        refuse_data(msg, remedy, parameter=option, value=getattr(reading, option))
+        refuse_data(msg, f"Leave it out.{stored}", parameter=option, value=getattr(reading, option))
     return sorted(given - form.takes)

@@ -6,7 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from itertools import compress
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from mercer._core.errors import InputError, MercerError, installing, kind_of, qu
 from mercer._core.types import Array, Rows
 from mercer.data.columns import hint
 from mercer.data.files import explained
+from mercer.data.intake import is_a
 from mercer.data.rows import as_rows, require_rows
 from mercer.data.table import Chunk, objects
 
 FRAMES = {"pandas": ("DataFrame",), "polars": ("DataFrame",), "pyarrow": ("Table", "RecordBatch")}
+Named: TypeAlias = tuple[Rows, tuple[str, ...] | None]  # rows, and the names of their columns
 
 
 class MissingPackageError(MercerError, ImportError):
@@ -36,9 +39,7 @@ def need(module: str, *, extra: str) -> Any:
         raise MissingPackageError(msg) from cause
 
 
-def batch_rows(
-    batch: Any, chosen: Sequence[str] | None, *, what: str
-) -> tuple[Rows, tuple[str, ...] | None]:
+def batch_rows(batch: Any, chosen: Sequence[str] | None, *, what: str) -> Named:
     """An array, CSR matrix or frame as rows of float32 or float64, and the names of its columns."""
     batch = held(batch)
     if frame_package(batch) is not None:
@@ -59,46 +60,36 @@ def frame_package(x: Any) -> str | None:
     return None
 
 
-def is_a(x: Any, module: str, kind: str) -> bool:
-    """Whether this is an object of that module, without importing it: not loaded, it made none."""
-    return isinstance(x, getattr(sys.modules.get(module), kind, ()))
-
-
-def frame_rows(
-    frame: Any, chosen: Sequence[str] | None, *, what: str
-) -> tuple[Array, tuple[str, ...] | None]:
+def frame_rows(frame: Any, chosen: Sequence[str] | None, *, what: str) -> Named:
     """The columns of a frame, or those chosen, as rows of one precision; what is missing is NaN."""
     package = frame_package(frame)
     if package == "pyarrow":
-        names = numeric_columns(frame.schema, chosen, what=what)
-        frame = validated(frame.select(names), what=what)
-        return arrow_rows(frame, arrow_dtype(frame.schema.types)), tuple(names)
+        index = index_columns(frame.schema)  # stored beside the frame: no column of it
+        every = frame.column_names
+        names = [n for n in every if n not in index] if chosen is None else list(chosen)
+        require_names(names, every, what=what)
+        frame = frame.select(names)
+        kinds = frame.schema.types
+        _require_numbers(names, kinds, list(map(is_numeric, kinds)), chosen, what=what)
+        return arrow_rows(validated(frame, what=what), arrow_dtype(kinds)), tuple(names)
     names = list(frame.columns)
     if chosen is not None:
         require_names(chosen, names, what=what)
         names, frame = list(chosen), frame[list(chosen)]
     require_rows(frame.shape, what=what, least=0)
-    read = _pandas_rows if package == "pandas" else _polars_rows
-    rows = read(frame, names, chosen, what=what)
+    if package == "pandas":
+        ok = [dtype.kind in "biuf" for dtype in frame.dtypes]
+        _require_numbers(names, frame.dtypes, ok, chosen, what=what)
+        single = all(d.kind == "f" and getattr(d, "itemsize", 8) == 4 for d in frame.dtypes)
+        rows = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    else:
+        polars = sys.modules["polars"]
+        ok = [dtype.is_numeric() or dtype == polars.Boolean for dtype in frame.dtypes]
+        _require_numbers(names, frame.dtypes, ok, chosen, what=what)
+        single = all(dtype == polars.Float32 for dtype in frame.dtypes)
+        rows = frame.cast(polars.Float32 if single else polars.Float64).to_numpy()
     named = all(isinstance(name, str) for name in names)
     return np.ascontiguousarray(rows), tuple(names) if named else None
-
-
-def _pandas_rows(frame: Any, names: list[Any], chosen: Sequence[str] | None, *, what: str) -> Array:
-    ok = [dtype.kind in "biuf" for dtype in frame.dtypes]
-    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), chosen, what=what)
-    single = all(d.kind == "f" and getattr(d, "itemsize", 8) == 4 for d in frame.dtypes)
-    rows: Array = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
-    return rows
-
-
-def _polars_rows(frame: Any, names: list[Any], chosen: Sequence[str] | None, *, what: str) -> Array:
-    polars = sys.modules["polars"]
-    ok = [dtype.is_numeric() or dtype == polars.Boolean for dtype in frame.dtypes]
-    _require_numbers(list(zip(names, frame.dtypes, ok, strict=True)), chosen, what=what)
-    single = all(dtype == polars.Float32 for dtype in frame.dtypes)
-    rows: Array = frame.cast(polars.Float32 if single else polars.Float64).to_numpy()
-    return rows
 
 
 def require_names(chosen: Sequence[str], names: Sequence[Any], *, what: str) -> None:
@@ -112,24 +103,25 @@ def require_names(chosen: Sequence[str], names: Sequence[Any], *, what: str) -> 
 
 
 def _require_numbers(
-    columns: list[tuple[Any, Any, bool]], chosen: Sequence[str] | None, *, what: str
+    names: Sequence[Any], kinds: Any, ok: list[bool], chosen: Sequence[str] | None, *, what: str
 ) -> None:
-    """Raise when one of the columns (name, type, whether it holds numbers) holds something else."""
-    others = [f"{name!r} ({kind})" for name, kind, ok in columns if not ok]
-    if others:
-        numbers = [name for name, _, ok in columns if ok]
-        msg = f"{what} has columns that hold no numbers: {', '.join(others)}."
-        remedy = f"Encode them, or pass the columns of numbers only: {numbers}."
-        if chosen is not None:  # none of them can be left out
-            remedy = "Convert them to numbers, with NaN where a value is missing."
-        raise InputError.saying(msg, remedy, parameter="X")
+    """Raise unless all columns hold numbers, as `ok` says."""
+    if all(ok):
+        return
+    columns = list(zip(names, kinds, ok, strict=True))
+    others = ", ".join(f"{name!r} ({kind})" for name, kind, is_number in columns if not is_number)
+    msg = f"{what} has columns that hold no numbers: {others}."
+    remedy = f"Encode them, or pass the columns of numbers only: {list(compress(names, ok))}."
+    if chosen is not None:  # none of them can be left out
+        remedy = "Convert them to numbers, with NaN where a value is missing."
+    raise InputError.saying(msg, remedy, parameter="X")
 
 
 # ── as a reader of files hands them over ────────────────────────────────────
 def frame_chunk(frame: Any, numbers: Sequence[str], words: Sequence[str], *, what: str) -> Chunk:
     """The columns of these names, of numbers and of words, whatever else the frame holds."""
-    names = frame.column_names if frame_package(frame) == "pyarrow" else frame.columns
-    require_names([*numbers, *words], list(names), what=what)
+    names = frame.column_names if frame_package(frame) == "pyarrow" else list(frame.columns)
+    require_names([*numbers, *words], names, what=what)
     rows = frame_rows(frame, numbers, what=what)[0] if numbers else np.empty((len(frame), 0))
     return Chunk(0, rows, {name: texts(frame[name]) for name in words})
 
@@ -149,17 +141,6 @@ def _is_missing(value: Any) -> bool:
 
 
 # ── Arrow ───────────────────────────────────────────────────────────────────
-def numeric_columns(schema: Any, chosen: Sequence[str] | None, *, what: str) -> list[str]:
-    """The columns to read, all numeric. The index that pandas stores beside a frame is none of them."""
-    index = index_columns(schema)
-    names = [n for n in schema.names if n not in index] if chosen is None else list(chosen)
-    require_names(names, schema.names, what=what)
-    kinds = [schema.field(name).type for name in names]
-    ok = map(is_numeric, kinds)
-    _require_numbers(list(zip(names, kinds, ok, strict=True)), chosen, what=what)
-    return names
-
-
 def index_columns(schema: Any) -> set[str]:
     """The columns in which pandas stored the index of a frame."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])

@@ -4,23 +4,102 @@ from __future__ import annotations
 
 import math
 import mmap
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.errors import quoted, refuse_data
 from mercer._core.types import Array
-from mercer.data.arrays import ArrayTable, only_table, require_entries
 from mercer.data.columns import hint
 from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import need
-from mercer.data.hdf5_bytes import Bytes
 from mercer.data.intake import is_compressed
+from mercer.data.npy import ArrayTable, only_table, require_entries
 from mercer.data.rows import row_slices
 from mercer.data.table import Beside, Reading, objects
+
+SMALLEST_HEAP = 4096  # bytes; HDF5 refuses a smaller collection itself
+MOST_MESSAGES = 2**16  # of one object's header; damaged, it may promise any number
+LAYOUT, CONTINUATION = 0x08, 0x10  # types of messages in a header
+VIRTUAL = 3  # the class of a layout
+
+
+class Bytes(NamedTuple):
+    """A mapped file, of which only what is looked at is loaded."""
+
+    data: mmap.mmap
+    base: int  # where addresses are counted from
+    address_width: int  # bytes of an address
+    length_width: int  # and of a length
+
+    def is_virtual(self, address: int) -> bool:
+        """Whether this is a virtual data set: opening a damaged one, HDF5 2.0 may overwrite the stack."""
+        return any(
+            kind == LAYOUT and body[:1] > b"\x02" and body[1:2] == bytes([VIRTUAL])
+            for kind, body in islice(self._messages(self.base + address), MOST_MESSAGES)
+        )
+
+    def _messages(self, place: int) -> Iterator[tuple[int, bytes]]:
+        """Types and bodies of the messages in the header of an object, in both forms that it may have."""
+        data, is_new = self.data, self.data[place : place + 4] == b"OHDR"
+        if is_new:
+            flags = int.from_bytes(data[place + 5 : place + 6], "little")
+            place += 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
+            start = place + (1 << (flags & 3))
+            size = int.from_bytes(data[place:start], "little")
+            kind_width, ends, head = 1, 4, 6 if flags & 4 else 4
+        else:
+            start, size = place + 16, int.from_bytes(data[place + 8 : place + 12], "little")
+            kind_width, ends, head = 2, 0, 8
+        blocks = [(start, start + size)]
+        for start, end in blocks:  # which grow
+            at = start
+            while at + head <= min(end, len(data)):
+                kind = int.from_bytes(data[at : at + kind_width], "little")
+                length = int.from_bytes(data[at + kind_width : at + kind_width + 2], "little")
+                body = data[at + head : at + head + length]
+                yield kind, body
+                if kind == CONTINUATION:
+                    there = self.base + int.from_bytes(body[: self.address_width], "little")
+                    size = int.from_bytes(body[self.address_width :][: self.length_width], "little")
+                    blocks.append((there + ends, there + size - ends))  # signature, checksum
+                at += head + length
+
+    def has_endless_heap(self) -> bool:
+        """Whether HDF5's walk over the objects of some collection of the global heap has no end.
+
+        HDF5 2.0 goes on by the size of each object, and stays for ever at one of no size, where no signal
+        reaches it. This is the same walk; HDF5 itself refuses one that leaves the collection. Bytes of plain
+        data may look like a collection, and are refused only if their walk stands still, too. Good
+        collections lie apart and their objects have 16 bytes or more, so that all walks together take no
+        more steps than the file has room for; where spoilt ones overlap, that ends the walks.
+        """
+        length = {2: "H", 4: "I", 8: "Q"}.get(self.length_width)
+        if length is None:  # HDF5 reads none other
+            return False
+        # Signature, version, 3 bytes, size; index, references, 4 bytes, size. Both are padded to 16 bytes.
+        heap, thing, head, data = Struct(f"<8x{length}"), Struct(f"<H6x{length}"), 16, self.data
+        steps = len(data) // head
+        for start in (found.start() for found in re.finditer(rb"(?s)GCOL\x01(?=.{11})", data)):
+            (size,) = heap.unpack_from(data, start)
+            if not SMALLEST_HEAP <= size <= len(data) - start:  # HDF5 refuses it
+                continue
+            place, end = start + head, start + size
+            while place + head <= end:
+                index, size = thing.unpack_from(data, place)
+                # Free space (0) has its header in its size; HDF5 computes modulo 2**64.
+                step = (size if index == 0 else head + (size + 7) % 2**64 // 8 * 8) % 2**64
+                place, steps = place + step, steps - 1
+                if step == 0 or steps < 0:
+                    return True
+        return False
+
 
 MOST_LINKS = 16  # soft links in one path; more are a circle
 MAX_COLUMNS = 10**7  # of a sparse matrix, which may promise any number of them in no space
@@ -52,25 +131,19 @@ class Inside:
         if hasattr(stored, "keys"):
             codes, categories = (self.at(name, stored) for name in ("codes", "categories"))
             if codes is None or categories is None:
-                msg = f"{quoted(stored.name)} is a group without codes and categories"
-                raise ValueError(msg)
+                refuse_data(f"{self._source}: {quoted(stored.name)} has no codes and categories.")
             levels = self.values(categories)
             return objects(levels[c] if 0 <= c < len(levels) else None for c in self.values(codes))
         if stored.dtype.hasobject:  # of variable length: references into a heap
             self._require_heaps_that_end()
         values = np.asarray(stored[...])
-        if values.dtype.kind not in "OS":
-            return values
-        out = np.empty(values.shape, dtype=object)
-        out[...] = np.vectorize(_text, otypes=[object])(values) if values.size else values
-        return out
+        is_text = values.dtype.kind in "OS"
+        return np.vectorize(_text, otypes=[object])(values) if is_text else values
 
     def _require_heaps_that_end(self) -> None:
         if not self._heaps_end and self._bytes.has_endless_heap():
-            refuse_data(
-                f"{self._source}: a heap of its variable-length values has an object of no size, over which "
-                "HDF5 never ends. The file is damaged: write it again."
-            )
+            what = "a heap of its variable-length values has an object of no size, over which HDF5 never ends"
+            refuse_data(f"{self._source}: {what}.", "The file is damaged: write it again.")
         self._heaps_end = True
 
     def at(self, path: str, start: Any = None, links: int = MOST_LINKS) -> Any:
@@ -102,8 +175,7 @@ class Inside:
 
     def require_own(self, stored: Any) -> None:
         """Raise unless the numbers of a data set are in this file, and about as many as it has bytes."""
-        why = self.elsewhere(stored)
-        if why is not None:
+        if (why := self.elsewhere(stored)) is not None:
             self._refuse(f"{quoted(stored.name)} {why}")
         promised = math.prod(float(s) for s in stored.shape or ()) * stored.dtype.itemsize
         require_promise(promised, len(self._bytes.data), source=self._source)
@@ -130,18 +202,14 @@ class Inside:
                 if link.type != self._h5py.h5l.TYPE_HARD or link.u in seen:
                     continue
                 seen.add(link.u)
-                if self._bytes.is_virtual(link.u):
-                    others.append(f"{quoted(f'/{path}')} {MADE_OF_OTHERS}")
-                    continue
-                thing = group[name]
+                why = MADE_OF_OTHERS if self._bytes.is_virtual(link.u) else None
+                thing = group[name] if why is None else None
                 if isinstance(thing, self._h5py.Group):
                     look(thing, f"{path}/")
-                elif isinstance(thing, self._h5py.Dataset):
-                    why = self.elsewhere(thing)
-                    if why is None:
-                        found[path] = thing.shape or ()
-                    else:
-                        others.append(f"{quoted(f'/{path}')} {why}")
+                elif isinstance(thing, self._h5py.Dataset) and not (why := self.elsewhere(thing)):
+                    found[path] = thing.shape or ()
+                if why is not None:
+                    others.append(f"{quoted(f'/{path}')} {why}")
 
         look(self._file, "")
         if not found and (others or links):
@@ -149,10 +217,8 @@ class Inside:
         return found
 
     def _refuse(self, why: str) -> None:
-        refuse_data(
-            f"{self._source}: {why}. Only what is in the file itself is read: copy the rows into it "
-            "(h5repack, or write the data set again)."
-        )
+        remedy = "copy the rows into it (h5repack, or write the data set again)."
+        refuse_data(f"{self._source}: {why}. Only what is in the file itself is read:", remedy)
 
 
 class Hdf5Table(ArrayTable):
@@ -170,9 +236,8 @@ class Hdf5Table(ArrayTable):
             n = shape[0] if shape else 0
             ids, labels = self._ids(file, reading.id, n), self._beside_rows(file, reading.label, n)
             names = self._names(file, shape, notes)
-        super().__init__(
-            self.source, shape, dtype, reading, names=names, ids=ids, labels=labels, notes=notes
-        )
+        beside: Any = {"names": names, "ids": ids, "labels": labels, "notes": notes}
+        super().__init__(self.source, shape, dtype, reading, **beside)
 
     @contextmanager
     def _opened(self) -> Iterator[Inside]:
@@ -190,14 +255,13 @@ class Hdf5Table(ArrayTable):
         return need("h5py", extra="hdf5")
 
     def _chosen(self, file: Inside, reading: Reading) -> str:
-        """The name of the data set of rows."""
-        if reading.array is not None:
-            name = reading.array.strip("/")
-            if not isinstance(file.at(name), self._h5py.Dataset):
-                near = hint(name, list(file.shapes()), "data sets")
-                refuse_data(f"{self.source} has no data set {reading.array!r}. {near}")
-            return name
-        return only_table(file.shapes(), "data sets", source=self.source)
+        if reading.array is None:
+            return only_table(file.shapes(), "data sets", source=self.source)
+        name = reading.array.strip("/")
+        if not isinstance(file.at(name), self._h5py.Dataset):
+            near = hint(name, list(file.shapes()), "data sets")
+            refuse_data(f"{self.source} has no data set {reading.array!r}. {near}")
+        return name
 
     def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
         stored = file.at(self._array_name)
@@ -237,10 +301,9 @@ class H5adTable(Hdf5Table):
     def _chosen(self, file: Inside, reading: Reading) -> str:
         name = (reading.array or "X").strip("/")
         if file.at(name) is None:
-            near = ", ".join(repr(key) for key in file.at("/"))
+            remedy = f"Name one with `array`; it has {', '.join(map(repr, file.at('/')))}."
             msg = f"{self.source} has no matrix {name!r}."
-            remedy = f"Name one with `array`; it has {near}."
-            raise DataError.saying(msg, remedy, parameter="array", value=name)
+            refuse_data(msg, remedy, parameter="array", value=name)
         return name
 
     def _shape(self, file: Inside) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -249,10 +312,9 @@ class H5adTable(Hdf5Table):
             return stored.shape, stored.dtype
         kind = _text(file.attribute(stored, "encoding-type", "h5sparse_format", default="?"))
         if not kind.startswith("csr"):
-            refuse_data(
-                f"{self.source}: {self._array_name!r} is stored as {kind}, which can't be read by rows. "
-                "Write it dense or as CSR (adata.X = adata.X.tocsr())."
-            )
+            what = f"{self._array_name!r} is stored as {kind}, which can't be read by rows"
+            remedy = "Write it dense or as CSR (adata.X = adata.X.tocsr())."
+            refuse_data(f"{self.source}: {what}.", remedy)
         self._is_sparse = True
         n, d = (int(s) for s in file.attribute(stored, "shape", "h5sparse_shape"))
         rows = self._part(file, stored, "indptr").shape
@@ -264,21 +326,19 @@ class H5adTable(Hdf5Table):
         return (n, d), self._part(file, stored, "data").dtype
 
     def _part(self, file: Inside, stored: Any, name: str) -> Any:
-        """One of the three data sets that a sparse matrix is made of."""
         part = file.at(name, stored)
         if not isinstance(part, self._h5py.Dataset):
-            msg = f"{self.source}: its sparse matrix {quoted(self._array_name)} has no data set {name!r}."
-            raise DataError(msg)
+            whose = f"{self.source}: its sparse matrix {quoted(self._array_name)}"
+            refuse_data(f"{whose} has no data set {name!r}.")
         return part
 
     def _ids(self, file: Inside, name: str | None, n: int) -> Beside:
         if name is not None:
-            return self._beside_rows(file, name, n)
+            return super()._ids(file, name, n)
         ids = self._index(file, "obs", n)
         return ids, None if ids is None else "cell"
 
     def _found(self, file: Inside, name: str) -> Any:
-        """A column of obs."""
         obs = file.at("obs")
         stored = None if obs is None else file.at(name, obs)
         if stored is None:
@@ -293,7 +353,7 @@ class H5adTable(Hdf5Table):
             return None
         stored = file.at(_text(file.attribute(found, "_index", default="_index")), found)
         values = None if stored is None else file.values(stored)
-        return values if values is not None and values.shape == (n,) else None
+        return None if values is None or values.shape != (n,) else values
 
     def _names(self, file: Inside, shape: tuple[int, ...], notes: list[str]) -> list[str] | None:
         """The names of the genes, where the matrix is one of cells by genes and names tell them apart."""
@@ -310,12 +370,10 @@ class H5adTable(Hdf5Table):
         if not self._is_sparse:
             yield from super()._blocks(height, start)
             return
-        d = len(self.names)
+        d, parts = len(self.names), ("data", "indices", "indptr")
         with self._opened() as file:
             stored = file.at(self._array_name)
-            data, indices, indptr = (
-                self._part(file, stored, name) for name in ("data", "indices", "indptr")
-            )
+            data, indices, indptr = (self._part(file, stored, name) for name in parts)
             for i in row_slices(int(self.n_rows or 0), height, start):
                 ends = np.asarray(indptr[i.start : i.stop + 1], dtype=np.int64)
                 some = slice(int(ends[0]), int(ends[-1]))

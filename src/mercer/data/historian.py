@@ -23,9 +23,7 @@ WRITINGS = frozenset(
 GOOD = frozenset({"good", "ok", "g", "192", "0xc0", "true", "valid", "good, non-specific", ""})
 BAD = frozenset({"bad", "b", "uncertain", "u", "questionable", "false", "invalid", "stale"})
 # "flow.Quality", "flow [Status]", "flow_q", "Quality(flow)"
-SUFFIX = re.compile(
-    r"^(.+?)[\s._\-:/]*[\[(]?(?:quality|qual|status|confidence|q)[\])]?$", re.IGNORECASE
-)
+SUFFIX = re.compile(r"(?i)^(.+?)[\s._\-:/]*[\[(]?(?:quality|qual|status|confidence|q)[\])]?$")
 PREFIX = re.compile(r"^(?:quality|status)[\s._\-:/]*(?:of\s+)?[\[(]?(.+?)[\])]?$", re.IGNORECASE)
 OPC = re.compile(r"\d{1,3}(?:\.0*)?$")  # pandas writes 192.0 where a cell is empty
 VALUE = re.compile(r"[\s._\-:/]*[\[(]?value[\])]?$", re.IGNORECASE)

@@ -14,10 +14,10 @@ import numpy as np
 
 from mercer._core.errors import DataError, refuse_data
 from mercer._core.types import Array
-from mercer.data.arrays import ArrayTable
 from mercer.data.columns import listed
 from mercer.data.files import Stamp, explained
 from mercer.data.frames import need
+from mercer.data.npy import ArrayTable
 from mercer.data.rows import row_slices
 from mercer.data.table import Reading, objects
 
@@ -37,24 +37,20 @@ class ImageTable(ArrayTable):
     def __init__(self, folder: Path, reading: Reading, source: str) -> None:
         if not folder.is_dir():
             msg = f"{str(folder)!r} is a file; `format='images'` needs a folder of images."
-            raise DataError.saying(msg, "Give the folder.", parameter="format", value="images")
+            refuse_data(msg, "Give the folder.", parameter="format", value="images")
         need("PIL.Image", extra="images")
         self._folder, self.source, self.stamp = folder, source, Stamp.of(folder)
         self._files, others = _listed(folder)
         if not self._files:
-            refuse_data(
-                f"{source} has no image in it: files that end in {', '.join(FORMATS)} were looked for, also "
-                "in folders below."
-            )
+            looked = f"files that end in {', '.join(FORMATS)} were looked for, also below"
+            refuse_data(f"{source} has no image in it: {looked}.")
         sizes, colours = self._heads()
         height, width = self.image_shape = self._size(sizes, reading)
         if height * width > MAX_COLUMNS:
-            msg = (
-                f"{source} has images of {height}x{width} pixels, {height * width} columns; {MAX_COLUMNS} "
-                "are the most."
-            )
+            pixels = f"{height}x{width} pixels, {height * width} columns"
+            what = f"{source} has images of {pixels}; {MAX_COLUMNS} are the most."
             remedy = "Bring them to a smaller size, such as `image_size=(64, 64)`."
-            raise DataError.saying(msg, remedy, parameter="image_size")
+            refuse_data(what, remedy, parameter="image_size")
         labels = self._folders(reading)
         resized = sum(size != (height, width) for size in sizes)
         done = {
@@ -62,16 +58,14 @@ class ImageTable(ArrayTable):
             f"{colours} of {len(sizes)} images are coloured: their grey values are used": colours,
             f"files that are not images, left out: {listed(others)}": others,
         }
-        super().__init__(
-            source,
-            (len(self._files), height * width),
-            np.dtype(np.float64),
-            reading,
-            names=[f"pixel_{r}_{c}" for r in range(height) for c in range(width)],
-            ids=(objects(_name(file) for file in self._files), reading.id or "file"),
-            labels=(labels, None if labels is None else reading.label or "folder"),
-            notes=[note for note, some in done.items() if some],
-        )
+        beside: Any = {
+            "names": [f"pixel_{r}_{c}" for r in range(height) for c in range(width)],
+            "ids": (objects(map(_name, self._files)), reading.id or "file"),
+            "labels": (labels, None if labels is None else reading.label or "folder"),
+            "notes": [note for note, some in done.items() if some],
+        }
+        shape = (len(self._files), height * width)
+        super().__init__(source, shape, np.dtype(np.float64), reading, **beside)
 
     def _folders(self, reading: Reading) -> Any:
         """The folder of each image; None where all lie in one, which labels nothing."""
@@ -81,7 +75,7 @@ class ImageTable(ArrayTable):
         if reading.label is not None:
             msg = f"{self.source} has no folders below it to label images by, as `label` asks for."
             remedy = "Leave it out, or put the images of each label into a folder."
-            raise DataError.saying(msg, remedy, parameter="label", value=reading.label)
+            refuse_data(msg, remedy, parameter="label", value=reading.label)
         return None
 
     # ── sizes ───────────────────────────────────────────────────────────────
@@ -105,12 +99,10 @@ class ImageTable(ArrayTable):
         if others:
             both = zip(self._files, sizes, strict=True)
             odd, size = next((file, size) for file, size in both if size != common)
-            msg = (
-                f"{self.source} has images of {len(counts)} sizes: most are {common[0]}x{common[1]} pixels, "
-                f"but {_name(odd)!r} is {size[0]}x{size[1]}."
-            )
+            most = f"most are {common[0]}x{common[1]} pixels, but {_name(odd)!r} is {size[0]}x{size[1]}"
+            what = f"{self.source} has images of {len(counts)} sizes: {most}."
             remedy = f"Bring all to one size with `image_size={common}`."
-            raise DataError.saying(msg, remedy, parameter="image_size", value=size)
+            refuse_data(what, remedy, parameter="image_size", value=size)
         return common
 
     # ── pixels ──────────────────────────────────────────────────────────────
@@ -127,9 +119,8 @@ class ImageTable(ArrayTable):
             deep = upright.mode.startswith(("I", "F"))
             grey = upright.convert("F") if deep else upright.convert("L").convert("F")
             if grey.size != (width, height):
-                grey = grey.resize(
-                    (width, height), need("PIL.Image", extra="images").Resampling.BILINEAR
-                )
+                bilinear = need("PIL.Image", extra="images").Resampling.BILINEAR
+                grey = grey.resize((width, height), bilinear)
             return np.asarray(grey, dtype=np.float64).reshape(-1)
 
     @contextmanager
@@ -149,11 +140,10 @@ class ImageTable(ArrayTable):
                         raise ValueError(msg)
                     yield image
             except need("PIL", extra="images").UnidentifiedImageError as error:
-                msg = (
-                    f"{what} can't be read as {form}, which its name promises: it is of another format, or "
-                    "damaged. Give it its own ending, convert it, or take it out."
-                )
-                raise DataError(msg) from error
+                why = "which its name promises: it is of another format, or damaged"
+                msg = f"{what} can't be read as {form}, {why}."
+                remedy = "Give it its own ending, convert it, or take it out."
+                raise DataError.saying(msg, remedy) from error
 
 
 def _listed(folder: Path) -> tuple[list[Path], list[str]]:

@@ -18,10 +18,7 @@ Value = float | int | bool | str
 # Seconds of one unit, as fractions: 1/UNITS.
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # Stamps of these years are told apart by their digits: seconds have ten, milliseconds thirteen, …
-GUESSED = (
-    datetime(1990, 1, 1, tzinfo=UTC).timestamp(),
-    datetime(2100, 1, 1, tzinfo=UTC).timestamp(),
-)
+GUESSED = tuple(datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1990, 2100))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Characters up to one that is not escaped: a backslash takes the next character with it.
@@ -121,31 +118,6 @@ def _number(word: str) -> Value | None:
 def _wrong(line: str, at: int, needed: str) -> DataError:
     got = quoted(line[at : at + 20]) if line[at:] else "the end of the line"
     return DataError(f"not line protocol: {needed} must stand at character {at + 1}; got {got}")
-
-
-# ── and back ────────────────────────────────────────────────────────────────
-def format_point(point: Point) -> str:
-    r"""The line of a point, which `parse_point` reads back to the same.
-
-    >>> format_point(Point("a b", {"x": 1.5, "n": 2, "ok": True, "s": 'say "no"'}, {"k": "1,2"}, 7))
-    'a\\ b,k=1\\,2 x=1.5,n=2i,ok=true,s="say \\"no\\"" 7'
-    """
-    head = re.sub(r"([, ])", r"\\\1", point.measurement)
-    tags = "".join(f",{_escaped(name)}={_escaped(value)}" for name, value in point.tags.items())
-    fields = ",".join(f"{_escaped(name)}={_written(value)}" for name, value in point.fields.items())
-    return f"{head}{tags} {fields}" + ("" if point.time is None else f" {point.time}")
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([,= ])", r"\\\1", text)
-
-
-def _written(value: Value) -> str:
-    if isinstance(value, str):
-        return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value}i" if isinstance(value, int) else repr(value)
 
 
 # ── times ───────────────────────────────────────────────────────────────────

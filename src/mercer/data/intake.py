@@ -7,16 +7,18 @@ door asks here first.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from numbers import Number
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mercer._core.errors import InputError, many, refuse
-from mercer.data.tensors import is_tensor, tensor_array
+from mercer._core.types import Array
 
 # Queries that have not run: which object, and what makes rows of it.
 LAZY = {
@@ -24,6 +26,7 @@ LAZY = {
     ("polars", "Expr"): "frame.select(expression)",
     ("duckdb", "DuckDBPyRelation"): "relation.df() or relation.to_arrow_table()",
 }
+ALONE = "one number alone"
 
 
 def admitted(x: Any, *, what: str = "X") -> Any:
@@ -48,7 +51,7 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     refuse_lazy(x, what=what)
     _refuse_no_rows(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
-        _require_unmasked(x, what)
+        _require_unmasked(np.ma.getmaskarray(x), what)
         return np.ma.getdata(x)
     if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
         if any(is_tensor(row) for row in x[:1]):  # and ask a tensor for one number after another
@@ -63,42 +66,36 @@ def _refuse_ragged(rows: Sequence[Any], what: str) -> None:
     """Raise where rows of a list, lists or arrays themselves, have not all the length of the first."""
     if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return
-    shapes = [np.shape(row) if isinstance(row, np.ndarray) else _length(row) for row in rows]
-    for i, shape in enumerate(shapes):
-        if shape is None or shapes[0] is None:  # nothing that is known here
+    lengths = list(map(_length, rows))
+    for i, length in enumerate(lengths):
+        if length is None or lengths[0] is None:  # nothing that is known here
             return
-        if shape[:1] != shapes[0][:1]:
-            first, other = (
-                many(s[0], "number") if s else "one number alone" for s in (shapes[0], shape)
-            )
-            msg = (
-                f"{what} must have rows of one length; got {first} in row 0 and {other} in row {i}. Drop the "
-                "rows that differ, or fill in what they lack."
-            )
-            raise InputError(msg)
+        if length != lengths[0]:
+            one, two = (n if n == ALONE else many(n, "number") for n in (lengths[0], length))
+            msg = f"{what} must have rows of one length; got {one} in row 0 and {two} in row {i}."
+            raise InputError.saying(msg, "Drop the rows that differ, or fill in what they lack.")
 
 
-def _length(row: Any) -> tuple[int, ...] | None:
-    if isinstance(row, (list, tuple)):
-        return (len(row),)
-    return () if isinstance(row, (Number, np.generic)) else None
+def _length(row: Any) -> Any:
+    if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim):
+        return len(row)
+    return ALONE if isinstance(row, (Number, np.generic, np.ndarray)) else None
 
 
 def _refuse_masked_row(row: Any, what: str, i: int) -> None:
     """Raise where row i of a list is masked, in part or as one number of many."""
     if row is np.ma.masked:  # a list of numbers, not of rows
-        _require_unmasked(np.ma.array([0.0], mask=True), what, first=i)
+        _require_unmasked(np.array([True]), what, first=i)
     if isinstance(row, np.ma.MaskedArray):
-        _require_unmasked(np.atleast_2d(row), what, first=i)
+        _require_unmasked(np.ma.getmaskarray(np.atleast_2d(row)), what, first=i)
     elif isinstance(row, (list, tuple)) and any(value is np.ma.masked for value in row):
-        mask = [[value is np.ma.masked for value in row]]
-        _require_unmasked(np.ma.array(np.zeros((1, len(row))), mask=mask), what, first=i)
+        _require_unmasked(np.array([[value is np.ma.masked for value in row]]), what, first=i)
 
 
 def refuse_lazy(x: Any, *, what: str = "X") -> None:
     """Raise for a query that has not run, with the call that runs it."""
     for (package, kind), remedy in LAZY.items():
-        if type(x).__name__ == kind and isinstance(x, getattr(sys.modules.get(package), kind, ())):
+        if type(x).__name__ == kind and is_a(x, package, kind):
             msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
             raise InputError(msg)
     home = type(x).__module__.partition(".")[0]
@@ -108,6 +105,11 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
         raise InputError(msg)
 
 
+def is_a(x: Any, module: str, kind: str) -> bool:
+    """Whether this is an object of that module, without importing it: not loaded, it made none."""
+    return isinstance(x, getattr(sys.modules.get(module), kind, ()))
+
+
 def _refuse_no_rows(x: Any, *, what: str) -> None:
     """Raise for columns by name, sets, and frames that only another package can open."""
     remedy = None
@@ -115,6 +117,8 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
         remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
         if type(x).__module__.partition(".")[0] == "h5py":  # a file, or a group in one
             remedy = f"one of its data sets, such as x[{next(iter(x), 'name')!r}]"
+    elif is_a(x, "zarr", "Group"):
+        remedy = f"one of its arrays, such as x[{next(iter(x.array_keys()), 'name')!r}]"
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
     if remedy is not None and not isinstance(x, type):
@@ -123,18 +127,15 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
         raise InputError(msg)
 
 
-def _require_unmasked(x: Any, what: str, first: int = 0) -> None:
+def _require_unmasked(mask: Any, what: str, first: int = 0) -> None:
     """Raise with the place of the first masked value."""
-    mask = np.ma.getmaskarray(x)
     if not mask.any():
         return
-    row, *columns = (int(i) for i in np.argwhere(mask)[0])
+    row, *columns = np.argwhere(mask)[0].tolist()
     place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
-    msg = (
-        f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}. A masked value is "
-        "missing, and kernels need all of them: drop those rows, or fill them in (X.filled, SimpleImputer)."
-    )
-    raise InputError(msg)
+    msg = f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}."
+    remedy = "They are missing: drop those rows, or fill them in (X.filled, SimpleImputer)."
+    raise InputError.saying(msg, remedy)
 
 
 # ── texts ───────────────────────────────────────────────────────────────────
@@ -159,23 +160,13 @@ def refuse_text(X: Any) -> None:
         array = np.asarray(X, dtype=object)
     for (i, j), value in np.ndenumerate(array):
         if isinstance(value, (str, bytes)):
-            got = f"text, {_shown(value)!r} in row {i}, column {named_column(j, names)}"
+            text = str(value) if isinstance(value, str) else value.decode(errors="replace")
+            got = f"text, {text!r} in row {i}, column {named_column(j, names)}"
             remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
-            if _is_number(value):
+            with suppress(ValueError):
+                float(value)
                 remedy = "Drop that column, or convert it if it has quantities: astype(float)."
             refuse("X", value, "numbers", got, remedy)
-
-
-def _shown(text: str | bytes) -> str:
-    return str(text) if isinstance(text, str) else text.decode(errors="replace")
-
-
-def _is_number(text: str | bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def named_column(j: int, names: Any) -> str:
@@ -190,31 +181,38 @@ def require_sound(x: Any, *, what: str = "X") -> None:
     SciPy's own ``check_format(full_check=True)`` asks the same of three formats, but prunes the matrix of
     the caller while it looks.
     """
-    if x.ndim != 2 and x.format != "coo":
-        return  # refused by its shape
+    cause: Exception | None = None
+    try:  # what has not two dimensions is refused by its shape
+        sound = (x.ndim != 2 and x.format != "coo") or _is_sound(x)
+    except (ValueError, IndexError, OverflowError) as error:
+        sound, cause = False, error
+    if not sound:
+        kind = f"a {type(x).__name__} of shape {x.shape}"
+        remedy = (
+            "Look at how `indices`, `indptr` and `data` were set, or make it anew from its rows and columns "
+            "with scipy.sparse.coo_array."
+        )
+        why = "whose indices lie outside of it, or whose arrays do not fit together"
+        msg = f"{what} is {kind} {why}."
+        raise InputError.saying(msg, remedy) from cause
+
+
+def _is_sound(x: Any) -> bool:
     if x.format in ("csr", "csc", "bsr"):
         tall, wide = reversed(x.shape) if x.format == "csc" else x.shape
         if x.format == "bsr":
             if x.data.ndim != 3 or not all(x.blocksize) or tall % x.blocksize[0]:
-                _refuse(x, what)
+                return False
             tall, wide = tall // x.blocksize[0], wide // x.blocksize[1]
-        if not is_compressed(x.data, x.indices, x.indptr, int(tall), int(wide)):
-            _refuse(x, what)
-    elif x.format == "coo":
-        whole = all(
-            c.ndim == 1 and c.dtype.kind in "iu" and len(c) == len(x.data) for c in x.coords
-        )
-        inside = whole and all(map(_inside, x.coords, x.shape))
-        if not inside or len(x.coords) != len(x.shape):
-            _refuse(x, what)
-    elif x.format == "dia":
-        if x.data.ndim != 2 or len(x.offsets) != x.data.shape[0]:
-            _refuse(x, what)
-    else:  # lists and dictionaries of Python; only the conversion shows what they hold
-        try:
-            require_sound(x.tocsr(), what=what)
-        except (ValueError, IndexError, OverflowError) as error:
-            _refuse(x, what, error)
+        return is_compressed(x.data, x.indices, x.indptr, int(tall), int(wide))
+    if x.format == "coo":
+        coords, n = x.coords, len(x.data)
+        whole = all(c.ndim == 1 and c.dtype.kind in "iu" and len(c) == n for c in coords)
+        return whole and len(coords) == len(x.shape) and all(map(_inside, coords, x.shape))
+    if x.format == "dia":
+        return x.data.ndim == 2 and len(x.offsets) == x.data.shape[0]
+    # Only their conversion shows what lists and dictionaries of Python hold.
+    return _is_sound(x.tocsr())
 
 
 def is_compressed(data: Any, indices: Any, indptr: Any, tall: int, wide: int) -> bool:
@@ -235,10 +233,73 @@ def _inside(indices: Any, length: int) -> bool:
     return len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < length)
 
 
-def _refuse(x: Any, what: str, cause: Exception | None = None) -> NoReturn:
-    msg = (
-        f"{what} is a {type(x).__name__} of shape {x.shape} whose indices lie outside of it, or whose "
-        "arrays do not fit together. Look at how `indices`, `indptr` and `data` were set, or make it anew "
-        "from its rows and columns with scipy.sparse.coo_array."
-    )
-    raise InputError(msg) from cause
+# ── arrays of other libraries (torch, CuPy, JAX), none of which is imported ──
+# Kinds of memory that the processor reads, by the numbers of DLPack: its own, and pinned or managed by a GPU.
+HOST_MEMORY = {1, 3, 11, 13}
+SLICE_BYTES = 2**26  # that are copied from a device at a time
+UNKNOWN = ("bfloat16", "float8", "float4")  # precisions that NumPy has not, and float32 holds
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether this is an array of another library, that is, one with DLPack; Arrow's columns are none."""
+    if isinstance(x, (np.ndarray, list, tuple, str, type)):
+        return False
+    return hasattr(x, "__dlpack__") and not hasattr(x, "__arrow_c_array__")
+
+
+def tensor_array(x: Any, *, what: str = "X") -> Array:
+    """The numbers of a tensor in host memory: a view of it where it is there, else a copy made in slices.
+
+    bfloat16 and narrower floats become float32, which holds them exactly. What records gradients is read
+    without them. Raises an `InputError` for a tensor that is not a plain array.
+    """
+    kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
+    layout = str(getattr(x, "layout", ""))
+    if "sparse" in layout:
+        which = f"of the layout {layout.rpartition('.')[2]}"
+        msg = f"{what} is a {kind} {which}, but sparse rows are read from SciPy alone."
+        raise InputError.saying(msg, f"Pass a scipy.sparse.csr_array, or {what}.to_dense().")
+    try:
+        x = x.detach() if hasattr(x, "detach") else x
+        on_host = int(x.__dlpack_device__()[0]) in HOST_MEMORY
+        return _view(_plain(x)) if on_host else _copied(x)
+    except Exception as error:  # whatever another library raises
+        first = re.split(r"(?<=[.!])\s|\n", f"{error}".strip(), maxsplit=1)[0].rstrip(".!")
+        why = first or type(error).__name__
+        msg = f"{what} is a {kind} that can't be read as an array ({why})."
+        remedy = "Pass a plain one in memory, such as a NumPy array."
+        raise InputError.saying(msg, remedy) from error
+
+
+def _view(x: Any) -> Array:
+    found: Any = np.from_dlpack(x)
+    return found
+
+
+def _plain(x: Any) -> Any:
+    """The same numbers in a precision that NumPy has, computed where they are only announced (-x, torch)."""
+    x = x.resolve_neg() if hasattr(x, "resolve_neg") else x
+    if not any(name in str(x.dtype) for name in UNKNOWN):
+        return x
+    return x.float() if hasattr(x, "float") else x.astype("float32")
+
+
+def _copied(x: Any) -> Array:
+    """The numbers of a device, a slice at a time: what is in flight, or widened there, is a small part."""
+    n = int(x.shape[0]) if x.ndim else 0
+    if n == 0:
+        return _fetched(x)
+    first = _fetched(x[:1])
+    found = np.empty((n, *first.shape[1:]), dtype=first.dtype)
+    height = max(1, SLICE_BYTES // max(1, first.nbytes))
+    for start in range(0, n, height):
+        found[start : start + height] = _fetched(x[start : start + height])
+    return found
+
+
+def _fetched(x: Any) -> Array:
+    """A part of a device's array in host memory, as its library sends it."""
+    x = _plain(x)
+    if hasattr(x, "cpu"):  # torch
+        return _view(x.cpu())
+    return np.asarray(x.get() if hasattr(x, "get") else x)  # CuPy, JAX

@@ -17,7 +17,7 @@ from mercer.data.files import NO_INPUT
 PIECE = 2**16  # bytes read at a time: what waits to be judged stays small
 PAUSE = 0.2  # seconds between looks at a file that does not grow, or a pipe that is silent
 KNOWN = 64  # bytes by which a place in a file is known again
-LONGEST = 2**20  # bytes of a line; a longer one is handed over in parts, which are no rows
+LONGEST = 2**20  # bytes of a line; a longer one is handed over in parts, which are not rows
 
 
 class Lines:
@@ -35,7 +35,10 @@ class Lines:
         self._queue: list[Path] = []  # rotated files to read to their ends first
         self._fd: int | None = None
         if path == "-":
-            self._fd = _standard_input()
+            if sys.stdin is None:
+                refuse_data(NO_INPUT)
+            with suppress(OSError, ValueError):  # it may be a stream of Python's without a number
+                self._fd = sys.stdin.fileno()
             if at is not None:
                 self._rest = at["rest"].encode("latin-1")
                 self._fresh = not self._rest  # another pipe, unless the last one was cut in a line
@@ -49,8 +52,7 @@ class Lines:
         """Where the lines that were handed over end: JSON can hold it."""
         if self.path == "-":
             return {"rest": self._rest.decode("latin-1")}
-        found = None if self._fd is None else os.fstat(self._fd)
-        inode = None if found is None else found.st_ino
+        inode = None if self._fd is None else os.fstat(self._fd).st_ino
         offset = self._offset - len(self._rest)
         return {"inode": inode, "offset": offset, "before": _before(self._fd, offset)}
 
@@ -67,7 +69,6 @@ class Lines:
         return [line.decode("utf-8-sig", "replace").rstrip("\r") for line in whole], fresh
 
     def close(self) -> None:
-        """Let the file go."""
         if self._fd is not None and self.path != "-":
             os.close(self._fd)
         self._fd = None
@@ -93,21 +94,15 @@ class Lines:
         return b""
 
     def _of_pipe(self) -> bytes:
-        piece: bytes
-        if self._fd is None:  # a program put another stream in its place
-            piece = sys.stdin.buffer.read(PIECE)
-        elif os.name == "posix" and not select.select([self._fd], [], [], PAUSE)[0]:
+        fd = self._fd  # None where a program put another stream in its place
+        if fd is not None and os.name == "posix" and not select.select([fd], [], [], PAUSE)[0]:
             return b""
-        else:
-            piece = os.read(self._fd, PIECE)
+        piece = sys.stdin.buffer.read(PIECE) if fd is None else os.read(fd, PIECE)
         self.ended = not piece
         return piece
 
     def _next(self) -> Path | None:
-        """The file to go on with at the end of this one; this one itself where it was cut back.
-
-        A writer that has not noticed a rotation yet may end its last line: until the next file has lines.
-        """
+        """The file to go on with at the end of this one; this one itself where it was cut back."""
         if not self._queue and not self.follow:
             return None
         path = self._queue[0] if self._queue else Path(self.path)
@@ -122,6 +117,7 @@ class Lines:
         here = os.fstat(self._fd)  # after the other: what was written before that one is seen
         if (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
             return path if here.st_size < self._offset else None
+        # A writer that has not noticed a rotation yet may end its last line.
         waits = self.follow and self._rest and not there.st_size
         return None if here.st_size > self._offset or waits else path
 
@@ -169,16 +165,6 @@ def _before(fd: int | None, offset: int) -> str:
     found = os.read(fd, offset - begin)
     os.lseek(fd, here, os.SEEK_SET)
     return found.decode("latin-1")
-
-
-def _standard_input() -> int | None:
-    """The number of the standard input; None where it is a stream of Python's without one."""
-    if sys.stdin is None:
-        refuse_data(*NO_INPUT)
-    try:
-        return sys.stdin.fileno()
-    except (OSError, ValueError):
-        return None
 
 
 def rotated(path: Path) -> list[Path]:

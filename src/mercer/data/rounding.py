@@ -1,4 +1,4 @@
-"""Numbers that float64 does not hold exactly: found before they are rounded, and told once.
+"""Numbers that float64 does not hold exactly: found before they are rounded, with one warning.
 
 float16, booleans and whole numbers up to 2⁵³ are held exactly, so reading them as float64 loses nothing.
 Larger whole numbers (identifiers, times in nanoseconds) and long doubles may lose digits, and rows that
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from numbers import Rational
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,18 +64,14 @@ def warn_of_rounded(
     """Give the warning; `at` is the place of the row where it is not its number."""
     name = None if names is None else next(iter(names[found.column :]), None)
     column = f"{found.column} ({name!r})" if isinstance(name, str) else found.column
-    place = at or f"row {found.row}"
+    place, read = at or f"row {found.row}", found.read
+    shown = str(int(read)) if abs(read) >= WHOLE and np.isfinite(read) else repr(read)
     msg = (
         f"{what} has numbers that float64 does not hold exactly: {found.value} in {place}, column {column} "
-        f"is read as {_shown(found.read)} ({many(found.n_values, 'such value')} among the rows read with "
-        "it). Leave out a column of identifiers; subtract an offset from large numbers whose differences "
-        "matter."
+        f"is read as {shown} ({many(found.n_values, 'such value')} among the rows read with it). Leave out a "
+        "column of identifiers; subtract an offset from large numbers whose differences matter."
     )
     warn(msg, RoundingWarning)
-
-
-def _shown(read: float) -> str:
-    return str(int(read)) if abs(read) >= WHOLE and np.isfinite(read) else repr(read)
 
 
 def first_rounded(x: Any) -> Rounded | None:
@@ -84,20 +81,17 @@ def first_rounded(x: Any) -> Rounded | None:
     Rounded(value='9007199254740993', read=9007199254740992.0, row=1, column=0, n_values=1)
     >>> first_rounded(np.array([[0.1]], dtype=np.float16))
     """
-    first, count = None, 0
+    found, count = [], 0
     for values, rows, columns in _parts(x):
-        lost = lost_digits(values)
-        if lost is None:
-            continue
-        at = int(np.argmax(lost))
-        count += int(np.count_nonzero(lost))
-        row, column = int(rows(at)), int(columns(at))
-        if first is None or (row, column) < (first[1], first[2]):
-            first = (values.flat[at], row, column)
-    if first is None:
+        if (lost := lost_digits(values)) is not None:
+            at = int(np.argmax(lost))
+            count += int(np.count_nonzero(lost))
+            found.append((int(rows(at)), int(columns(at)), values.flat[at]))
+    if not found:
         return None
+    row, column, value = min(found, key=itemgetter(0, 1))
     with np.errstate(all="ignore"):
-        return Rounded(str(first[0]), float(first[0]), first[1], first[2], count)
+        return Rounded(str(value), float(value), row, column, count)
 
 
 def _parts(x: Any) -> Iterator[tuple[Array, Any, Any]]:
@@ -122,10 +116,10 @@ def _parts(x: Any) -> Iterator[tuple[Array, Any, Any]]:
 
 
 def _gathered(x: Any) -> Any:
-    """Lists as an array of objects: NumPy would make float64 of 1.5 and 2**60 before anybody looked."""
+    """Lists as an array of objects: NumPy would make float64 of 1.5 and 2**60 before they are looked at."""
     try:
         found = np.asarray(x)
-    except ValueError:  # ragged: told by others
+    except ValueError:  # ragged, which is refused elsewhere
         return None
     big = found.dtype.kind == "f" and found.size and np.nanmax(np.abs(found), initial=0) >= WHOLE
     return np.asarray(x, dtype=object) if big or found.dtype.kind == "O" else found
@@ -171,28 +165,19 @@ def _is_rounded(value: Any) -> bool:
     try:
         large = exact and abs(value) > WHOLE
         return bool(large and value == int(value) and int(float(value)) != int(value))
-    except (OverflowError, ValueError):  # infinite: told by others
+    except (OverflowError, ValueError):  # infinite, which is refused elsewhere
         return False
 
 
 # ── frames ──────────────────────────────────────────────────────────────────
 def _pandas_columns(frame: Any) -> Iterator[tuple[int, Array]]:
+    kinds = {"i": np.int64, "u": np.uint64, "f": np.float64, "O": object}
     for j, dtype in enumerate(frame.dtypes):
-        if getattr(dtype, "kind", "") not in "iufO" or not _may_lose(np.dtype(_plain(dtype))):
-            continue
-        column = frame.iloc[:, j]
-        if dtype.kind == "O":
-            yield j, column.to_numpy(dtype=object)
-        else:
-            filled = {} if isinstance(dtype, np.dtype) else {"na_value": 0}
-            yield j, column.to_numpy(dtype=_plain(dtype), **filled)
-
-
-def _plain(dtype: Any) -> Any:
-    """NumPy's type of a column of pandas, nullable or not."""
-    if isinstance(dtype, np.dtype):
-        return dtype
-    return {"i": np.int64, "u": np.uint64, "f": np.float64}.get(dtype.kind, object)
+        plain = dtype if isinstance(dtype, np.dtype) else kinds.get(getattr(dtype, "kind", ""))
+        if plain is not None and np.dtype(plain).kind in "iufO" and _may_lose(np.dtype(plain)):
+            nullable = not isinstance(dtype, np.dtype) and plain is not object
+            filled = {"na_value": 0} if nullable else {}
+            yield j, frame.iloc[:, j].to_numpy(dtype=plain, **filled)
 
 
 def _polars_columns(frame: Any) -> Iterator[tuple[int, Array]]:
@@ -201,7 +186,7 @@ def _polars_columns(frame: Any) -> Iterator[tuple[int, Array]]:
         if kind in ("Int64", "UInt64"):
             yield j, column.fill_null(0).to_numpy()
         elif kind.startswith(("Int128", "UInt128", "Decimal")):
-            yield j, np.array([0 if v is None else v for v in column.to_list()], dtype=object)
+            yield j, np.array([v or 0 for v in column.to_list()], dtype=object)
 
 
 def _arrow_columns(table: Any) -> Iterator[tuple[int, Array]]:

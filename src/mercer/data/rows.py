@@ -1,9 +1,8 @@
 """Rows, wherever they are: what every loop over them asks for, and nothing more.
 
-Rows in memory are a NumPy array or a CSR matrix. Rows elsewhere (a file, batches) are a `RowSource`,
-which looks the same from here: ``shape``, ``dtype``, ``x[slice]``. `row_blocks` and `take_rows` are the
-only way in which approximations and streaming passes read rows; the other functions hold sources to
-their promise of finite numbers.
+Rows in memory are a NumPy array or a CSR matrix. Rows elsewhere (a file, batches) are a `RowSource`, which
+looks the same from here: ``shape``, ``dtype``, ``x[slice]``. Approximations and streaming passes read them by
+`row_blocks` and `take_rows`; the other functions hold sources to their promise of finite numbers.
 """
 
 from __future__ import annotations
@@ -62,15 +61,14 @@ class RowSource(ABC):
         del height
         return 0
 
-    _has_told = False
+    _has_warned = False
 
     def _warn_rounded(self, stored: Any, rows: Sequence[int] | Indices) -> None:
         """Warn, once a source, of stored numbers that are rounded to float64."""
-        if not self._has_told:
-            self._has_told = warn_rounded(stored, what=self.name, names=self.columns, rows=rows)
+        if not self._has_warned:
+            self._has_warned = warn_rounded(stored, what=self.name, names=self.columns, rows=rows)
 
     def check_unchanged(self) -> None:
-        """Raise an `InputError` when the file behind the rows has changed since it was opened."""
         if self.stamp is not None:
             self.stamp.check(self.name)
 
@@ -162,8 +160,7 @@ def float_dtype(dtype: Any, *, what: str) -> np.dtype[Any]:
     kind = dtype.kind
     if kind in "biuf":
         return np.dtype(np.float32 if kind == "f" and dtype.itemsize == 4 else np.float64)
-    reason = REASONS.get(ALIKE.get(kind, kind), "numbers are needed")
-    msg = f"{what} has dtype {dtype}: {reason}."
+    msg = f"{what} has dtype {dtype}: {REASONS.get(ALIKE.get(kind, kind), 'numbers are needed')}."
     raise InputError(msg)
 
 
@@ -171,18 +168,13 @@ def require_rows(shape: Sequence[Any], *, what: str, least: int = 1) -> tuple[in
     """(n, d), with at least one column and `least` rows; anything else raises, with the way out."""
     if len(shape) != 2:
         out = "reshape(-1, 1) for one feature" if len(shape) < 2 else "reshape(len(x), -1)"
-        msg = (
-            f"{what} is {len(shape)}-D of shape {tuple(shape)}, but rows of points are needed, a 2-D "
-            f"array. Use {out}."
-        )
+        found = f"{what} is {len(shape)}-D of shape {tuple(shape)}"
+        msg = f"{found}, but rows of points are needed, a 2-D array. Use {out}."
         raise InputError(msg)
     n, d = shape
     if not (n >= least and d >= 1):  # a length that a lazy array does not know yet is NaN
-        msg = (
-            f"{what} has {n} rows and {d} columns; at least one of each is needed. Look at how it "
-            "was made."
-        )
-        raise InputError(msg)
+        msg = f"{what} has {n} rows and {d} columns; at least one of each is needed."
+        raise InputError.saying(msg, "Look at how it was made.")
     return int(n), int(d)
 
 
@@ -192,10 +184,7 @@ def arrays_of(rows: Rows) -> tuple[Any, ...]:
 
 
 def aligned(x: Any) -> Any:
-    """The same, with numbers at multiples of their size: views of bytes, of a message, say, begin anywhere.
-
-    NumPy multiplies arrays that are not aligned without BLAS, and so with sums in another order.
-    """
+    """The same, copied if not aligned: NumPy multiplies such arrays without BLAS, to other roundings."""
     astray = any(isinstance(a, np.ndarray) and not a.flags.aligned for a in arrays_of(x))
     return x.copy() if astray else x
 
@@ -231,11 +220,8 @@ class Place:
 
     def refuse(self, value: str, row: int, column: int, count: int) -> NoReturn:
         """Raise for a value that no kernel can take, in this row and column of the block."""
-        where = f"row {int(self.rows[row])}"
-        if self.lines is not None:
-            where = f"line {int(self.lines[row])}"
-        elif self.part is not None:
-            where += f", which is row {int(self.part_rows[row])} of {self.part}"
+        part = "" if self.part is None else f", which is row {self.part_rows[row]} of {self.part}"
+        where = f"row {self.rows[row]}{part}" if self.lines is None else f"line {self.lines[row]}"
         name = "" if self.columns is None else f" ({self.columns[column]!r})"
         msg = (
             f"{value} in {self.source}: first in {where}, column {column}{name}; {many(count, 'such value')} "
@@ -277,16 +263,10 @@ def first_bad(x: Rows) -> tuple[float, int, int, int] | None:
 
 
 def require_finite(x: Rows, place: Place) -> None:
-    """Raise for NaN or infinity. Sources ask for each block whenever it is read.
-
-    One sum is cheap beside the reading, no record has to be kept of what has been looked at, and a file
-    that is spoilt between two passes is noticed.
-    """
-    found = first_bad(x)
-    if found is not None:
-        value, row, column, count = found
-        what = "NaN" if np.isnan(value) else f"Infinity ({value})"
-        place.refuse(what, row, column, count)
+    """Raise for NaN or infinity; asked at each reading, one sum also notices a file that was spoilt since."""
+    if (found := first_bad(x)) is not None:
+        value, *where = found
+        place.refuse("NaN" if np.isnan(value) else f"Infinity ({value})", *where)
 
 
 # ── which rows they are ─────────────────────────────────────────────────────
@@ -299,20 +279,15 @@ class Digest:
         self._streams = {name: hashlib.sha256() for name in names}
 
     def add(self, block: Rows) -> None:
-        """The next rows."""
-        for name, part in _parts(block).items():
+        parts = {"rows": block}
+        if hasattr(block, "indptr"):
+            parts = {"data": block.data, "indices": block.indices.astype(np.int64)}
+            parts["lengths"] = np.diff(block.indptr).astype(np.int64)
+        for name, part in parts.items():
             self._streams[name].update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
 
     def hex(self, shape: Any, dtype: Any) -> str:
-        """The digest of all rows, in hexadecimal."""
         whole = hashlib.sha256(f"{tuple(map(int, shape))} {np.dtype(dtype).str}".encode())
         for stream in self._streams.values():
             whole.update(stream.digest())
         return whole.hexdigest()[:32]
-
-
-def _parts(block: Rows) -> dict[str, Any]:
-    if not hasattr(block, "indptr"):
-        return {"rows": block}
-    lengths = np.diff(block.indptr).astype(np.int64)
-    return {"data": block.data, "indices": block.indices.astype(np.int64), "lengths": lengths}

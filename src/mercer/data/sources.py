@@ -12,20 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, InputError, ReadingWarning, users_level
+from mercer._core.errors import DataError, ReadingWarning, refuse, users_level
 from mercer._core.memory import available_bytes
 from mercer._core.types import Rows
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
-from mercer.data.batches import Batches
+from mercer.data.batches import ANEW, ZARR, Batches, ChunkedRows, open_zarr
 from mercer.data.dask import FRAME, DaskRows, dask_kind
 from mercer.data.formats import open_table
-from mercer.data.frames import frame_package, held, is_a, need
-from mercer.data.intake import refuse_lazy
+from mercer.data.frames import frame_package, held, need
+from mercer.data.intake import is_a, refuse_lazy
 from mercer.data.npy import MappedRows, open_npy
 from mercer.data.rows import RowSource
 from mercer.data.table import Reading, Table
 from mercer.data.view import TableRows
-from mercer.data.zarr import ZARR, ChunkedRows, open_zarr
 
 KEPT_SHARE = 1 / 16  # of the free memory, for rows that were read to count them
 
@@ -42,14 +41,12 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     Parameters
     ----------
     X : str, path, Table, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
-        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all of its columns are
-        numbers. A `Table` is a file that was opened with options. A callable makes a new iterator of batches
-        whenever it is called (see `Batches`). A stream is whatever has ``__arrow_c_stream__`` (a
-        RecordBatchReader, a relation of DuckDB): it is read into memory, once. Chunked arrays are those of
-        zarr, h5py, dask and whatever else has ``shape``, ``dtype``, ``chunks`` and slices.
+        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all columns are numbers.
+        A callable makes a new iterator of batches whenever it is called (see `Batches`). A stream is
+        whatever has ``__arrow_c_stream__``: it is read into memory, once. Chunked arrays (zarr, h5py, dask)
+        have ``shape``, ``dtype``, ``chunks`` and slices.
     columns : sequence of str, optional
-        Which columns to read, in this order, of tables and frames. Without it all are read, except for
-        an index that pandas stored beside them.
+        Which columns of tables and frames to read, in this order; all otherwise, but for pandas' index.
 
     Returns
     -------
@@ -85,22 +82,15 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     if callable(X) and not hasattr(X, "shape"):
         return Batches(X, columns=columns)
     if hasattr(X, "__next__"):
-        raise InputError.about(
-            parameter="X",
-            value=X,
-            must_be="rows that can be read several times, as a fit does",
-            got=f"a {type(X).__name__}",
-            remedy="Pass a function that makes a new iterator of batches whenever it is called, or the path "
-            "of a file.",
-        )
+        must_be = "rows that can be read several times, as a fit does"
+        remedy = f"Pass a function that {ANEW}, or the path of a file."
+        refuse("X", X, must_be, got=f"a {type(X).__name__}", remedy=remedy)
     source: RowSource | None = X if isinstance(X, RowSource) else None
     if isinstance(X, np.memmap) and X._mmap is not None:  # type: ignore[attr-defined]
         source = MappedRows.of(X)
     elif not isinstance(X, np.ndarray) and all(hasattr(X, a) for a in ("shape", "dtype", "chunks")):
         source = ChunkedRows(X)
-    if source is not None:
-        _no_names(source, columns)
-    return source
+    return None if source is None else _unnamed(source, columns)
 
 
 def _arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
@@ -122,10 +112,7 @@ def _reading(columns: Sequence[str] | None) -> Reading:
 
 
 def _rows(table: Table) -> TableRows:
-    """The rows of a table, and a warning of what was guessed.
-
-    Those of a file that has to be read to be counted are kept, where they are few.
-    """
+    """The rows of a table, kept where they were counted and are few; what was guessed is a warning."""
     if table.n_rows is None:
         table.keep(int(KEPT_SHARE * available_bytes()))
     rows = TableRows(table)
@@ -142,32 +129,26 @@ def in_memory(source: RowSource) -> Rows:
     return source[slice(None)]
 
 
-def _no_names(source: RowSource, columns: Sequence[str] | None) -> None:
+def _unnamed(source: RowSource, columns: Sequence[str] | None) -> RowSource:
+    """The source, of which no columns can be chosen by name."""
     if columns is not None and source.columns != tuple(columns):
-        raise InputError.about(
-            parameter="columns",
-            value=list(columns),
-            must_be=f"None for {source!r}, whose columns have no such names",
-            remedy="A kernel can look at some columns with k.on(positions).",
-        )
+        must_be = f"None for {source!r}, whose columns have no such names"
+        remedy = "A kernel can look at some columns with k.on(positions)."
+        refuse("columns", list(columns), must_be, remedy=remedy)
+    return source
 
 
 def _open(given: str | os.PathLike[str], columns: Sequence[str] | None) -> RowSource:
     shown, path = os.fspath(given), Path(given).expanduser().absolute()
     if path.is_dir() and (path.suffix.lower() == ".zarr" or any((path / f).exists() for f in ZARR)):
-        source: RowSource = open_zarr(path, shown=shown)
-    elif path.exists() and path.suffix.lower() == ".npy":
-        source = open_npy(path, name=f"NPY file {shown!r}")
-    else:
-        try:
-            return _rows(open_table(given, _reading(columns)))
-        except DataError as error:
-            asked = f"`{error.parameter}`" in str(error) and "open_table" not in str(error)
-            if error.parameter not in OPTIONS or not asked:
-                raise
-            how = f"Pass mercer.open_table(path, {error.parameter}=…) in place of the path."
-            raise DataError.saying(
-                str(error), how, parameter=error.parameter, value=error.value
-            ) from None
-    _no_names(source, columns)
-    return source
+        return _unnamed(open_zarr(path, shown=shown), columns)
+    if path.exists() and path.suffix.lower() == ".npy":
+        return _unnamed(open_npy(path, name=f"NPY file {shown!r}"), columns)
+    try:
+        return _rows(open_table(given, _reading(columns)))
+    except DataError as error:
+        name, text = error.parameter, str(error)
+        if name not in OPTIONS or f"`{name}`" not in text or "open_table" in text:
+            raise
+        how = f"Pass mercer.open_table(path, {name}=…) in place of the path."
+        raise DataError.saying(text, how, parameter=name, value=error.value) from None

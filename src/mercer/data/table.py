@@ -13,12 +13,11 @@ import numpy as np
 
 from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.params import is_whole
-from mercer._core.types import Array
-from mercer.data.columns import Layout, layout_of
+from mercer._core.types import Array, Indices
+from mercer.data.columns import Layout, Words, layout_of
 from mercer.data.files import Spool, Stamp
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, row_slices
-from mercer.data.words import Words
 
 Kind = Literal["number", "category"]
 Beside = tuple[Any, str | None]  # an entry for each row, and its name; (None, None) for nothing
@@ -30,8 +29,9 @@ CHOICES: dict[str, tuple[tuple[Any, ...], str]] = {
     "decimal": ((".", ","), "'.' or ','"),
     "dtype": (("float32", "float64", None), "'float32', 'float64' or None"),
 }
+LINES, SIDES = "a number of lines", "a height and a width in pixels, such as (64, 64), or None"
 TEXT_BYTES = 56  # of a short text, as Python holds it
-ROUNDED = "rounded numbers"  # a subject of `Table.told`
+ROUNDED = "rounded numbers"  # a subject of `Table.noted`
 NO_ROWS = "At least one row is needed."
 
 
@@ -92,29 +92,25 @@ class Reading:
     id_option: str = "`id`"
 
     def __post_init__(self) -> None:
-        for name in ("columns", "na_values"):  # a list will do, and one name
+        for name, nothing in (("columns", None), ("na_values", ())):  # a list will do, and one name
             value = getattr(self, name)
             given = (value,) if isinstance(value, str) else value
             if given is not None and not isinstance(given, Iterable):
                 raise DataError.about(name, value, must_be="a text, several of them or None")
-            object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
+            object.__setattr__(self, name, nothing if given is None else tuple(map(str, given)))
         for name in ("label", "id", "format", "delimiter", "time_format", "array", "comment"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and value):
                 raise DataError.about(name, value, must_be="a text or None")
-        if self.na_values is None:
-            object.__setattr__(self, "na_values", ())
         for name, (values, must_be) in CHOICES.items():
             if getattr(self, name) not in values:
                 raise DataError.about(name, getattr(self, name), must_be=must_be)
         if not is_whole(self.skip_rows) or self.skip_rows < 0:
-            lines = "a number of lines"
-            raise DataError.about(parameter="skip_rows", value=self.skip_rows, must_be=lines)
+            raise DataError.about(parameter="skip_rows", value=self.skip_rows, must_be=LINES)
         if (size := self.image_size) is not None:
             sides = size if isinstance(size, (tuple, list)) else ()
             if len(sides) != 2 or not all(is_whole(side) and side > 0 for side in sides):
-                pair = "a height and a width in pixels, such as (64, 64), or None"
-                raise DataError.about(parameter="image_size", value=size, must_be=pair)
+                raise DataError.about(parameter="image_size", value=size, must_be=SIDES)
             object.__setattr__(self, "image_size", tuple(map(int, sides)))
 
 
@@ -144,7 +140,6 @@ class Chunk:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, with its texts and what stands beside the rows."""
         beside = (*self.words.values(), self.ids, self.labels, self.lines)
         arrays = [self.numbers, *(part for part in beside if part is not None)]
         return sum(a.nbytes + TEXT_BYTES * len(a) * (a.dtype.kind == "O") for a in arrays)
@@ -153,11 +148,14 @@ class Chunk:
         first, last, _ = rows.indices(len(self))
         if last - first == len(self):
             return self
-        ids, labels, lines = (
-            None if part is None else part[rows] for part in (self.ids, self.labels, self.lines)
-        )
+        return replace(self.at(rows), start=self.start + first)
+
+    def at(self, rows: slice | Indices) -> Chunk:
+        """Some rows, as if they began where this chunk does."""
+        beside = (self.ids, self.labels, self.lines)
+        parts = (None if part is None else part[rows] for part in beside)
         words = {name: column[rows] for name, column in self.words.items()}
-        return Chunk(self.start + first, self.numbers[rows], words, ids, labels, lines)
+        return Chunk(self.start, self.numbers[rows], words, *parts)
 
     def place(self, row: int) -> str:
         """Where a row of this chunk is, for people: the line of the file, or the position."""
@@ -213,7 +211,8 @@ class Table(ABC):
         self.source, self.reading = source, reading
         self.names = tuple(names)  # of all columns of the file, features or not
         self.notes: list[str] = list(notes)
-        self.told: set[str] = set()  # subjects that have been spoken of
+        self.noted: set[str] = set()  # subjects that notes or warnings have been given on
+        self.units: dict[str, str] = {}  # of columns, by their names, where the file says them
         self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
         self._spool: Spool | None = None  # has what came through a pipe, as long as this lives
         self._room = 0  # bytes of chunks to keep
@@ -221,16 +220,12 @@ class Table(ABC):
         if reading.dtype is not None:
             self.dtype = np.dtype(reading.dtype)
         if reading.time_format is not None and self.id_name is None:
-            refuse_data(
-                f"{source}: `time_format` says how times are written, but no column of times is named.",
-                "Name it with `id`.",
-                parameter="time_format",
-                value=reading.time_format,
-            )
+            msg = f"{source}: `time_format` says how times are written, but no column of times is named."
+            about = {"parameter": "time_format", "value": reading.time_format}
+            refuse_data(msg, "Name it with `id`.", **about)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The features."""
         forced = self._layout.kinds
         return tuple(
             self._column(j) if kind is None else Column(self.names[j], kind)
@@ -239,18 +234,15 @@ class Table(ABC):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Columns that are read as nothing."""
         used = {*self._layout.features, self._layout.id, self._layout.label}
         return tuple(name for j, name in enumerate(self.names) if j not in used)
 
     @property
     def id_name(self) -> str | None:
-        """What the ids of the rows are called."""
         return self._beside[0][1] if self._layout.id is None else self.names[self._layout.id]
 
     @property
     def label_name(self) -> str | None:
-        """What the labels of the rows are called."""
         return self._beside[1][1] if self._layout.label is None else self.names[self._layout.label]
 
     def select(
@@ -286,6 +278,12 @@ class Table(ABC):
         other._layout, other._room, other._kept = layout, 0, None
         return other
 
+    def note_once(self, subject: str, *notes: str) -> None:
+        """Add notes, unless there have been some on this subject."""
+        if subject not in self.noted:
+            self.noted.add(subject)
+            self.notes += notes
+
     def fresh_notes(self) -> tuple[str, ...]:
         """The notes that were not handed out before."""
         fresh = tuple(self.notes)
@@ -318,12 +316,8 @@ class Table(ABC):
             self._kept = kept
 
     def keep(self, n_bytes: int) -> None:
-        """Keep what the next pass reads, if it takes fewer bytes: passes after it read no file."""
+        """Keep what the next pass reads, if it takes fewer bytes; with 0, the next one lets go of it."""
         self._room = n_bytes
-
-    def let_go(self) -> None:
-        """Keep nothing: the next pass hands chunks over that are not held here any more."""
-        self._room = 0
 
     def _again(self, height: int) -> Iterator[Chunk]:
         kept = self._kept or deque()
@@ -335,7 +329,6 @@ class Table(ABC):
                 yield chunk[rows]
 
     def check_unchanged(self) -> None:
-        """Raise when a file behind the rows has changed since it was opened."""
         if self.stamp is not None:
             self.stamp.check(self.source)
 
@@ -359,10 +352,9 @@ class Table(ABC):
 
     def _warn_rounded(self, stored: Any, names: Sequence[str], rows: Sequence[int]) -> None:
         """Warn, once a file, of numbers that float64 does not hold exactly."""
-        if ROUNDED not in self.told and warn_rounded(
-            stored, what=self.source, names=names, rows=rows
-        ):
-            self.told.add(ROUNDED)
+        about: Any = {"what": self.source, "names": names, "rows": rows}
+        if ROUNDED not in self.noted and warn_rounded(stored, **about):
+            self.noted.add(ROUNDED)
 
     def _cast(self, stored: Array, names: Sequence[str], start: int, lines: Any = None) -> Array:
         """Numbers in the precision of the table. NaN is a missing value; infinity is refused."""

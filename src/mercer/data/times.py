@@ -12,27 +12,18 @@ import numpy as np
 
 from mercer._core.errors import DataError, quoted
 
-DAYS = (
-    "%Y-%m",
-    "%Y/%m/%d",
-    "%d.%m.%Y",
-    "%d.%m.%y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%d-%b-%Y",
-    "%d %b %Y",
-)
+DAYS: tuple[str, ...] = ("%Y-%m", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y")
+DAYS += ("%d-%m-%Y", "%d-%b-%Y", "%d %b %Y")
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 WAYS = tuple(day + clock for day in DAYS for clock in CLOCKS)
-# Every date begins so; most texts that are none are told from dates here, and not by all the ways.
+# Every date begins so; most other texts are told from dates here, and not by all the ways.
 BEGINS = re.compile(r"\s*\d+([-/.]?\d|[- ][A-Za-z]{3}[- ]\d|-?W\d)")
 
 
 def as_times(values: Any, form: str | None = None) -> Any:
     """Texts as datetime64 in microseconds, UTC where they have a zone; None where they are not all times.
 
-    Where some have a zone and others have none, nobody knows how far apart they are: that is None too.
+    Where some have a zone and others have none, how far apart they are is not known: that is None too.
 
     Without a `form`, as in `datetime.strptime`, they are read as ISO 8601, or in the one common way that fits
     all of them. Where two ways fit and tell other times, such as 01/02/2024, it is not guessed.
@@ -58,9 +49,8 @@ def as_times(values: Any, form: str | None = None) -> Any:
         return np.array(list(map(_plain, times)), dtype="datetime64[us]") if are_alike else None
     ways = (_by_format(texts, way, strict=False) for way in WAYS)
     found = [times for times in ways if times is not None]
-    if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
-        return None
-    return found[0]
+    are_one = bool(found) and all(np.array_equal(found[0], other) for other in found[1:])
+    return found[0] if are_one else None
 
 
 def read_times(values: Any, form: str | None = None) -> Any:
@@ -84,7 +74,11 @@ def read_times(values: Any, form: str | None = None) -> Any:
     for i in set(range(len(cells))) - set(texts):
         found[i] = np.datetime64("NaT") if isinstance(cells[i], str) else _instant(cells[i])
     if texts:
-        found[texts] = _in_one_way([cells[i] for i in texts], form)
+        times = as_times([cells[i] for i in texts], form)
+        if times is None:  # no one way fits all of them: one by one
+            alone = [as_times([cells[i]]) for i in texts]
+            times = [np.datetime64("NaT") if time is None else time[0] for time in alone]
+        found[texts] = times
     return None if np.isnat(found).all() else found
 
 
@@ -98,15 +92,6 @@ def _is_time(text: str, form: str | None) -> bool:
         _plain(datetime.fromisoformat(text.strip()))
         return True
     return any(_by_format([text], way, strict=False) is not None for way in WAYS)
-
-
-def _in_one_way(texts: Sequence[str], form: str | None) -> Any:
-    """Texts that are times each, in the way that fits all of them, or else one by one."""
-    found = as_times(texts, form)
-    if found is None:
-        alone = [as_times([text]) for text in texts]
-        found = [np.datetime64("NaT") if time is None else time[0] for time in alone]
-    return found
 
 
 def _instant(date: Any) -> Any:
@@ -127,9 +112,8 @@ def _by_format(texts: Sequence[str], form: str, *, strict: bool) -> Any:
         except (ValueError, OverflowError) as error:
             if not strict:
                 return None
-            msg = (
-                f"The time of row {row} (counted from 0), {quoted(text)}, does not match {form!r}."
-            )
+            what = f"The time of row {row} (counted from 0), {quoted(text)},"
+            msg = f"{what} does not match {form!r}."
             remedy = "Correct it, or give another `time_format`, such as '%d.%m.%Y %H:%M'."
             raise DataError.saying(msg, remedy, parameter="time_format", value=form) from error
     return np.array(found, dtype="datetime64[us]")

@@ -34,7 +34,6 @@ class TrainingData:
 
     @property
     def reading_bytes(self) -> int:
-        """What a source holds while it is read."""
         return 0 if self.in_memory else int(self.rows.resident_bytes(read_height(self.rows)))
 
     @property
@@ -46,7 +45,6 @@ class TrainingData:
 
     @property
     def n_bytes(self) -> int:
-        """What the rows take in memory, or would."""
         if self.is_sparse:
             return int(self.rows.data.nbytes + self.rows.indices.nbytes + self.rows.indptr.nbytes)
         return self.n * self.d * self.itemsize

@@ -83,9 +83,8 @@ class TableRows(RowSource):
                 if self.random_access and wanted[done] >= chunk.start + 2 * len(chunk):
                     break  # what is between is not read
             else:
-                refuse_data(
-                    f"{self.name} has fewer rows than before: it changed while it was in use."
-                )
+                what = "has fewer rows than before: it changed while it was in use."
+                refuse_data(f"{self.name} {what}")
         return out
 
     def resident_bytes(self, height: int) -> int:
@@ -109,10 +108,9 @@ def require_numbers(table: Table, remedy: str = "") -> None:
         return
     first, rest = words[0], [column.name for column in words[1:]]
     what, mend = _what_stands_in(first, alone=len(table.names) == 1)
-    too = f" The same holds for {listed(rest)}." if rest else ""
-    if mend:
-        too = f" Other columns that are not numbers: {listed(rest)}." if rest else ""
-    else:
+    others = "Other columns that are not numbers:" if mend else "The same holds for"
+    too = f" {others} {listed(rest)}." if rest else ""
+    if not mend:
         what += ", and a kernel needs numbers"
         dates = " has dates (" in what
         mend = _advice(table, remedy, dates=dates).replace("{name}", first.name)
@@ -136,16 +134,14 @@ def _what_stands_in(column: Column, *, alone: bool) -> tuple[str, str]:
 
 
 def _advice(table: Table, remedy: str, *, dates: bool) -> str:
-    """What to do about a column of words, or of dates, which nobody wants as columns of 0 and 1."""
+    """What to do about a column of words, or of dates, which are of no use as columns of 0 and 1."""
     if remedy:
         dated = "Keep it beside the rows with `id='{name}'`, or choose others with `columns`."
         return dated if dates else remedy
     if table.stamp is None:
         return "Drop it." if dates else "Drop it, or encode it (OneHotEncoder)."
-    kept = (
-        "Open the file with mercer.open_table(path, id='{name}') to keep the column beside the rows"
-    )
+    opened = "Open the file with mercer.open_table(path, id='{name}') to keep the column beside the rows,"
     if dates:
-        return f"{kept}, or choose other columns with columns=[…]."
+        return f"{opened} or choose other columns with columns=[…]."
     encoded = "turn its words into numbers first (OneHotEncoder)"
-    return f"{kept}, choose other columns with columns=[…], or {encoded}."
+    return f"{opened} choose other columns with columns=[…], or {encoded}."

@@ -12,6 +12,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,21 +31,20 @@ TEXT_CELLS = 2**18  # written as text at a time
 ARROW_CELLS = 2**14  # fewer are written before Arrow is imported
 
 
+@dataclass(eq=False)
 class TableWriter(ABC):
     """Takes rows in batches, in the order in which they are to stand, and writes them to an open file."""
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        names: tuple[str, ...],
-        id_name: str | None,
-        label_name: str | None,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self.file, self.names, self.dtype = file, names, dtype
-        self.beside = (id_name, label_name)
-        self.n_rows = 0  # written so far
-        self.notes: list[str] = []  # what the format can't hold, for people
+    file: BinaryIO
+    names: tuple[str, ...]
+    id_name: str | None
+    label_name: str | None
+    dtype: np.dtype[Any]
+    n_rows: int = 0  # written so far
+    notes: list[str] = field(default_factory=list)  # what the format can't hold, for people
+
+    def __post_init__(self) -> None:
+        self.beside = (self.id_name, self.label_name)
         self._begin()
 
     def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:
@@ -52,14 +52,13 @@ class TableWriter(ABC):
         rows = np.asarray(rows)
         if rows.ndim != 2 or rows.shape[1] != len(self.names):
             refuse("rows", rows.shape, f"of {len(self.names)} columns")
-        beside = {"ids": ids, "labels": labels}
-        for (what, values), name in zip(beside.items(), self.beside, strict=True):
-            if name is None:
-                beside[what] = None
-            elif values is None or len(values) != len(rows):
+        beside: list[Any] = []
+        for what, name, values in zip(("ids", "labels"), self.beside, (ids, labels), strict=True):
+            if name is not None and (values is None or len(values) != len(rows)):
                 count = "none" if values is None else str(len(values))
                 refuse(what, count, f"one for each of {len(rows)} rows")
-        self._write(rows, **beside)
+            beside.append(None if name is None else values)
+        self._write(rows, *beside)
         self.n_rows += len(rows)
 
     @abstractmethod
@@ -95,15 +94,15 @@ class Csv(TableWriter):
         words = [_plain_values(part) for part in (ids, labels) if part is not None]
         # As Python's numbers and as text a batch takes ten times its bytes: a part of it at a time.
         for some in row_slices(len(rows), max(1, TEXT_CELLS // max(1, rows.shape[1]))):
-            said = [part[some] for part in words]
-            lines = _lines(rows[some], said, self.delimiter)
+            beside = [part[some] for part in words]
+            lines = _lines(rows[some], beside, self.delimiter)
             if lines is not None:
                 self.file.write(lines)
                 continue
-            records: Any = _fields(rows[some])
-            if said:
-                records = [[*before, *row] for *before, row in zip(*said, records, strict=True)]
-            (self._quoting if any(map(_has_special, said)) else self._plain).writerows(records)
+            records = _numbers(rows[some])
+            if beside:
+                records = [[*before, *row] for *before, row in zip(*beside, records, strict=True)]
+            (self._quoting if any(map(_has_special, beside)) else self._plain).writerows(records)
             self._send()
 
     def _send(self) -> None:
@@ -121,12 +120,9 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-def _fields(rows: Array) -> list[list[Any]]:
-    """Numbers as csv writes them: repr of a float is the shortest text that reads back."""
-    if rows.dtype == np.float32:  # as Python's floats they would have digits that they never had
-        return [list(row) for row in rows]
-    values: list[list[Any]] = rows.tolist()
-    return values
+def _numbers(values: Array) -> Any:
+    """Numbers whose repr is read back: Python's floats; float32 as it is, which has fewer digits."""
+    return values if values.dtype == np.float32 else values.tolist()
 
 
 def _lines(rows: Array, words: list[list[Any]], delimiter: str) -> bytes | None:
@@ -144,7 +140,7 @@ def _lines(rows: Array, words: list[list[Any]], delimiter: str) -> bytes | None:
         odd = ~((size >= 1e-3) & (size < 1e6)) | (values == np.floor(values))
         texts = pyarrow.array(np.ascontiguousarray(values)).cast(pyarrow.string())
         if odd.any():
-            ours = [str(value) for value in _fields(values[None, odd])[0]]
+            ours = list(map(str, _numbers(values[odd])))
             texts = compute.replace_with_mask(texts, pyarrow.array(odd), pyarrow.array(ours))
         columns.append(texts)
     lines = compute.binary_join_element_wise(*columns, delimiter)
@@ -175,12 +171,9 @@ class Npy(TableWriter):
     """One array. Its header has room for any number of rows, and is written again at the end."""
 
     def _begin(self) -> None:
-        kept = [name for name in self.beside if name is not None]
-        if kept:
-            self.notes.append(
-                f"an NPY file holds numbers alone: {' and '.join(map(repr, kept))} are not written; "
-                "use .npz or .csv to keep them"
-            )
+        if kept := " and ".join(repr(name) for name in self.beside if name is not None):
+            what = f"{kept} are not written; use .npz or .csv to keep them"
+            self.notes.append(f"an NPY file holds numbers alone: {what}")
         self._start = self.file.tell()
         self._header(self.file)
 
@@ -222,15 +215,15 @@ class Npz(Npy):
                 self._header(member)
                 self._rows.seek(0)
                 shutil.copyfileobj(self._rows, member, 2**20)
-            arrays = {"names": list(self.names)}
-            kept = zip(("ids", "labels"), self.beside, self._words, strict=True)
-            arrays |= {key: values for key, name, values in kept if name is not None}
-            for key, values in arrays.items():
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, _one_type(values), allow_pickle=False)
+            names = ("names", *self.beside)
+            arrays = zip(("names", "ids", "labels"), (self.names, *self._words), names, strict=True)
+            for key, values, name in arrays:
+                if name is not None:
+                    with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, _one_type(values), allow_pickle=False)
 
 
-def _one_type(values: list[Any]) -> Any:
+def _one_type(values: Sequence[Any]) -> Any:
     """Numbers as numbers, and anything else as texts: never Python objects, which would be pickled."""
     found = np.array(values)
     if found.dtype.kind in "biuf" and found.ndim == 1:
@@ -256,10 +249,8 @@ class Parquet(TableWriter):
         return need("pyarrow.parquet", extra="parquet").ParquetWriter(self.file, schema)
 
     def _table(self, rows: Array, ids: Any, labels: Any) -> Any:
-        columns: dict[str, Any] = {}
-        for name, values in zip(self.beside, (ids, labels), strict=True):
-            if name is not None:
-                columns[name] = self._words(name, _plain_values(values))
+        beside = zip(self.beside, (ids, labels), strict=True)
+        columns = {n: self._words(n, _plain_values(some)) for n, some in beside if n is not None}
         block = np.asarray(rows, self.dtype)
         for j, name in enumerate(self.names):
             columns[name] = self._arrow.array(np.ascontiguousarray(block[:, j]))
@@ -268,17 +259,15 @@ class Parquet(TableWriter):
     def _words(self, name: str, values: list[Any]) -> Any:
         """Whole numbers as such where the first batch has them, everything else as texts."""
         arrow = self._arrow
-        if name not in self._types:
-            whole = all(type(v) is int and abs(v) < 2**63 for v in values)  # a bool is none
-            self._types[name] = arrow.int64() if whole else arrow.string()
-        if self._types[name] == arrow.string():
+        whole = all(type(v) is int and abs(v) < 2**63 for v in values)  # not a bool
+        kind = self._types.setdefault(name, arrow.int64() if whole else arrow.string())
+        if kind == arrow.string():
             values = [None if value is None else str(value) for value in values]
-        return arrow.array(values, self._types[name])
+        return arrow.array(values, kind)
 
     def close(self) -> None:
         if self._writer is None:  # there was no batch
-            none: list[Any] = [None if name is None else [] for name in self.beside]
-            self.write(np.empty((0, len(self.names))), *none)
+            self.write(np.empty((0, len(self.names))), [], [])
         self._writer.close()
 
 
@@ -290,14 +279,7 @@ class Arrow(Parquet):
 
 
 # ── files ───────────────────────────────────────────────────────────────────
-FORMATS: dict[str, type[TableWriter]] = {
-    "csv": Csv,
-    "tsv": Tsv,
-    "npy": Npy,
-    "npz": Npz,
-    "parquet": Parquet,
-    "arrow": Arrow,
-}
+FORMATS = {kind.__name__.lower(): kind for kind in (Csv, Tsv, Npy, Npz, Parquet, Arrow)}
 # What is read and can be written goes by the same endings.
 SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}
 
@@ -331,25 +313,21 @@ def open_writer(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "scores.csv")
-    >>> with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:
-    ...     writer.write(np.array([[0.1, 2.0]]), ["first"])
-    >>> path.read_text()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "scores.csv")
+    ...     with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:
+    ...         writer.write(np.array([[0.1, 2.0]]), ["first"])
+    ...     path.read_text()
     'id,kpca0,kpca1\nfirst,0.1,2.0\n'
-    >>> folder.cleanup()
     """
     target = Path(path)
     is_out = os.fspath(path) == "-"
     form = "csv" if is_out else SUFFIXES.get(target.suffix.lower())
     if form is None:
         ends = f"ends in {target.suffix!r}, which is not a format that can be written"
-        refuse_data(
-            f"{str(target)!r} {ends if target.suffix else 'has no extension'}.",
-            f"Use one of {', '.join(SUFFIXES)}.",
-        )
-    # A column of scores may have the name of the ids: a file of two columns of one name helps nobody.
+        what = f"{str(target)!r} {ends if target.suffix else 'has no extension'}."
+        refuse_data(what, f"Use one of {', '.join(SUFFIXES)}.")
+    # A column of scores may have the name of the ids: two columns of one name could not be told apart.
     beside = tuple(name for name in (id_name, label_name) if name is not None)
     require_distinct([*beside, *names], source=f"What is to be written to {str(target)!r}")
     with _standard_output() if is_out else replacing(target) as file:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from mercer._core.errors import ParameterError
 from mercer._core.types import Array
 from mercer._core.wording import Message
-from mercer.data.frames import is_a
+from mercer.data.intake import is_a
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.drop_in import Evidence, is_precomputed

@@ -15,9 +15,8 @@ from mercer._core.findings import warn
 from mercer._core.public import Public
 from mercer._core.types import Array, Rows
 from mercer.data.dask import dask_kind
-from mercer.data.intake import admitted
+from mercer.data.intake import admitted, is_tensor
 from mercer.data.rows import RowSource
-from mercer.data.tensors import is_tensor
 from mercer.estimators.derived import Derivable
 from mercer.estimators.documented import Documented
 from mercer.estimators.form import Form

@@ -17,11 +17,10 @@ from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
-from mercer.data.intake import admitted, named_column, refuse_text
+from mercer.data.intake import admitted, is_tensor, named_column, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, aligned, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
-from mercer.data.tensors import is_tensor
 from mercer.data.training import TrainingData, read_height
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels import Kernel

@@ -19,8 +19,8 @@ from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
 from mercer.data.dask import FRAME, DaskRows, chunks_of, counted, dask_kind
 from mercer.data.frames import need
+from mercer.data.intake import is_tensor
 from mercer.data.rows import aligned, first_bad
-from mercer.data.tensors import is_tensor
 from mercer.engine.dask.work import Parcel
 from mercer.estimators.input import cast, check_width
 from mercer.kernels import Kernel

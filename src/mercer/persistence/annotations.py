@@ -77,13 +77,10 @@ def _tuple(parts: list[ast.expr], classes: Mapping[str, Any]) -> Check:
 def _is_array(value: Any, letters: list[str], lengths: dict[str, int], *, rows: bool) -> bool:
     if not isinstance(value, ROWS if rows else np.ndarray) or value.dtype not in FLOATS:
         return False
-    shape = tuple(map(int, value.shape))
-    if len(shape) != len(letters):
+    if len(value.shape) != len(letters):
         return False
-    return all(
-        n == (int(l) if l.isdigit() else lengths.setdefault(l, n))
-        for l, n in zip(letters, shape, strict=True)
-    )
+    sizes = zip(letters, map(int, value.shape), strict=True)
+    return all(n == (int(l) if l.isdigit() else lengths.setdefault(l, n)) for l, n in sizes)
 
 
 def _is_int(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -27,7 +28,8 @@ from mercer.operators.sections import KernelSections
 from mercer.persistence.schema import name_of
 
 SHOWN = 100  # numbers of a list that people are shown
-DROP_IN, PIPELINE, COLUMNS = "sklearn.KernelPCA", "steps.Pipeline", "steps.ColumnTransformer"
+DROP_IN, PIPELINE = "sklearn.KernelPCA", "steps.Pipeline"
+NESTED = {PIPELINE: "steps", "steps.ColumnTransformer": "transformers_"}
 PREPARING = ("imputer", "encoder", "scaler")
 
 
@@ -138,15 +140,15 @@ def card(model: Any, data: Any = None, *, digest: bool = True) -> ModelCard:
     """
     inner = unwrapped(model)
     if not isinstance(inner, (Projector, KernelPCADetector)) and name_of(inner) != DROP_IN:
-        kind = type(inner).__name__
-        msg = (
-            "card takes a fitted KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared or "
-            f"mercer.sklearn.KernelPCA, alone or as the last step of a pipeline; got a {kind}."
-        )
+        kinds = "KernelPCA, PCA, IncrementalKernelPCA, KernelPCADetector, Prepared"
+        takes = f"{kinds} or mercer.sklearn.KernelPCA, alone or as the last step of a pipeline"
+        msg = f"card takes a fitted {takes}; got a {type(inner).__name__}."
         raise InputError(msg)
     check_is_fitted(inner)
     body = Anatomy(inner)
-    kernel = body.kernel
+    kernel, limits = body.kernel, None
+    if isinstance(inner, KernelPCADetector):
+        limits = plain({**vars(inner.limits_), "statistic": inner._rule.statistic})
     return ModelCard(
         **identity(model) | {"features": Anatomy(model).feature_names},
         parameters={} if kernel is None else plain(kernel.get_params(deep=False)),
@@ -154,7 +156,7 @@ def card(model: Any, data: Any = None, *, digest: bool = True) -> ModelCard:
         config={name: plain(value) for name, value in inner.get_params(deep=False).items()},
         evidence=_evidence(body),
         plan=_plan(body),
-        limits=_limits(inner),
+        limits=limits,
         preimage=_preimage(body.projector),
         preparation=_preparation(model),
         data=_data(inner, data, digest=digest),
@@ -173,10 +175,10 @@ def unwrapped(model: Any) -> Any:
 def identity(model: Any) -> dict[str, Any]:
     """What a model file and its model have to agree on."""
     inner, features = unwrapped(model), Anatomy(model).feature_names
-    projector, kernel = Anatomy(inner).projector, Anatomy(inner).kernel
-    text = None if kernel is None else repr(kernel)
-    if kernel is None and name_of(projector) == DROP_IN:
-        text = str(projector.kernel)
+    body = Anatomy(inner)
+    text = None if body.kernel is None else repr(body.kernel)
+    if text is None and name_of(body.projector) == DROP_IN:
+        text = str(body.projector.kernel)
     return {
         "kind": name_of(inner) or type(inner).__name__,  # a subclass has no name in files
         "prepared": inner is not model,
@@ -205,8 +207,7 @@ def plain(value: Any) -> Any:
 # ── evidence ────────────────────────────────────────────────────────────────
 def _evidence(body: Anatomy) -> dict[str, Any]:
     if body.detector is not None:
-        inner = _evidence(Anatomy(body.projector))
-        return inner | {
+        return _evidence(Anatomy(body.projector)) | {
             "limits": str(body.detector.limits_).splitlines(),
             "fingerprint": body.detector.fingerprint_,
             "lineage": [str(step) for step in body.detector.lineage_],
@@ -216,8 +217,7 @@ def _evidence(body: Anatomy) -> dict[str, Any]:
     if fit is None and isinstance(inner, Projector):
         return {"summary": ["no component yet"]}
     if fit is None:  # the drop-in
-        values = inner.eigenvalues_
-        lines = str(inner.plan_).splitlines()
+        lines, values = str(inner.plan_).splitlines(), inner.eigenvalues_
         return {"summary": lines, "n_components": len(values), "eigenvalues": plain(values[:SHOWN])}
     return {
         "summary": str(fit).splitlines(),
@@ -239,12 +239,6 @@ def _plan(body: Anatomy) -> str | None:
     return None if body.fit is None else str(body.fit.plan)
 
 
-def _limits(inner: Any) -> dict[str, Any] | None:
-    if not isinstance(inner, KernelPCADetector):
-        return None
-    return plain({**vars(inner.limits_), "statistic": inner._rule.statistic})
-
-
 def _preimage(projector: Any) -> dict[str, Any] | None:
     if isinstance(projector, (KernelPCA, IncrementalKernelPCA)):
         if projector.preimage is None:
@@ -255,9 +249,8 @@ def _preimage(projector: Any) -> dict[str, Any] | None:
         return {"method": str(method), "quality": quality}
     if isinstance(projector, Projector):  # linear PCA: a projection is its own
         return {"method": "exact", "quality": None}
-    if not projector.fit_inverse_transform:
-        return None
-    return {"method": f"ridge(alpha={projector.alpha})", "quality": None}
+    ridge = {"method": f"ridge(alpha={projector.alpha})", "quality": None}
+    return ridge if projector.fit_inverse_transform else None
 
 
 # ── the preparation of rows ─────────────────────────────────────────────────
@@ -285,11 +278,8 @@ def _preparation(model: Any) -> dict[str, Any] | None:
 def _steps(model: Any) -> Iterator[Any]:
     """What stands before a model, one by one, however it is nested."""
     name = name_of(model)
-    if name == PIPELINE:
-        for _, step in model.steps:
-            yield from _steps(step)
-    elif name == COLUMNS:
-        for _, step, _ in model.transformers_:
+    if name in NESTED:
+        for _, step, *_ in getattr(model, NESTED[name]):
             yield from _steps(step)
     elif not isinstance(model, (str, Projector, KernelPCADetector, Prepared)) and name != DROP_IN:
         yield model
@@ -314,7 +304,6 @@ def _rows(given: Any) -> Any:
 
 
 def _points(inner: Any) -> Any:
-    """The training rows, where an exact fit keeps them."""
     if name_of(inner) == DROP_IN:
         return inner.X_fit_
     fit: Fit | None = vars(inner).get("fit_")
@@ -337,8 +326,7 @@ def _count(inner: Any) -> int | None:
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in ("numpy", "scipy", "scikit-learn"):
-        try:
+        found[package] = "unknown"  # where it is vendored without its metadata
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:  # vendored without its metadata
-            found[package] = "unknown"
     return found

@@ -26,12 +26,15 @@ from mercer.persistence.schema import (
 # A sum of a kernel with itself, ten times over, is a thousand kernels to compute and ten to store.
 MOST_PARTS = 10_000
 MOST_INTEGER = 2**128
-# Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark.
-MARKED = (
-    "array csr dict dtype float generator names objects path random_state ref scalar slice texts tuple "
-    "type"
-)
-MARKS = {f"${name}" for name in MARKED.split()}
+# Values that JSON has no form for are marked: `Decoder` has a method of the same name for each mark, and what
+# is marked is of one type.
+MARKED: dict[str, Any] = {
+    **dict.fromkeys(("names", "objects", "slice", "texts", "tuple"), list),
+    **dict.fromkeys(("csr", "dict", "generator", "random_state"), dict),
+    **dict.fromkeys(("dtype", "float", "path", "scalar", "type"), str),
+    "array": (int, str),
+    "ref": int,
+}
 BESIDE = {"$csr": ("shape", "kind"), "$scalar": ("value",)}  # names that a marked value also has
 MOST_POSITION = {"MT19937": 624, "Philox": 4}  # NumPy reads from there without a look
 
@@ -47,7 +50,6 @@ class Decoder:
         self._size = 0
 
     def add(self, entry: Any) -> None:
-        """The next object of the list."""
         entry = _parts(entry, {"type", "fields"}, "an object", may=frozenset({"learned"}))
         name = entry["type"]
         known = known_type(name) if isinstance(name, str) else None
@@ -81,21 +83,24 @@ class Decoder:
         self._size += 1
         if isinstance(tree, list):
             return [self.value(part) for part in tree]
-        mark = next((name for name in tree if name.startswith("$")), None)
-        if mark not in MARKS:
+        mark = next((name for name in tree if name.startswith("$")), "")
+        if mark[1:] not in MARKED:
             _wrong(f"it holds a value marked {mark!r}, which this mercer does not know")
         _parts(tree, {mark, *BESIDE.get(mark, ())}, f"a value marked {mark!r}")
-        return getattr(self, f"_{mark[1:]}")(tree[mark], tree)
+        value = tree[mark]
+        if not isinstance(value, MARKED[mark[1:]]) or isinstance(value, bool):
+            _wrong(f"a {type(value).__name__} is marked {mark!r}")
+        return getattr(self, f"_{mark[1:]}")(value, tree)
 
     # ── what stands in a tree ───────────────────────────────────────────────
     def _ref(self, place: Any, _: Any) -> Any:
-        if type(place) is not int or not 0 <= place < len(self._built):
+        if not 0 <= place < len(self._built):
             _wrong(f"an object refers to object {place!r}, which does not come before it")
         self._size += self._sizes[place]
         return self._built[place]
 
     def _array(self, name: Any, _: Any) -> Any:
-        if type(name) not in (int, str) or name not in self._arrays:
+        if name not in self._arrays:
             _wrong(f"an object refers to the array {name!r}, which is not there")
         return self._arrays[name]
 
@@ -119,18 +124,18 @@ class Decoder:
         return self._trees(parts, "dict")
 
     def _tuple(self, parts: Any, _: Any) -> Any:
-        return tuple(self.value(part) for part in _of(list, parts, "a list"))
+        return tuple(map(self.value, parts))
 
     def _slice(self, parts: Any, _: Any) -> Any:
-        return slice(*(self.value(part) for part in _of(list, parts, "a list")))
+        return slice(*map(self.value, parts))
 
     def _names(self, parts: Any, _: Any) -> Any:
-        if not all(isinstance(part, str) for part in _of(list, parts, "a list")):
+        if not all(isinstance(part, str) for part in parts):
             _wrong("a name is not a text")
         return np.array(parts, dtype=object)
 
     def _objects(self, parts: Any, _: Any) -> Any:
-        values = [self.value(part) for part in _of(list, parts, "a list")]
+        values = [self.value(part) for part in parts]
         if not all(isinstance(value, PLAIN) for value in values):
             _wrong("an array of objects has one that is neither a number nor a text")
         return objects(values)
@@ -139,7 +144,7 @@ class Decoder:
         return self._names(parts, tree).astype(str)
 
     def _path(self, text: Any, _: Any) -> Any:
-        return Path(_of(str, text, "text"))
+        return Path(text)
 
     def _float(self, text: Any, _: Any) -> float:
         if text not in ("nan", "inf", "-inf"):
@@ -147,7 +152,7 @@ class Decoder:
         return float(text)
 
     def _dtype(self, text: Any, _: Any) -> np.dtype[Any]:
-        if not isinstance(text, str) or text not in (*NAMES, "|O"):
+        if text not in (*NAMES, "|O"):
             _wrong(f"{text!r} is not a dtype of a model file")
         return np.dtype(text)
 
@@ -166,8 +171,7 @@ class Decoder:
 
     def _random_state(self, tree: Any, _: Any) -> np.random.RandomState:
         state = self.value(tree)
-        bits = _bits(state)
-        made = np.random.RandomState(bits)
+        made = np.random.RandomState(_bits(state))
         made.set_state(state)
         return made
 
@@ -188,15 +192,14 @@ def _bits(state: Any) -> Any:
 
 # ── objects ─────────────────────────────────────────────────────────────────
 def _made(known: Stored, name: str, fields: dict[str, Any], learned: dict[str, Any]) -> Any:
-    kind: Any = known.kind
     if known.making == "estimator":
-        return _made_estimator(kind, known, name, fields, learned)
+        return _made_estimator(known, name, fields, learned)
     if learned:
         _wrong(f"its {name} has learned something, which it does not")
     if name == "Plan" and "storage" in fields:
         known = plan_of_format_1()
-        kind = known.kind
     check_fields(known, name, fields)
+    kind: Any = known.kind
     if known.making == "member":
         if fields["name"] not in kind.__members__:
             _wrong(f"{fields['name']!r} is not a {name}")
@@ -209,41 +212,29 @@ def _made(known: Stored, name: str, fields: dict[str, Any], learned: dict[str, A
 
 
 def _made_estimator(
-    kind: Any, known: Stored, name: str, params: dict[str, Any], learned: dict[str, Any]
+    known: Stored, name: str, params: dict[str, Any], learned: dict[str, Any]
 ) -> Any:
-    extra = set(params) - set(inspect.signature(kind).parameters)
+    extra = set(params) - set(inspect.signature(known.kind).parameters)
     if extra:  # one that is missing is younger than the file, and has its default
         _wrong(f"its {name} has the parameters {sorted(extra)}, which this mercer does not know")
     check_parameters(name, params)
-    made = kind(**params)
+    made = known.kind(**params)
     if not learned:
         return made
     check_fields(known, name, learned)
     requests = learned.pop("_metadata_request", None)
-    if requests is not None:
-        _request(made, requests)
+    if requests is not None:  # which metadata a pipeline may hand to which method
+        kept = made._metadata_request = made._get_metadata_request()
+        for method, aliases in requests.items():
+            for param, alias in aliases.items():
+                getattr(kept, method).add_request(param=param, alias=alias)
     made.__dict__.update(learned)
     return made
-
-
-def _request(made: Any, requests: Any) -> None:
-    """Which metadata a pipeline may hand to which method, as scikit-learn keeps it."""
-    kept = made._get_metadata_request()
-    for method, params in requests.items():
-        for param, alias in params.items():
-            getattr(kept, method).add_request(param=param, alias=alias)
-    made._metadata_request = kept
 
 
 def _parts(tree: Any, needed: set[str], what: str, may: frozenset[str] = frozenset()) -> Any:
     if not isinstance(tree, dict) or not needed <= set(tree) <= needed | may:
         _wrong(f"{what} is described wrongly")
-    return tree
-
-
-def _of(kind: type, tree: Any, noun: str) -> Any:
-    if not isinstance(tree, kind):
-        _wrong(f"a {type(tree).__name__} stands where {noun} is needed")
     return tree
 
 

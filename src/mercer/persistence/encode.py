@@ -65,7 +65,7 @@ class Encoder:
             (type, self._type),
             (slice, lambda v, w: {"$slice": [self.value(p, w) for p in (v.start, v.stop, v.step)]}),
             (os.PathLike, lambda v, _: {"$path": os.fspath(v)}),
-            (np.random.Generator, lambda v, w: {"$generator": self._state(v.bit_generator, w)}),
+            (np.random.Generator, self._generator),
             (np.random.RandomState, self._random_state),
         )
 
@@ -122,10 +122,10 @@ class Encoder:
     def _csr(self, value: Any, where: str) -> Any:
         if value.format != "csr":
             _refuse(value, where)
+        self._alive.append(value)
         names = ("data", "indices", "indptr")
         parts = {name: self._array(getattr(value, name), f"{where}.{name}") for name in names}
         kind = "array" if isinstance(value, sparse.sparray) else "matrix"
-        self._alive.append(value)
         return {"$csr": parts, "shape": list(map(int, value.shape)), "kind": kind}
 
     # ── objects ─────────────────────────────────────────────────────────────
@@ -174,10 +174,11 @@ class Encoder:
         return {name: self.value(value, f"{where}.{name}") for name, value in values.items()}
 
     # ── random numbers ──────────────────────────────────────────────────────
-    def _state(self, bits: Any, where: str) -> Any:
+    def _generator(self, value: Any, where: str) -> Any:
+        bits = value.bit_generator
         if type(bits).__name__ not in BIT_GENERATORS:
             _refuse(bits, where)
-        return self.value(bits.state, where)
+        return {"$generator": self.value(bits.state, where)}
 
     def _random_state(self, value: Any, where: str) -> Any:
         return {"$random_state": self.value(value.get_state(legacy=False), where)}

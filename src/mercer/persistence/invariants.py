@@ -78,17 +78,33 @@ def width_in(sections: Any) -> int:
     return sections.width if isinstance(sections, GivenSections) else sections.frequencies.shape[1]
 
 
+def _fits(coef: Any, projection: Any) -> bool:
+    return bool(len(coef) == projection.sections.width)
+
+
+def _k(fit: Any) -> int:
+    return int(fit.projection.n_components)
+
+
+def _d(fit: Any) -> int:
+    return width_in(fit.projection.sections)
+
+
+def _lagged(detector: Any) -> int:
+    return int(detector._past.width(detector.n_features_in_))
+
+
 def _maps(sections: Any) -> bool:
-    d = width_in(sections)
     if not isinstance(sections, FeatureSections):
         return True
+    d = width_in(sections)
     return d <= MAX_COLUMNS and _checked(sections.feature_map, np.zeros((1, d)))
 
 
 def _sizes(back: Any) -> tuple[int, int]:
     """The numbers of components and of columns of a pre-image."""
     if isinstance(back, RidgeBack):
-        return width_in(back.projection.sections), back.projection.n_components
+        return _d(back), _k(back)
     if isinstance(back, ExactBack):
         return back.slopes.shape[::-1]
     return back.near.scores.shape[1], back.near.rows.shape[1]
@@ -103,7 +119,7 @@ def _takes(model: Any, d: int) -> bool:
 def _solved(stream: Any) -> bool:
     with np.errstate(all="ignore"):  # sums that no rows have may not have a solution
         fit = Anatomy(stream).fit  # None: no variance yet
-    return fit is None or width_in(fit.projection.sections) == stream.n_features_in_
+    return fit is None or _d(fit) == stream.n_features_in_
 
 
 def _scales(value: Any) -> bool:
@@ -113,18 +129,14 @@ def _scales(value: Any) -> bool:
 
 # ── the table ───────────────────────────────────────────────────────────────
 _SPACE = {
-    "the mean of a model has another width than its sections": lambda v: (
-        len(v.mean.coef) == v.projection.sections.width
+    "the mean of a model is not as wide as its sections": lambda v: _fits(
+        v.mean.coef, v.projection
     ),
 }
 _NEAR = {
     "a pre-image has no rows": lambda v: len(v.near.scores) >= 2,
-    "a pre-image has other components than its model": lambda v: (
-        v.near.scores.shape[1] == v.space.projection.n_components
-    ),
-    "a pre-image has other columns than its model": lambda v: (
-        v.near.rows.shape[1] == width_in(v.space.projection.sections)
-    ),
+    "a pre-image has other components than its model": lambda v: _sizes(v)[0] == _k(v.space),
+    "a pre-image has other columns than its model": lambda v: _sizes(v)[1] == _d(v.space),
 }
 INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "KernelSections": {
@@ -144,9 +156,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         )
     },
     "Projection": {
-        "a projection has another width than its sections": lambda v: (
-            v.sections.width == len(v.coef)
-        ),
+        "a projection has another width than its sections": lambda v: _fits(v.coef, v),
         "a projection has two precisions": lambda v: v.coef.dtype == v.offset.dtype,
         "the coefficients of a model are not all finite": lambda v: _finite(v.coef, v.offset),
         "a feature map has too many columns": lambda v: _maps(v.sections),
@@ -154,31 +164,24 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "FeatureSpace": _SPACE,
     "Fit": {
         **_SPACE,
-        "a fit has other eigenvalues than components": lambda v: (
-            len(v.pairs.values) == v.projection.n_components
-        ),
+        "a fit has other eigenvalues than components": lambda v: len(v.pairs.values) == _k(v),
         "a fit has other weights than rows": lambda v: (
             v.roots is None or v.is_low_rank or len(v.roots) == len(v.pairs.vectors)
         ),
         "a fit has no rows": lambda v: v.weight > 0,
         "a fit has not one finite bound for each component": lambda v: (
-            v.ceiling is None
-            or (len(v.ceiling) == v.projection.n_components and _finite(v.ceiling))
+            v.ceiling is None or (len(v.ceiling) == _k(v) and _finite(v.ceiling))
         ),
     },
     "Gauge": {
-        "a gauge has other variances than components": lambda v: (
-            len(v.variances) == v.space.projection.n_components
-        ),
+        "a gauge has other variances than components": lambda v: len(v.variances) == _k(v.space),
     },
     "Limits": {"the index of a detector has no limit": lambda v: v.index > 0.0},
     "Calibration": {
         "a calibration has no rows in ascending order": lambda v: (
             len(v.index) > 0 and v.index[0] >= 0.0 and bool(np.all(v.index[1:] >= v.index[:-1]))
         ),
-        "a calibration of few rows has an index that is not finite": lambda v: (
-            not v.few or _finite(v.index)
-        ),
+        "a calibration of few rows has no finite index": lambda v: not v.few or _finite(v.index),
         "a calibration has weights that no rows have": lambda v: (
             v.weights is None or (v.weights.min() >= 0.0 and 0.0 < v.weights.sum() < np.inf)
         ),
@@ -196,12 +199,8 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "a kernel has no values": lambda v: _computes(v.kernel, v.points),
     },
     "Stream": {
-        "the moments of a stream are not finite": lambda v: _finite(
-            v.moments.mean, v.moments.scatter
-        ),
-        "a stream has lost a part of its moments": lambda v: (
-            len(v.moments.mean) == v.dictionary.size
-        ),
+        "moments of a stream are not finite": lambda v: _finite(v.moments.mean, v.moments.scatter),
+        "a stream lacks a part of its moments": lambda v: len(v.moments.mean) == v.dictionary.size,
         "a stream has a negative count": lambda v: min(v.seed, v.n_rows) >= 0,
         "a stream has a sum that no rows have": lambda v: all(
             0.0 <= s < np.inf
@@ -228,23 +227,18 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "FittedPreimage": {
         "a pre-image has a centre of another width": lambda v: len(v.centre) == _sizes(v.back)[1],
         "a pre-image has other components than its space": lambda v: (
-            v.space is None or v.space.projection.n_components == _sizes(v.back)[0]
+            v.space is None or _k(v.space) == _sizes(v.back)[0]
         ),
     },
     "KernelPCA": {
-        "a model has other columns than its fit": lambda m: _takes(
-            m, width_in(m.fit_.projection.sections)
-        ),
+        "a model has other columns than its fit": lambda m: _takes(m, _d(m.fit_)),
         "a kernel has other parameters": lambda m: _checked(m.kernel_.check_parameters),
         "a pre-image has other components than its model": lambda m: (
-            "preimage_" not in vars(m)
-            or _sizes(m.preimage_.back)[0] == m.fit_.projection.n_components
+            "preimage_" not in vars(m) or _sizes(m.preimage_.back)[0] == _k(m.fit_)
         ),
     },
     "PCA": {
-        "a model has other columns than its fit": lambda m: _takes(
-            m, width_in(m.fit_.projection.sections)
-        ),
+        "a model has other columns than its fit": lambda m: _takes(m, _d(m.fit_)),
         "a mean has another width than its model": lambda m: len(m.mean_) == m.n_features_in_,
     },
     "IncrementalKernelPCA": {
@@ -257,22 +251,19 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "KernelPCADetector": {
         "a detector remembers no such rows": lambda m: m._past.lags >= 0,
         "a detector has other columns than its model": lambda m: (
-            m.model_.n_features_in_ == m._past.width(m.n_features_in_)
-            and _takes(m, m.n_features_in_)
+            m.model_.n_features_in_ == _lagged(m) and _takes(m, m.n_features_in_)
         ),
         "a detector smooths other columns than it has": lambda m: (
             m._past.centre is None or len(m._past.centre) == m.n_features_in_
         ),
         "a detector scales other columns than it has": lambda m: (
-            m._scale.mean.shape == m.center_.shape == (m._past.width(m.n_features_in_),)
+            m._scale.mean.shape == m.center_.shape == (_lagged(m),)
         ),
         "a detector has other baselines than it shows": lambda m: (
             m._baselines.rows.shape == m.baselines_.shape and len(m.baselines_) >= 1
         ),
         "a detector judges by an unknown statistic": lambda m: m._rule.statistic in STATISTICS,
-        "a detector gauges other columns than it has": lambda m: (
-            width_in(m._gauge.space.projection.sections) == m._past.width(m.n_features_in_)
-        ),
+        "a detector gauges other columns than it has": lambda m: _d(m._gauge.space) == _lagged(m),
     },
     "sklearn.KernelPCA": {
         "a model has other columns than its rows": lambda m: _takes(m, m.X_fit_.shape[1]),
@@ -292,6 +283,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "a preparation ignores words of a column without words": lambda v: (
             set(v.ignoring) <= {name for name, _ in v.categories}
         ),
+        "a preparation has other units than columns": lambda v: len(v.units) in (0, len(v.numbers)),
         "a preparation divides by zero": lambda v: v.spread is None or bool(np.all(v.spread > 0)),
     },
     "Prepared": {

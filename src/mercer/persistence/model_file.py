@@ -89,12 +89,14 @@ def save(
         msg = f"{target} is a folder; a model file needs a name. Add one to it."
         raise IsADirectoryError(msg)
     _require_fitted(model)
-    told = card(model, data).to_dict()  # a stream solves what it has seen for that, and keeps it
+    about_model = card(
+        model, data
+    ).to_dict()  # a stream solves what it has seen for that, and keeps it
     encoder = Encoder()
     root = encoder.value(model, type(model).__name__)
     tree = {"objects": encoder.objects, "root": root}
     try:
-        header = {"mercer_version": VERSION, **told, "about": plain(about), "model": tree}
+        header = {"mercer_version": VERSION, **about_model, "about": plain(about), "model": tree}
         container.write(target, header, encoder.arrays)
     except OSError as error:
         why = error.strerror or error
@@ -113,8 +115,7 @@ def save(
 def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     """The model in a file, after a check of every byte of it.
 
-    Safe on a file from anywhere: sizes, checksums and types are checked before anything is used, and no
-    code is ever in it.
+    Safe on a file from anywhere: sizes, checksums and types are checked before use, and it has no code.
 
     Parameters
     ----------
@@ -179,12 +180,10 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> import tempfile, numpy as np
-    >>> from mercer import KernelPCA
-    >>> from mercer.kernels import RBF
+    >>> import tempfile, mercer, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((40, 3))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     KernelPCA(1, kernel=RBF(gamma=2.0)).fit(X).save(f"{folder}/model.mercer")
+    ...     mercer.KernelPCA(1, kernel="rbf(gamma=2)").fit(X).save(f"{folder}/model.mercer")
     ...     header = read_header(f"{folder}/model.mercer")
     >>> header["kind"], header["kernel"], header["data"]["n"]
     ('KernelPCA', 'RBF(gamma=2.0)', 40)
@@ -201,15 +200,13 @@ def _read(path: str | os.PathLike[str], *, mmap: bool = False, arrays: bool = Tr
             first = file.read(len(format_1.MAGIC)) == format_1.MAGIC
             contents = (format_1 if first else container).read(file, mmap=mmap, arrays=arrays)
     except ContainerError as error:
-        raise ModelFileError(
-            REFUSED[error.how].format(path=place, why=error, most=FORMAT)
-        ) from error
+        msg = REFUSED[error.how].format(path=place, why=error, most=FORMAT)
+        raise ModelFileError(msg) from error
     header = contents.header
     missing = ", ".join(name for name in NEEDED if name not in header)
     if missing:
-        why = f"its header lacks {missing}"
-        if "checkpoint" in header:
-            why = "it is a checkpoint of a fit"
+        is_checkpoint = "checkpoint" in header
+        why = "it is a checkpoint of a fit" if is_checkpoint else f"its header lacks {missing}"
         raise ModelFileError(REFUSED["forged"].format(path=place, why=why))
     header["format"] = contents.format
     return contents
@@ -250,11 +247,11 @@ def _decoded(tree: Any, contents: Contents) -> Any:
         from mercer.persistence.scikit_learn import check_pipeline
 
         check_pipeline(model)
-    _require_told(model, contents.header)
+    _require_identity(model, contents.header)
     return model
 
 
-def _require_told(model: Any, header: dict[str, Any]) -> None:
+def _require_identity(model: Any, header: dict[str, Any]) -> None:
     """Raise where the file says of its model what it is not: people go by what `mercer info` prints."""
     from mercer.persistence.card import identity
 
@@ -262,8 +259,7 @@ def _require_told(model: Any, header: dict[str, Any]) -> None:
         return
     for name, found in identity(model).items():
         if header.get(name) != found:
-            told = _short(header.get(name))
-            msg = f"its header says {name} {told}, but its model has {_short(found)}"
+            msg = f"its header says {name} {_short(header.get(name))}, but its model has {_short(found)}"
             raise ModelFileError(msg)
 
 
@@ -282,12 +278,10 @@ def _require_fitted(model: Any) -> None:
     name = name_of(inner)
     known = None if name is None else known_type(name)
     if known is None or known.making != "estimator" or known.is_open:
-        kind = type(inner)
-        msg = (
-            f"A model file holds a fitted model of mercer, alone or as the last step of a pipeline; got a "
-            f"{kind.__module__}.{kind.__qualname__}. Keep anything else with joblib or skops."
-        )
-        raise ModelFileError(msg)
+        got = f"a {type(inner).__module__}.{type(inner).__qualname__}"
+        holds = "a fitted model of mercer, alone or as the last step of a pipeline"
+        msg = f"A model file holds {holds}; got {got}."
+        raise ModelFileError.saying(msg, "Keep anything else with joblib or skops.")
     if not known.required <= set(vars(inner)):
         msg = f"{type(inner).__name__} is not fitted yet, and files hold fitted models. Call `fit` first."
         raise ModelFileError(msg)

@@ -13,6 +13,7 @@ import inspect
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
+from itertools import chain
 from pathlib import PosixPath, WindowsPath
 from typing import Any, Literal, TypeAlias
 
@@ -29,14 +30,7 @@ from mercer.estimators.prepared import Prepared
 from mercer.kernels.base import FORMULAS, Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
 from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
-from mercer.kernels.map_base import (
-    ComposedMap,
-    FeatureMap,
-    ProductMap,
-    ScaledMap,
-    SumMap,
-    UnitMap,
-)
+from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.kernels.parameters import constructor_names
 from mercer.model.certificate import Certificate, StreamCertificate
 from mercer.model.projection import Projection
@@ -90,7 +84,6 @@ class Stored:
 
     @property
     def required(self) -> set[str]:
-        """The names that have to be there."""
         return set(self.fields) - self.optional
 
 
@@ -119,7 +112,7 @@ LATER = {
     KnownEvents: {"courses", "rows"},
     Limits: {"note", "low", "high"},
     Plan: {"preimage", "preimage_bytes", "preimage_seconds", "host_bytes"},
-    Preparation: {"ignoring"},
+    Preparation: {"ignoring", "units"},
     Quality: {"noisy"},
 }
 # What annotations name beside the classes above: a family, or one of several.
@@ -142,9 +135,8 @@ def _of_dataclass(kind: Any) -> Stored:
 
 def of_parameters(kind: Any, *, needed: dict[str, str] | None = None) -> Stored:
     """Parameters of any value, checked where they are used; `needed` are those that have to be there."""
-    names, told = inspect.signature(kind).parameters, needed or {}
-    found = {name: told.get(name, "Any") for name in names}
-    optional = frozenset() if needed is None else frozenset(found) - set(told)
+    found = {name: (needed or {}).get(name, "Any") for name in inspect.signature(kind).parameters}
+    optional = frozenset() if needed is None else frozenset(found) - set(needed)
     return Stored(kind, found, optional)
 
 
@@ -181,27 +173,17 @@ PARAMETERS = {
 # What an estimator may lack: a part that was not asked for, an attribute younger than the first files, and
 # what scikit-learn's base classes add.
 COMMON = {"feature_names_in_": "Names", "_sklearn_output_config": "Any", "_metadata_request": "Any"}
-SOMETIMES = {*COMMON, "preimage_", "_back"}
-SOMETIMES |= {
-    "_calibration",
-    "_known",
-    "_lineage",
-    "_sensors",
-    "dynamics_",
-    "set_aside_",
-}  # detectors
+OF_DETECTORS = ("_calibration", "_known", "_lineage", "_sensors", "dynamics_", "set_aside_")
+SOMETIMES = {*COMMON, *OF_DETECTORS, "preimage_", "_back"}
 
 
 def of_estimator(kind: Any) -> Stored:
     """An estimator: what it has learned is what its classes annotate."""
     found = dict(COMMON)
-    for base in reversed(kind.__mro__):
-        own = inspect.get_annotations(base) if base.__module__.startswith("mercer.") else {}
-        found |= {  # not parameters, nor what is read off something else
-            name: annotation
-            for name, annotation in own.items()
-            if name != "_" and "_" in (name[0], name[-1]) and not hasattr(kind, name)
-        }
+    ours = [base for base in reversed(kind.__mro__) if base.__module__.startswith("mercer.")]
+    every = chain(*(inspect.get_annotations(base).items() for base in ours))
+    learned = ((n, a) for n, a in every if n != "_" and "_" in (n[0], n[-1]))  # not parameters
+    found |= {n: a for n, a in learned if not hasattr(kind, n)}  # nor read off something else
     return Stored(kind, found, frozenset(SOMETIMES & set(found)), "estimator")
 
 
@@ -224,7 +206,6 @@ STORED = {
 _OWN_NAMES = {stored.kind: name for name, stored in STORED.items()}
 
 
-@cache
 def of_scikit_learn() -> dict[str, Stored]:
     """What a file may hold of scikit-learn, and of the drop-in, which are imported when one is met."""
     from mercer.persistence.scikit_learn import STORED as found
@@ -233,11 +214,7 @@ def of_scikit_learn() -> dict[str, Stored]:
 
 
 def known_type(name: str) -> Stored | None:
-    """What is known by this name: a type of the list, or a kernel whose class the program has defined.
-
-    A kernel with a formula is registered by the name of its class (`mercer.kernels.base.FORMULAS`). Names of
-    the list come first.
-    """
+    """What this name stands for: a type of the list, or a kernel with a formula of the program's own."""
     if name in STORED:
         return STORED[name]
     if name in FORMULAS:

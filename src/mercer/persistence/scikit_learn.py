@@ -122,24 +122,26 @@ def check_pipeline(model: Pipeline) -> None:
     before, inner = model[:-1], model.steps[-1][1]
     if all(_passes(step) for _, step in before.steps):
         return
-    row: Any = np.array([_example(before)])
+    example = [_example(before)]
+    row: Any = np.array(example)
     names = getattr(before, "feature_names_in_", None)
     if names is not None and isinstance(before.steps[0][1], ColumnTransformer):
         import pandas as pd  # whose frames such a pipeline takes
 
-        row = pd.DataFrame([_example(before)], columns=names)
+        row = pd.DataFrame(example, columns=names)
     elif row.dtype.kind not in "fiub":
-        row = np.array([_example(before)], dtype=object)
+        row = np.array(example, dtype=object)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows without names, a category that is new
         found = before.transform(row)
     numbers = found.data if sparse.issparse(found) else np.asarray(found, dtype=float)
+    d, why = inner.n_features_in_, None
     if not np.isfinite(numbers).all():
-        msg = "its steps make values that are not finite"
-        raise ModelFileError(msg)
-    if found.shape != (1, inner.n_features_in_):
-        msg = f"its steps make {found.shape[1]} columns, and its model takes {inner.n_features_in_}"
-        raise ModelFileError(msg)
+        why = "its steps make values that are not finite"
+    elif found.shape != (1, d):
+        why = f"its steps make {found.shape[1]} columns, and its model takes {d}"
+    if why is not None:
+        raise ModelFileError(why)
 
 
 def _passes(step: Any) -> bool:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, many, refuse_data
+from mercer._core.errors import many, refuse_data
 from mercer._core.memory import format_bytes, parse_bytes
 from mercer._core.types import Array, Rows
-from mercer.data.columns import hint, listed
+from mercer.data.columns import listed
 from mercer.data.formats import open_table
-from mercer.data.historian import WRITINGS, quality_columns
+from mercer.data.historian import WRITINGS, is_good, quality_columns
 from mercer.data.rows import Digest, RowSource
 from mercer.data.table import Chunk, Column, Table
 from mercer.data.times import as_times, read_times
 from mercer.data.view import TableRows, chunk_height
 from mercer.preprocessing.learn import Missing, Unseen
 from mercer.preprocessing.preparation import Preparation
-from mercer.preprocessing.readings import counting
 
 
 # ── columns ─────────────────────────────────────────────────────────────────
@@ -47,12 +45,9 @@ class MatchedTable(Table):
     def _judges(self, preparation: Preparation) -> dict[int, str]:
         """The position of a number among those of the model to the column of its quality."""
         beside = {column.name for column in self.columns} | {self.id_name, self.label_name}
-        found = {self.names[j]: self.names[q] for j, q in quality_columns(self.names).items()}
-        return {
-            j: found[name]
-            for j, name in enumerate(preparation.numbers)
-            if name in found and found[name] not in beside
-        }
+        pairs = ((self.names[j], self.names[q]) for j, q in quality_columns(self.names).items())
+        found = {name: judge for name, judge in pairs if judge not in beside}
+        return {j: found[n] for j, n in enumerate(preparation.numbers) if n in found}
 
     def in_place(self) -> RowSource | None:
         return self._table.in_place()
@@ -72,12 +67,11 @@ class MatchedTable(Table):
             # Otherwise on to the end, so that the error can say how many there are.
         if not filled and not self._gaps:
             missing.refuse(self.source)
-        elif filled and missing.total and "imputed" not in self.told:
-            self.told.add("imputed")
-            self.notes.append(f"{many(missing.total, 'missing value')} imputed in {missing.where}")
-        if unseen.counts and "unseen words" not in self.told:
-            self.told.add("unseen words")
-            self.notes += unseen.sentences
+        elif filled and missing.total:
+            count = many(missing.total, "missing value")
+            self.note_once("imputed", f"{count} imputed in {missing.where}")
+        if unseen.counts:
+            self.note_once("unseen words", *unseen.sentences)
 
 
 def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> MatchedTable:
@@ -97,17 +91,21 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
     wanted += [Column(name, "category") for name, _ in preparation.categories]
     names = [column.name for column in table.columns]
     there = set(names)  # of many columns, a list would be looked through as many times
-    absent = [column.name for column in wanted if column.name not in there]
-    numbered = all(re.fullmatch(r"x[0-9]+", name) for name in preparation.numbers)
-    nameless = not table.named or numbered
+    absent = [name for name in preparation.columns if name not in there]
+    nameless = not table.named or preparation.is_nameless
     if not table.named or (absent and nameless):
         _require_width(table, preparation)
     if absent and (preparation.categories or not nameless):
-        raise _absent(table, absent, [column.name for column in wanted])
+        if not table.named:
+            needed = f"columns of words, {listed(absent)}, which are found by name"
+            what = f"{table.source} has no names, but the model needs {needed}."
+            refuse_data(what, "Give the file a header.")
+        raise preparation.lacking(absent, [*names, *table.left_out], table.source)
     if absent:
         wanted = [Column(name) for name in names]
         which = "model" if table.named else "file"
         table.notes.append(f"columns are matched by position: the {which} has no names")
+    preparation.check_units([table.units.get(c.name, "") for c in wanted], table.source)
     found = MatchedTable(table.select(wanted), preparation, gaps=gaps)
     judges = found._quality.values()
     if judges:
@@ -121,55 +119,26 @@ def matched(table: Table, preparation: Preparation, *, gaps: bool = False) -> Ma
 def _require_size(table: Table, preparation: Preparation) -> None:
     theirs, ours = table.image_shape, preparation.image_shape
     if theirs is not None and ours is not None and theirs != ours:
-        refuse_data(
-            f"{table.source} has images of {theirs[0]}x{theirs[1]} pixels, but the model was fitted to "
-            f"{ours[0]}x{ours[1]}.",
-            f"Use `image_size={ours}`.",
-            parameter="image_size",
-            value=theirs,
-        )
+        sizes = f"{theirs[0]}x{theirs[1]} pixels, but the model was fitted to {ours[0]}x{ours[1]}"
+        about: Any = {"parameter": "image_size", "value": theirs}
+        refuse_data(f"{table.source} has images of {sizes}.", f"Use `image_size={ours}`.", **about)
 
 
 def _beside(table: Table, preparation: Preparation) -> tuple[str | None, str | None]:
     """The columns that are ids and labels by the training file, where the file has them free."""
-    features = {column.name for column in table.columns} - set(preparation.numbers)
-    id_, label = preparation.id, preparation.label
-    return (
-        id_ if table.id_name is None and id_ in features else None,
-        label if table.label_name is None and label in features else None,
-    )
+    free = {column.name for column in table.columns} - set(preparation.numbers)
+    id_ = preparation.id if table.id_name is None and preparation.id in free else None
+    label = preparation.label if table.label_name is None and preparation.label in free else None
+    return id_, label
 
 
 def _require_width(table: Table, preparation: Preparation) -> None:
-    here, there = len(table.columns), len(preparation.numbers) + len(preparation.categories)
+    here, there = len(table.columns), len(preparation.columns)
     if here != there:
-        refuse_data(
-            f"{table.source} has {here} columns of features, but the model was fitted to {there}; without "
-            "names they are matched by position.",
-            "Name the ones to use with `columns`, or those to keep beside them with `id` and `label`.",
-            parameter="columns",
-            value=here,
-        )
-
-
-# What to do about columns that are not there.
-OTHERWISE = (
-    "Rename those that have other names here, or fit a model without the others (`columns`)."
-)
-
-
-def _absent(table: Table, absent: list[str], wanted: list[str]) -> DataError:
-    if not table.named:
-        msg = (
-            f"{table.source} has no names, but the model needs columns of words, {listed(absent)}, which "
-            "are found by name."
-        )
-        return DataError.saying(msg, "Give the file a header.")
-    noun = "column" if len(absent) == 1 else "columns"
-    names = [*(column.name for column in table.columns), *table.left_out]
-    msg = f"{table.source} lacks the {noun} {listed(absent)}, which the model needs."
-    remedy = f"{hint(absent[0], names, taken=wanted)} {OTHERWISE}"
-    return DataError.saying(msg, remedy, parameter="X", value=absent[0])
+        widths = f"has {here} columns of features, but the model was fitted to {there}"
+        what = f"{table.source} {widths}; without names they are matched by position."
+        remedy = "Name those to use with `columns`, or those beside them with `id` and `label`."
+        refuse_data(what, remedy, parameter="columns", value=here)
 
 
 # ── rows ────────────────────────────────────────────────────────────────────
@@ -203,10 +172,7 @@ class Sheet:
 
     @property
     def clock(self) -> Any:
-        """What says when each row was taken: ids as they stand, or read in the format that was given.
-
-        One that is written otherwise is NaT, as a reading that is missing is NaN.
-        """
+        """What says when each row was taken, in the format given; NaT where it is written otherwise."""
         known = self.ids is None or self.time_format is None
         return self.ids if known else read_times(self.ids, self.time_format)
 
@@ -215,13 +181,10 @@ class Sheet:
 
 
 def learned_rows(table: Table, *, memory_bytes: int, **how: Any) -> tuple[Sheet, tuple[str, ...]]:
-    """All rows of a table, prepared by what is learned from them, and what there is to say about it.
-
-    A file whose rows fit in half of the memory is read once. `how` is as in `Preparation.learn`.
-    """
+    """All rows of a table, prepared by what is learned from them (as `how` says), and notes."""
     table.keep(memory_bytes // 2)
     preparation, notes = Preparation.learn(table, memory_bytes=memory_bytes, **how)
-    table.let_go()
+    table.keep(0)
     ours = MatchedTable(table, preparation)  # by whose columns it was learned
     return prepared_rows(ours, preparation, memory_bytes=memory_bytes), notes
 
@@ -306,26 +269,111 @@ class _Held:
 
     @property
     def n_bytes(self) -> int:
-        """What all rows take."""
         return self.n * self._d * self._dtype.itemsize
 
     def add(self, block: Array) -> None:
-        """The next rows."""
         self.n += len(block)
         self._blocks.append(block)
         if self.n_bytes > self._limit:
             self._blocks.clear()
 
     def rows(self) -> Array | None:
-        """All rows; None where they are too many."""
         if self.n_bytes > self._limit:
             return None
         if len(self._blocks) == 1:
             return self._blocks[0]
-        out, start = np.empty((self.n, self._d), self._dtype), 0
-        self._blocks.reverse()
+        out, stop = np.empty((self.n, self._d), self._dtype), self.n
         while self._blocks:  # each is let go when it has its place: never all rows twice
             block = self._blocks.pop()
-            out[start : start + len(block)] = block
-            start += len(block)
+            out[stop - len(block) : stop] = block
+            stop -= len(block)
         return out
+
+
+# ── exports of plant historians, of which a detector is fitted to whole rows ──
+# Such a row is no loss there: it is left out, and times say that there is a gap.
+LOOKED_AT = 1000  # rows
+MOST_WORDS = 12  # of quality in them
+
+
+class ReadingsTable(Table):
+    """A table without columns of quality and what they call bad; `whole`: without gappy rows."""
+
+    def __init__(self, table: Table, *, whole: bool) -> None:
+        found = table.names if table.named else ()
+        features = {column.name: column for column in table.columns}
+        beside = (table.id_name, table.label_name)
+        pairs = ((found[j], found[q]) for j, q in quality_columns(found).items())
+        judges = _speaking(table, {n: q for n, q in pairs if n in features and q not in beside})
+        kept = [
+            Column(name) if name in judges or _is_reading(column) else column
+            for name, column in features.items()
+            if name not in judges.values()
+        ]
+        with_judges = [*kept, *(Column(judge, "category") for judge in judges.values())]
+        self._table = table.select(with_judges).with_missing(WRITINGS)
+        self.__dict__.update(table.select(kept).__dict__)  # its notes too, which stay one list
+        self._features, self._whole = tuple(kept), whole
+        self.n_rows = None if whole else table.n_rows
+        numbers = [column.name for column in kept if column.kind == "number"]
+        self._places = {numbers.index(name): judge for name, judge in judges.items()}
+        if judges:
+            self.notes.append(f"which readings count is read from {listed([*judges.values()])}")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The features, with their first words where they have any."""
+        return self._features
+
+    def resident_bytes(self) -> int:
+        return super().resident_bytes() + self._table.resident_bytes()
+
+    def _chunks(self, height: int, start: int) -> Iterator[Chunk]:
+        del start  # how many rows before it are left out is not known
+        kept, seen = 0, 0
+        for chunk in (counting(one, self._places) for one in self._table.chunks(height)):
+            rows = np.flatnonzero(~np.isnan(chunk.numbers).any(axis=1) | (not self._whole))
+            seen += len(chunk)
+            if len(rows):
+                yield replace(chunk.at(rows), start=kept)
+                kept += len(rows)
+        if not kept:
+            what = f"{self.source}: every one of {many(seen, 'row')} lacks a reading."
+            remedy = "Fit with `impute='median'`, or leave out the columns that lack most with `columns`."
+            refuse_data(what, remedy, parameter="impute")
+        if left_out := seen - kept:
+            have = "lacks a reading and is" if left_out == 1 else "lack a reading and are"
+            note = f"{left_out} of {many(seen, 'row')} {have} left out of the fit (--impute fills in instead)"
+            self.note_once("left out", note)
+
+
+def counting(chunk: Chunk, judges: dict[int, str]) -> Chunk:
+    """The chunk without the readings, by their position, that the column of their quality calls bad."""
+    if not judges:
+        return chunk
+    numbers, others = np.array(chunk.numbers), dict(chunk.words)
+    for j, judge in judges.items():
+        bad = [word is not None and is_good(str(word)) is False for word in chunk.words[judge]]
+        numbers[np.array(bad, dtype=bool), j] = np.nan
+        others.pop(judge, None)
+    return replace(chunk, numbers=numbers, words=others)
+
+
+def _speaking(table: Table, judges: dict[str, str]) -> dict[str, str]:
+    """The judges whose first cells are of quality: a variable may have such a name too."""
+    if not judges:
+        return {}
+    looked_at = table.select([Column(judge, "category") for judge in judges.values()])
+    kept, first = {}, next(iter(looked_at.chunks(LOOKED_AT)))  # a file has a row at least
+    for name, judge in judges.items():
+        words = {str(word) for word in first.words[judge] if word is not None}
+        said = {is_good(word) for word in words}
+        if True in said and None not in said and len(words) <= MOST_WORDS:
+            kept[name] = judge
+    return kept
+
+
+def _is_reading(column: Column) -> bool:
+    """Whether the words of a column stand for readings that are missing."""
+    example = column.example.partition(" in line ")[0].strip("'")
+    return column.kind == "category" and is_good(example) is False

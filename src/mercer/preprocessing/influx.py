@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from mercer._core.errors import DataError
@@ -42,20 +44,17 @@ class InfluxReader(LineReader):
         self._left_out = False  # whether lines without a field of the model have been noted
         self._pending: dict[str, Any] | None = None  # cells of a row that waits for more lines
         self._last: str | None = None  # the time of the row before
-        numbers = preparation.numbers
-        words = tuple(name for name, _ in preparation.categories)
-        self._needed = frozenset((*numbers, *words))
-        label = reading.label or preparation.label
-        beside = () if label is None or label in (*numbers, *words) else (label,)
-        names = (TIME, *numbers, *words, *beside)
-        self._label = label
+        self._needed = frozenset(preparation.columns)
         self._id = None if reading.id in (None, TIME) else reading.id
-        p, places = len(numbers), tuple(range(1, 1 + len(numbers) + len(words)))
+        self._label = label = reading.label or preparation.label
+        beside = () if label is None or label in self._needed else (label,)
+        names = (TIME, *preparation.columns, *beside)
+        after = 1 + len(preparation.numbers)
+        numbers, words = range(1, after), range(after, 1 + len(preparation.columns))
         at = None if label is None else names.index(label)
-        self.layout = Layout(names, "", True, places[:p], places[p:], id=0, label=at)
+        self.layout = Layout(names, "", True, tuple(numbers), tuple(words), id=0, label=at)
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
-        """The rows that are complete with the next lines."""
         del fresh
         self.records = []
         for line in lines:
@@ -65,35 +64,30 @@ class InfluxReader(LineReader):
         return self._all_rows()
 
     def parted(self, lines: list[str]) -> Iterator[list[str]]:
-        """The lines as they are: points have no line of names."""
         yield lines
 
     def rest(self) -> Arrived:
-        """The row that waits for more lines, now that there are none."""
         self.records = []
         self._emit()
         return self._all_rows()
 
     @property
     def head(self) -> str | None:
-        """What a later reader goes on from: the unit of times, and the row that waits."""
-        own = {"precision": self._precision, "pending": self._pending, "last": self._last}
-        return json.dumps({"influx": own})
+        state = {"precision": self._precision, "pending": self._pending, "last": self._last}
+        return json.dumps({"influx": state})
 
     @head.setter
     def head(self, value: str | None) -> None:
         """Only `go_on` sets it."""
 
     def go_on(self, head: str | None, *, later: bool = True) -> None:
-        """Go on from the `head` of an earlier reader."""
         del later
         if head is not None:
-            own = json.loads(head)["influx"]
-            self._precision, self._pending = own["precision"], own["pending"]
-            self._last = own.get("last")
+            state = json.loads(head)["influx"]
+            self._precision, self._pending = state["precision"], state["pending"]
+            self._last = state.get("last")
 
     def beside(self, other: LineReader) -> Arrived:
-        """The rows that another reader has just put together."""
         self.records = other.records
         return self._all_rows()
 
@@ -109,9 +103,8 @@ class InfluxReader(LineReader):
         if not self._wanted & cells.keys():
             if not self._left_out:
                 self._left_out = True
-                self._note(
-                    f"lines without a field of the model are left out, such as {point.measurement!r}"
-                )
+                what = f"such as {point.measurement!r}"
+                self._note(f"lines without a field of the model are left out, {what}")
             return
         time = self._time(point)
         if time is not None and time == self._last and not self._needed & cells.keys():
@@ -123,9 +116,9 @@ class InfluxReader(LineReader):
             self._emit()
         elif pending is not None and pending.keys() & cells.keys() & self._wanted:
             if pending["tags"] != point.tags:
-                told = f"{_tags(pending['tags'])} and {_tags(point.tags)}"
+                sets = f"{_tags(pending['tags'])} and {_tags(point.tags)}"
                 self._note(
-                    f"fields of one time have several sets of tags, {told}: they are taken for rows of one "
+                    f"fields of one time have several sets of tags, {sets}: they are taken for rows of one "
                     "unit; pipe the lines of one set alone, such as with grep"
                 )
             self._emit()
@@ -143,21 +136,15 @@ class InfluxReader(LineReader):
 
     def _cells(self, point: Point) -> dict[str, str]:
         """The cells that the model knows, as text; those of bad quality are empty."""
-        known = self._wanted | {self._label, self._id} - {None}
+        known = self._wanted | {self._label, self._id}
         every = {**point.tags, **point.fields}
-        found = {}
         longer = {name: f"{point.measurement}.{name}" for name in every}
         names = {name: own for name in every for own in (longer[name], name) if own in known}
         bad = self._of_bad_quality(point, names.keys())
-        for name, own in names.items():
-            found[own] = "" if name in bad else _text(every[name])
-        return found
+        return {own: "" if n in bad else _text(every[n]) for n, own in names.items()}
 
     def _of_bad_quality(self, point: Point, known: Set[str]) -> set[str]:
-        """The fields whose readings don't count, by a field of their quality or one for the whole line.
-
-        A field that the model knows is a variable, and judges no other.
-        """
+        """The fields that one of their quality, or of the line's, calls bad; a variable judges none."""
         every = {**point.tags, **point.fields}
         bad = {n for n, value in every.items() if n not in known and is_good(str(value)) is False}
         if any(name.lower() in WHOLE_LINE for name in bad):
@@ -168,33 +155,27 @@ class InfluxReader(LineReader):
 
     def _time(self, point: Point) -> str | None:
         if self._id is not None:
-            own = {**point.tags, **point.fields}.get(self._id)
-            return None if own is None else str(own)
+            time = {**point.tags, **point.fields}.get(self._id)
+            return None if time is None else str(time)
         if point.time is None:
             self._note("a line without a time is a row by itself")
             return None
         if self._precision is None:
-            self._precision = guess_precision(point.time)
-            if self._precision is None:
-                self._precision = "ns"
-                self._note("times are taken for nanoseconds, as the format has them (--precision)")
-            else:
-                self._note(f"times are taken for {LONG[self._precision]} (--precision)")
+            guessed = guess_precision(point.time)
+            self._precision = guessed or "ns"
+            why = "" if guessed else ", as the format has them"
+            self._note(f"times are taken for {LONG[self._precision]}{why} (--precision)")
         return as_text(point.time, self._precision)
 
     def _rows(self, records: list[Any]) -> Arrived:
         """As of lines with cells in the order of the layout."""
-        assert self.layout is not None
-        names = self.layout.names
-        cells = [[record.get(name) or "" for name in names] for record in records]
+        cells = [[record.get(name) or "" for name in self.layout.names] for record in records]
         found = super()._rows(cells)
-        bad = [record.get("bad", "") for record in records]
-        return Arrived(
-            found.rows,
-            [record.get(TIME) for record in records],
-            found.labels,
-            [one or other for one, other in zip(bad, found.bad, strict=True)],
-            None if self._id is None else found.clock,  # stamps have one format
+        return replace(
+            found,
+            times=[record.get(TIME) for record in records],
+            bad=[one.get("bad") or other for one, other in zip(records, found.bad, strict=True)],
+            clock=None if self._id is None else found.clock,  # stamps have one format
         )
 
 
@@ -211,11 +192,7 @@ def _tags(tags: dict[str, str]) -> str:
 
 # ── which format ────────────────────────────────────────────────────────────
 class RowReader:
-    """Reads lines in the format that was given, or in the one that the first of them has.
-
-    Line protocol is recognised by a first line that is a point with a field of the model; a line of names,
-    or of numbers, is none.
-    """
+    """Reads lines in the format given, or as points where the first line is one with a field of the model."""
 
     def __init__(
         self,
@@ -226,53 +203,43 @@ class RowReader:
         precision: str | None = None,
     ) -> None:
         self._about, self._wanted = (preparation, reading, source), wanted
-        self._precision = precision
-        self._own, self._is_known = LineReader(*self._about), False
+        self._precision, self._own = precision, LineReader(*self._about)
+        self._is_known = False
         if reading.format is not None or reading.skip_rows:  # points have nothing before them
             self._choose(influx=reading.format == "influx")
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
-        """The rows of the next lines; ``fresh`` where they are the first of a file."""
         if not self._is_known:
             first = next((text for line in lines if (text := line.strip()) and text[0] != "#"), "")
             if not first:
                 return self.rest()
-            influx = self._is_point(first)
-            self._choose(influx=influx)
-            if influx:
-                self._own.notes.append("lines are read as InfluxDB line protocol (--format influx)")
+            self._choose(influx=self._is_point(first))
+            if isinstance(self._own, InfluxReader):
+                self.notes.append("lines are read as InfluxDB line protocol (--format influx)")
             elif self._precision is not None:
-                self._own.notes.append(
-                    "--precision is for InfluxDB line protocol, and not used here"
-                )
+                self.notes.append("--precision is for InfluxDB line protocol, and not used here")
         return self._own(lines, fresh=fresh)
 
     def parted(self, lines: list[str]) -> Iterator[list[str]]:
-        """The lines in parts that each have one line of names at most, at their beginning."""
         return self._own.parted(lines)
 
     def beside(self, other: RowReader) -> Arrived:
-        """The rows of the lines that another reader has just read."""
         if other._is_known and not self._is_known:
             self._choose(influx=isinstance(other._own, InfluxReader))
         return self._own.beside(other._own)
 
     def rest(self) -> Arrived:
-        """The row that waits for more lines, now that there are none."""
         return self._own.rest()
 
     @property
     def notes(self) -> list[str]:
-        """What was guessed or left out."""
         return self._own.notes
 
     @property
     def head(self) -> str | None:
-        """What a later reader goes on from."""
         return self._own.head
 
     def go_on(self, head: str | None) -> None:
-        """Go on from the `head` of an earlier reader, in its format."""
         if head is not None and not self._is_known:
             self._choose(influx=head.startswith('{"influx"'))
         self._own.go_on(head)
@@ -283,9 +250,8 @@ class RowReader:
             self._own = InfluxReader(*self._about, self._wanted, self._precision)
 
     def _is_point(self, line: str) -> bool:
-        try:
+        with suppress(DataError):
             point = parse_point(line)
-        except DataError:
-            return False
-        names = {*point.fields, *(f"{point.measurement}.{name}" for name in point.fields)}
-        return bool(names & set(self._wanted))
+            names = {*point.fields, *(f"{point.measurement}.{name}" for name in point.fields)}
+            return bool(names & set(self._wanted))
+        return False

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._core.errors import MemoryBudgetError, many, quoted, refuse_data
 from mercer._core.memory import format_bytes, parse_bytes
-from mercer._core.types import Array, Flags
+from mercer._core.types import Array
 from mercer.data.columns import listed
 from mercer.data.rows import even_blocks, row_slices
 from mercer.data.table import Chunk, Table
@@ -19,11 +19,9 @@ from mercer.engine.moments import ColumnMoments, weighted_median
 MAX_LEVELS = 1000  # of a column of words; more are names, not categories
 
 
-def _a_value(block: Array, missing: Flags | None) -> Array:  # (b, p) -> (p,)
+def _a_value(block: Array) -> Array:  # (b, p) -> (p,)
     """A value of each column to shift by; 0 where the block has none."""
-    if missing is None:
-        return np.array(block[0], dtype=np.float64)
-    first = np.argmin(missing, axis=0)
+    first = np.argmin(np.isnan(block), axis=0)
     found = block[first, np.arange(block.shape[1])].astype(np.float64)
     return np.where(np.isnan(found), 0.0, found)
 
@@ -36,7 +34,6 @@ class Missing:
         self.counts: dict[str, int] = {}  # of the columns that have any
 
     def add(self, chunk: Chunk, names: Sequence[str]) -> None:
-        """Count those of a chunk."""
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isnan(np.sum(chunk.numbers)):  # one pass and no temporary where all is well
                 return
@@ -52,27 +49,23 @@ class Missing:
 
     @property
     def total(self) -> int:
-        """Of all columns."""
         return sum(self.counts.values())
 
     @property
     def where(self) -> str:
-        """The columns that have any."""
         noun = "column" if len(self.counts) == 1 else "columns"
         return f"{noun} {listed(list(self.counts))}"
 
     def refuse(self, source: str = "The rows") -> None:
-        """Raise when there are any."""
-        if not self.first:
-            return
         noun = "value is" if self.total == 1 else "values are"
         where = f" (of those in {self.where})" if len(self.counts) > 1 else ""
-        refuse_data(
-            f"{source}: {self.total} {noun} missing, the first{where} in {self.first}.",
-            "Fit with `impute='mean'` (or median, zero) to have missing values filled, drop those rows, or "
-            "leave the columns out with `columns`.",
-            parameter="impute",
-        )
+        if self.first:
+            refuse_data(
+                f"{source}: {self.total} {noun} missing, the first{where} in {self.first}.",
+                "Fit with `impute='mean'` (or median, zero) to have missing values filled, drop those rows, "
+                "or leave the columns out with `columns`.",
+                parameter="impute",
+            )
 
 
 class Unseen:
@@ -84,7 +77,6 @@ class Unseen:
         self.words: dict[str, dict[str | None, None]] = {}  # in order, None for a missing one
 
     def add(self, chunk: Chunk, levels: Mapping[str, Sequence[str]]) -> None:
-        """Count those of a chunk; `levels` are the words that each of these columns knows."""
         self.n += len(chunk)
         for name, known in levels.items():
             place = set(known)
@@ -97,14 +89,15 @@ class Unseen:
     @property
     def sentences(self) -> list[str]:
         """One for each column, with the words and how many rows have them."""
+        words = {
+            name: listed(["a missing value" if word is None else word for word in found])
+            for name, found in self.words.items()
+        }
         return [
             f"Column {quoted(name)} has words that the training rows did not have in {count} of "
-            f"{many(self.n, 'row')}: {self._listed(name)}. Each became zeros, as the encoder ignores them."
+            f"{many(self.n, 'row')}: {words[name]}. Each became zeros, as the encoder ignores them."
             for name, count in self.counts.items()
         ]
-
-    def _listed(self, name: str) -> str:
-        return listed(["a missing value" if word is None else word for word in self.words[name]])
 
 
 @dataclass
@@ -123,7 +116,6 @@ class Seen:
     def of(
         cls, table: Table, names: tuple[str, ...], words: list[str], weights: Array | None
     ) -> Seen:
-        """One pass over the file."""
         nothing = ColumnMoments.empty(np.zeros(len(names)))
         seen = cls(names, nothing, Missing(), {word: set() for word in words}, weights)
         height = chunk_height(table)
@@ -133,10 +125,12 @@ class Seen:
             seen._sum(block)
         return seen
 
-    @property
-    def weight(self) -> float:
-        """The weight of all rows: their number where all count alike."""
-        return float(self.n) if self.weights is None else float(self.weights.sum())
+    def filled(self, fills: Array | None) -> ColumnMoments:
+        """The moments of the columns once their gaps are filled."""
+        if fills is None:
+            return self.moments
+        weight = self.n if self.weights is None else self.weights.sum()  # of all rows
+        return self.moments.filled(fills, float(weight))
 
     def _sum(self, block: Array) -> None:
         place = slice(self.n_summed, self.n_summed + len(block))
@@ -146,7 +140,7 @@ class Seen:
         # What is not finite is refused at the end.
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.moments.count.any():
-                self.moments = ColumnMoments.empty(_a_value(block, gaps))
+                self.moments = ColumnMoments.empty(_a_value(block))
             here = ColumnMoments.of(block, gaps, self.moments.shift, weights)
             self.moments = self.moments.merged(here)
 
@@ -157,21 +151,15 @@ class Seen:
             levels.update(words := set(chunk.words[name]))
             if None in words:
                 row = int(np.argmax([word is None for word in chunk.words[name]]))
-                refuse_data(
-                    f"Column {quoted(name)}, of categories, has a missing value in {chunk.place(row)}, which "
-                    "no number can replace.",
-                    "Fill it in, or leave the column out with `columns`.",
-                    parameter="columns",
-                    value=name,
-                )
+                where = f"a missing value in {chunk.place(row)}, which no number can replace"
+                what = f"Column {quoted(name)}, of categories, has {where}."
+                remedy = "Fill it in, or leave the column out with `columns`."
+                refuse_data(what, remedy, parameter="columns", value=name)
             if len(levels) > MAX_LEVELS:
-                refuse_data(
-                    f"Column {quoted(name)} has more than {MAX_LEVELS} different words by "
-                    f"{chunk.place(len(chunk) - 1)}: these are names, not categories.",
-                    "Use it as the `id`, or leave it out with `columns`.",
-                    parameter="one_hot",
-                    value=name,
-                )
+                count = f"more than {MAX_LEVELS} different words by {chunk.place(len(chunk) - 1)}"
+                what = f"Column {quoted(name)} has {count}: these are names, not categories."
+                remedy = "Use it as the `id`, or leave it out with `columns`."
+                refuse_data(what, remedy, parameter="one_hot", value=name)
         self.n += len(chunk)
         return chunk.numbers
 
@@ -183,12 +171,9 @@ class Seen:
         counts = zip(self.names, self.moments.count, strict=True)
         if empty := [name for name, count in counts if count == 0]:
             have, it = ("has", "it has") if len(empty) == 1 else ("have", "they have")
-            refuse_data(
-                f"{table.source}: {listed(empty)} {have} no values, so {it} no {impute}.",
-                "Leave the columns out with `columns`, or use `impute='zero'`.",
-                parameter="impute",
-                value=impute,
-            )
+            what = f"{table.source}: {listed(empty)} {have} no values, so {it} no {impute}."
+            remedy = "Leave the columns out with `columns`, or use `impute='zero'`."
+            refuse_data(what, remedy, parameter="impute", value=impute)
         if impute == "mean":
             return np.array(self.moments.mean)
         return self._medians(table, parse_bytes("auto") if memory_bytes is None else memory_bytes)
@@ -198,10 +183,8 @@ class Seen:
         # Bytes of a column, and of the copy that is sorted; with weights of their order and sums too.
         p, each = len(self.names), (2 if self.weights is None else 5) * 8 * self.n
         if p > 0 and each > budget:
-            msg = (
-                f"The median of a column of {self.n} values takes {format_bytes(each)} of memory; the budget "
-                f"is {format_bytes(budget)}."
-            )
+            size = f"takes {format_bytes(each)} of memory; the budget is {format_bytes(budget)}"
+            msg = f"The median of a column of {self.n} values {size}."
             remedy = "Raise `memory`, or use `impute='mean'`."
             raise MemoryBudgetError.saying(msg, remedy, parameter="memory", value=budget)
         medians = np.empty(p)
@@ -215,14 +198,10 @@ class Seen:
                 medians[some] = [weighted_median(column, self.weights) for column in held.T]
         return medians
 
-    def filled(self, fills: Array | None) -> ColumnMoments:
-        """The moments of the columns once their gaps are filled."""
-        return self.moments if fills is None else self.moments.filled(fills, self.weight)
-
 
 def imputed(table: Table, missing: Missing, impute: str) -> list[str]:
     """What there is to say about missing values, said once."""
-    table.told.add("imputed")
+    table.noted.add("imputed")
     by = "zero" if impute == "zero" else f"the column {impute}"
     if not missing.total:
         return [f"no value is missing; in new rows {by} is used"]
@@ -239,20 +218,14 @@ def scaling(
     wild = ~np.isfinite(spread) | ~np.isfinite(moments.mean)
     if wild.any():
         name = names[int(np.argmax(wild))]
-        refuse_data(
-            f"Column {quoted(name)} has values so large that its variance is not finite, so it can't be "
-            "standardised.",
-            "Give it in another unit, or use `scale='none'`.",
-            parameter="scale",
-            value=name,
-        )
+        what = f"Column {quoted(name)} has values so large that its variance is not finite"
+        remedy = "Give it in another unit, or use `scale='none'`."
+        refuse_data(f"{what}: it can't be standardised.", remedy, parameter="scale", value=name)
     spread = np.where(constant, 1.0, spread)
-    n_scaled = len(names) - int(constant.sum())
-    notes = [f"standardised {n_scaled} column{'' if n_scaled == 1 else 's'}"]
+    notes = [f"standardised {many(len(names) - int(constant.sum()), 'column')}"]
     if constant.any():
         flat = [name for name, is_flat in zip(names, constant, strict=True) if is_flat]
         notes.append(f"constant, only centred: {listed(flat)}")
     if n_hot:
         notes.append(f"columns of 0 and 1 are not scaled: {n_hot}")
-    hot = np.zeros(n_hot)
-    return np.append(moments.mean, hot), np.append(spread, hot + 1.0), notes
+    return np.append(moments.mean, np.zeros(n_hot)), np.append(spread, np.ones(n_hot)), notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import DataError, MercerError, refuse_data
+from mercer._core.errors import DataError, MercerError
 from mercer._core.types import Array
-from mercer.data.columns import hint, listed
+from mercer.data.columns import listed, position
 from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.historian import is_good, quality_columns
-from mercer.data.table import Chunk, Reading
+from mercer.data.table import Chunk, Reading, objects
 from mercer.data.times import as_times
-from mercer.preprocessing.align import OTHERWISE
 from mercer.preprocessing.learn import Unseen
 from mercer.preprocessing.preparation import Preparation
 
@@ -51,6 +50,9 @@ class Layout:
     lacks: str = ""  # why no line below these names is a row of the model
 
 
+NO_NAMES = Layout((), ",", False, (), (), None, None)  # before the first line
+
+
 class LineReader:
     """Reads lines by the names in their header, which may come again after a file was replaced.
 
@@ -59,13 +61,14 @@ class LineReader:
 
     def __init__(self, preparation: Preparation, reading: Reading, source: str) -> None:
         self._preparation, self._reading, self._source = preparation, reading, source
-        self.layout: Layout | None = None
+        self.layout = NO_NAMES
         self.head: str | None = None  # the line that the layout is read off
         self.notes: list[str] = []
         self._skip = reading.skip_rows
         self.records: list[Any] = []  # of the lines that were read last
         self._units = False  # whether the next line may be one of units
         self._fresh = True  # whether it is the first of a file
+        self._later = False  # whether the names that lines are read by are not the first ones
 
     def __call__(self, lines: Sequence[str], *, fresh: bool = False) -> Arrived:
         """The rows of the next lines; ``fresh`` where they are the first of a file."""
@@ -86,7 +89,7 @@ class LineReader:
     def beside(self, other: LineReader) -> Arrived:
         """The rows of the lines that another reader has just read, for a model of other columns perhaps."""
         if other.head != self.head:
-            self.go_on(other.head, later=self.layout is not None)
+            self.go_on(other.head, later=self.layout is not NO_NAMES)
         self.records = other.records
         return self._all_rows()
 
@@ -96,7 +99,7 @@ class LineReader:
         return self._all_rows()
 
     def _all_rows(self) -> Arrived:
-        if self.layout is None:
+        if self.layout is NO_NAMES:
             return Arrived(np.empty((0, len(self._preparation.features))), [], None, [])
         return self._rows(self.records)
 
@@ -104,40 +107,46 @@ class LineReader:
         """Read lines as below this line of names; a later one that lacks columns does not end the stream."""
         if head is None:
             return
+        delimiter, names = self._parted(head)
         try:
-            layout = self._layout(head)
+            self.layout = self._layout(delimiter, names)
         except DataError as error:
             if not later:
                 raise
-            layout = self._lacking(head, str(error).partition(", which")[0])
-            self._note(f"{layout.lacks}: its rows are not judged")
-        self.layout, self.head, self._skip = layout, head, 0
+            self._lay_aside(delimiter, names, error)
+        self.head, self._skip, self._later = head, 0, later
 
     # ── lines ───────────────────────────────────────────────────────────────
+    def _parted(self, line: str) -> tuple[str, list[str]]:
+        """The delimiter, where it is not given that of most names or most fields, and the fields."""
+
+        def merit(mark: str) -> tuple[int, int]:
+            cells = [cell.strip() for cell in split(line, mark)]
+            return sum(cell in self._columns for cell in cells), len(cells)
+
+        delimiter = self._reading.delimiter or max(DELIMITERS, key=merit)
+        return delimiter, [cell.strip() for cell in split(line, delimiter)]
+
     @cached_property
-    def _wanted_names(self) -> list[str]:
-        return [*self._preparation.numbers, *(name for name, _ in self._preparation.categories)]
+    def _columns(self) -> frozenset[str]:
+        return frozenset(self._preparation.columns)
 
     def _is_head(self, line: str) -> bool:
         """Whether a line names all columns of the model and, where rows have one, that of their times."""
-        assert self.layout is not None
-        beside = () if self.layout.id is None else (self.layout.names[self.layout.id],)
-        known = self.layout.header and len(self._wanted_names) + len(beside) > 1
-        return known and self._names_all(line, beside)  # one name alone may be a word in a row
+        names, id_ = self.layout.names, self.layout.id
+        beside = set() if id_ is None else {names[id_]}
+        # One name alone may be a word in a row.
+        several = self.layout.header and len(self._columns) + len(beside) > 1
+        return several and self._names_all(line, beside)
 
-    def _names_all(self, line: str, beside: tuple[str, ...] = ()) -> bool:
-        wanted = self._wanted_names
-        if wanted[0] not in line:
-            return False
-        delimiter = self._reading.delimiter or _delimiter(line, wanted)
-        return {*wanted, *beside} <= {cell.strip() for cell in split(line, delimiter)}
+    def _names_all(self, line: str, beside: Set[str] = frozenset()) -> bool:
+        # Most lines are rows, and are not parted for this.
+        first = self._preparation.columns[0]
+        return first in line and self._columns | beside <= {*self._parted(line)[1]}
 
     def _is_other_head(self, line: str) -> bool:
         """Whether a new file begins with names: in another order, others beside them, or not all of them."""
-        assert self.layout is not None
-        known = set(self._preparation.numbers)
-        delimiter = self._reading.delimiter or _delimiter(line, list(known))
-        cells = {cell.strip() for cell in split(line, delimiter)}
+        known, cells = set(self._preparation.numbers), {*self._parted(line)[1]}
         some = bool(known & cells) and not any(map(self._is_number, cells))
         return self.layout.header and (some or known <= cells)
 
@@ -151,9 +160,9 @@ class LineReader:
             return None
         fresh, self._fresh = self._fresh, False
         heads = self._is_other_head if fresh else self._is_head
-        if self.layout is None or heads(line):
-            self.go_on(line, later=self.layout is not None)
-        assert self.layout is not None
+        later = self.layout is not NO_NAMES
+        if not later or heads(line):
+            self.go_on(line, later=later)
         fields = split(line, self.layout.delimiter)
         if self.layout.header and tuple(cell.strip() for cell in fields) == self.layout.names:
             self._units = self._reading.units_row is not False
@@ -162,30 +171,37 @@ class LineReader:
         if units and self.layout.header and self._is_units(fields):
             different = dict.fromkeys(cell.strip() for cell in fields if cell.strip())
             self._note(f"a line of units is left out: {listed(list(different))}")
+            self._check_units(fields)
             return None
         return fields
 
     def _is_units(self, fields: list[str]) -> bool:
         """Whether words stand in place of all readings, and none of them says that there is no reading."""
-        assert self.layout is not None
         if self._reading.units_row or len(fields) != len(self.layout.names):
             return bool(self._reading.units_row)
         cells = [fields[j] for j in self.layout.numbers]
         words = [cell for cell in cells if not self._missing(cell)]
-        return bool(words) and not any(
-            self._is_number(cell) or is_good(cell) is False for cell in words
-        )
+        return bool(words) and not any(self._is_number(c) or is_good(c) is False for c in words)
 
-    def _layout(self, line: str) -> Layout:
-        wanted = self._wanted_names
-        delimiter = self._reading.delimiter or _delimiter(line, wanted)
-        cells = [cell.strip() for cell in split(line, delimiter)]
-        header = self._reading.header
+    def _check_units(self, fields: list[str]) -> None:
+        """Refuse other units than those of the fit; in a later file, the rows below them."""
+        cells = [_cell(fields, j) or "" for j in self.layout.numbers]
+        try:
+            units = ["" if self._missing(cell) else cell for cell in cells]
+            self._preparation.check_units(units, self._source)
+        except DataError as error:
+            if not self._later:
+                raise
+            self._lay_aside(self.layout.delimiter, list(self.layout.names), error)
+
+    def _layout(self, delimiter: str, cells: list[str]) -> Layout:
+        reading, header = self._reading, self._reading.header
         if header is None:
             header = not all(self._is_number(cell) or self._missing(cell) for cell in cells)
         names = cells if header else [f"x{j}" for j in range(len(cells))]
-        id_, label = (self._beside(names, name) for name in ("id", "label"))
-        places = self._places(names, wanted, {id_, label}, named=header)
+        id_ = self._beside(names, "id", reading.id_option, named=header)
+        label = self._beside(names, "label", "`label`", named=header)
+        places = self._places(names, {id_, label}, named=header)
         p = len(self._preparation.numbers)
         found = quality_columns(names) if header else {}
         beside = {*places, id_, label}  # a variable of the model judges no other
@@ -196,59 +212,47 @@ class LineReader:
         numbers, words = tuple(places[:p]), tuple(places[p:])
         return Layout(tuple(names), delimiter, header, numbers, words, id_, label, quality)
 
-    def _lacking(self, line: str, why: str) -> Layout:
-        """The layout of lines that are no rows of the model, which have their times all the same."""
-        delimiter = self._reading.delimiter or _delimiter(line, self._preparation.numbers)
-        names = [cell.strip() for cell in split(line, delimiter)]
+    def _lay_aside(self, delimiter: str, names: list[str], error: DataError) -> None:
+        """Lay out lines that are no rows of the model, which have their times all the same."""
+        why = str(error).removesuffix(error.remedy).partition(", which")[0].rstrip(". ")
         id_ = self._reading.id or self._preparation.id
         at = names.index(id_) if id_ in names else None
-        return Layout(tuple(names), delimiter, True, (), (), at, None, lacks=why)
+        self.layout = Layout(tuple(names), delimiter, True, (), (), at, None, lacks=why)
+        self._note(f"{why}: its rows are not judged")
 
-    def _beside(self, names: list[str], what: str) -> int | None:
+    def _beside(self, names: list[str], what: str, option: str, *, named: bool) -> int | None:
         asked, trained = getattr(self._reading, what), getattr(self._preparation, what)
-        if asked is not None and asked not in names:
-            refuse_data(
-                f"{self._source} has no column {asked!r}, which was to be its {what}.",
-                hint(asked, names),
-                parameter=what,
-                value=asked,
-            )
-        name = asked or (trained if trained in names else None)
-        return None if name is None else names.index(name)
+        if asked is None:
+            return names.index(trained) if trained in names else None
+        places = {name: j for j, name in reversed(list(enumerate(names)))}
+        return position(asked, places, source=self._source, named=named, option=option)
 
-    def _places(
-        self, names: list[str], wanted: list[str], beside: set[int | None], *, named: bool
-    ) -> list[int]:
+    def _places(self, names: list[str], beside: set[int | None], *, named: bool) -> list[int]:
+        wanted = self._preparation.columns
         if all(name in names for name in wanted):
             return [names.index(name) for name in wanted]
         free = [j for j in range(len(names)) if j not in beside]
-        numbered = all(name[:1] == "x" and name[1:].isdigit() for name in wanted)
-        by_position = (not named or numbered) and len(free) == len(wanted)
-        if by_position and not self._preparation.categories:
+        by_position = not named or self._preparation.is_nameless
+        if by_position and len(free) == len(wanted) and not self._preparation.categories:
             self._note("columns are matched by position: names are missing")
             return free
-        absent = [name for name in wanted if name not in names]
-        noun = "column" if len(absent) == 1 else "columns"
-        msg = f"{self._source} lacks the {noun} {listed(absent)}, which the model needs."
         # A line of numbers that begins with a time is a row, and its names are missing.
         named = named and 2 * sum(map(self._is_number, names)) <= len(names)
-        remedy = "Begin with a line of names."
-        if named:
-            remedy = f"{hint(absent[0], names, taken=wanted)} {OTHERWISE}"
-        raise DataError.saying(msg, remedy, parameter="X", value=absent[0])
+        remedy = None if named else "Begin with a line of names."
+        absent = [name for name in wanted if name not in names]
+        raise self._preparation.lacking(absent, names, self._source, remedy)
 
     # ── rows ────────────────────────────────────────────────────────────────
     def _rows(self, records: list[list[str]]) -> Arrived:
         layout, p = self.layout, len(self._preparation.numbers)
-        assert layout is not None
         rows = np.full((len(records), len(self._preparation.features)), np.nan)
-        bad = [layout.lacks] * len(records)
+        times = [_cell(fields, layout.id) for fields in records]
+        clock = self._clock(times)
         if layout.lacks:
-            times = [_cell(fields, layout.id) for fields in records]
-            return Arrived(rows, times, None, bad, self._clock(times))
-        whole = [i for i, fields in enumerate(records) if len(fields) == len(layout.names)]
-        for i in set(range(len(records))) - set(whole):
-            bad[i] = f"{len(records[i])} fields in place of {len(layout.names)}"
+            return Arrived(rows, times, None, [layout.lacks] * len(records), clock)
+        width = len(layout.names)
+        bad = [f"{len(f)} fields in place of {width}" * (len(f) != width) for f in records]
+        whole = [i for i, why in enumerate(bad) if not why]
         numbers = np.empty((len(whole), p))
         for k, i in enumerate(whole):
             numbers[k] = [self._reading_of(records[i], j) for j in layout.numbers]
@@ -259,9 +263,8 @@ class LineReader:
             self._with_words(rows, bad, whole, numbers, records)
         elif whole:
             rows[whole] = self._prepared(Chunk(0, numbers, {}))
-        times = [_cell(fields, layout.id) for fields in records]
         labels = None if layout.label is None else [_cell(f, layout.label) or "" for f in records]
-        return Arrived(rows, times, labels, bad, self._clock(times))
+        return Arrived(rows, times, labels, bad, clock)
 
     def _clock(self, times: list[Any]) -> list[Any] | None:
         """The times by the format that was given; None for one that is written otherwise."""
@@ -278,14 +281,10 @@ class LineReader:
         self, rows: Array, bad: list[str], whole: list[int], numbers: Array, records: Any
     ) -> None:
         """Rows with columns of words, one by one: one that holds a new word is no row of the model."""
-        assert self.layout is not None
         unseen, lenient = Unseen(), self._preparation.lenient
         columns = list(zip(self._preparation.categories, self.layout.words, strict=True))
         for k, i in enumerate(whole):
-            words = {
-                name: np.array([records[i][j].strip() or None], dtype=object)
-                for (name, _), j in columns
-            }
+            words = {name: objects([records[i][j].strip() or None]) for (name, _), j in columns}
             chunk = Chunk(0, numbers[k : k + 1], words)
             unseen.add(chunk, lenient)
             try:
@@ -303,17 +302,11 @@ class LineReader:
 
     def _reading_of(self, fields: list[str], j: int) -> float:
         """A reading; NaN where it is missing, of bad quality or a word such as No Data."""
-        assert self.layout is not None
-        quality = self.layout.quality.get(j)
-        if quality is not None and is_good(fields[quality]) is False:
+        quality, cell = self.layout.quality.get(j), fields[j]
+        bad = quality is not None and is_good(fields[quality]) is False
+        if bad or self._missing(cell) or not self._is_number(cell):
             return np.nan
-        cell = fields[j]
-        if self._missing(cell):
-            return np.nan
-        try:
-            return float(self._pointed(cell)) if self._is_number(cell) else np.nan
-        except ValueError:
-            return np.nan
+        return float(self._pointed(cell))
 
     def _is_number(self, cell: str) -> bool:
         return is_number(self._pointed(cell))
@@ -323,9 +316,8 @@ class LineReader:
 
     def _pointed(self, cell: str) -> str:
         """With a decimal point, where the comma is not what parts the fields."""
-        apart = self.layout is not None and self.layout.delimiter != ","
-        comma = self._reading.decimal == "," or (apart and "," in cell and "." not in cell)
-        return cell.replace(",", ".") if comma else cell
+        apart = self.layout.delimiter != "," and "," in cell and "." not in cell
+        return cell.replace(",", ".") if apart or self._reading.decimal == "," else cell
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -340,17 +332,6 @@ def split(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line], delimiter=delimiter, skipinitialspace=delimiter != " "), [])
     except csv.Error:
         return [line]
-
-
-def _delimiter(line: str, wanted: Sequence[str]) -> str:
-    """The one that gives most of the names that are wanted, or most fields."""
-    known = set(wanted)
-
-    def merit(mark: str) -> tuple[int, int]:
-        cells = [cell.strip() for cell in split(line, mark)]
-        return sum(cell in known for cell in cells), len(cells)
-
-    return max(DELIMITERS, key=merit)
 
 
 def _cell(fields: list[str], j: int | None) -> Any:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mercer._core.errors import InputError, many, quoted, refuse_data
+from mercer._core.errors import DataError, InputError, many, quoted, refuse_data
 from mercer._core.types import Array, Indices
-from mercer.data.columns import listed
+from mercer.data.columns import are_dates, hint, listed
 from mercer.data.table import Chunk, Table
 from mercer.data.view import require_numbers
-from mercer.data.words import are_dates
 from mercer.engine.moments import Scale
 from mercer.preprocessing.learn import Missing, Seen, imputed, scaling
 
@@ -19,6 +20,8 @@ WORDS = (
     "Keep it beside the rows with `id='{name}'` or `label='{name}'`, name the columns to use with `columns`, "
     "or turn each word into a 0/1 column with `one_hot=True`."
 )
+SCALES = ("standard", "none")
+FILLS = (None, "mean", "median", "zero")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,8 @@ class Preparation:
     ignoring : tuple of str
         Those of the columns of words in which a word without a level becomes zeros, as in scikit-learn's
         ``OneHotEncoder(handle_unknown="ignore")``. In the others it is refused.
+    units : tuple of str
+        Of the columns of numbers, "" where the file says none; () where it has no line of units.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class Preparation:
     label: str | None = None
     image_shape: tuple[int, int] | None = None
     ignoring: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
     @classmethod
     def learn(
@@ -79,8 +85,7 @@ class Preparation:
     ) -> tuple[Preparation, tuple[str, ...]]:
         r"""What the rows of a file need, and everything that will be done to them in words for people.
 
-        The table is read once; twice when medians are asked for. Columns of words are refused without
-        `one_hot`.
+        The table is read once, twice for medians. Columns of words are refused without `one_hot`.
 
         Parameters
         ----------
@@ -105,8 +110,10 @@ class Preparation:
         >>> notes
         ('standardised 1 column', "constant, only centred: 'y'")
         """
-        _require_known("scale", scale, ("standard", "none"))
-        _require_known("impute", impute, (None, "mean", "median", "zero"))
+        for option, value, known in (("scale", scale, SCALES), ("impute", impute, FILLS)):
+            if value not in known:
+                must_be = f"one of {', '.join(map(repr, known))}"
+                raise InputError.about(parameter=option, value=value, must_be=must_be)
         if not one_hot or not table.columns:
             require_numbers(table, WORDS)
         notes = list(table.fresh_notes())
@@ -132,7 +139,19 @@ class Preparation:
                 notes += said
         notes += table.fresh_notes()
         beside = table.id_name, table.label_name, table.image_shape
-        return cls(names, tuple(levels), fills, center, spread, *beside), tuple(notes)
+        units = tuple(table.units.get(name, "") for name in names)
+        units = units if any(units) else ()
+        return cls(names, tuple(levels), fills, center, spread, *beside, units=units), tuple(notes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the file, those of numbers first."""
+        return (*self.numbers, *(name for name, _ in self.categories))
+
+    @property
+    def is_nameless(self) -> bool:
+        """Whether numbers were found by position: x0, x1, … are not names of a file."""
+        return all(re.fullmatch(r"x[0-9]+", name) for name in self.numbers)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -148,8 +167,28 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether rows without missing values stay as they are."""
-        parts = (self.fills, self.center, self.spread)
-        return not self.categories and all(part is None for part in parts)
+        return not self.categories and self.fills is self.center is self.spread is None
+
+    def lacking(
+        self, absent: Sequence[str], names: Sequence[str], source: str, remedy: str | None = None
+    ) -> DataError:
+        """The error for columns that are not among the names of a file."""
+        noun = "column" if len(absent) == 1 else "columns"
+        msg = f"{source} lacks the {noun} {listed(absent)}, which the model needs."
+        remedy = remedy or (
+            f"{hint(absent[0], names, taken=self.columns)} Rename those that have other names here, or fit a "
+            "model without the others (`columns`)."
+        )
+        return DataError.saying(msg, remedy, parameter="X", value=absent[0])
+
+    def check_units(self, units: Sequence[str], source: str) -> None:
+        """Raise where a number is in another unit than at the fit; an empty text is not compared."""
+        for name, here, ours in zip(self.numbers, units, self.units, strict=False):
+            if here and ours and here != ours:
+                unit = quoted(ours)
+                what = f"column {quoted(name)} is in {quoted(here)}, but the model was fitted to {unit}"
+                remedy = f"Convert its values to {unit}. If both are one unit, correct the name."
+                refuse_data(f"{source}: {what}.", remedy, parameter="X", value=here)
 
     def __call__(self, chunk: Chunk) -> Array:  # -> (b, d)
         """Rows of the file as the model takes them. What is missing and can't be filled is refused."""
@@ -186,13 +225,10 @@ class Preparation:
         return out
 
     def scaled(self, raw: Array, chunk: Chunk | None = None) -> Array:  # (b, d) -> (b, d)
-        """Rows in the units of the file, scaled; in the precision they come in.
-
-        A value that is finite there and not here is refused, with its place in the ``chunk``.
-        """
+        """Rows of the file, scaled in their precision; an overflow is refused by its place in `chunk`."""
         if self._scale is None:
             return raw
-        with np.errstate(over="ignore", invalid="ignore"):  # told in words
+        with np.errstate(over="ignore", invalid="ignore"):  # refused in words
             out = self._scale(raw).astype(raw.dtype, copy=False)
         if chunk is not None and not np.isfinite(out).all():
             self._refuse_overflow(raw, out, chunk)
@@ -208,24 +244,22 @@ class Preparation:
 
     def _refuse_overflow(self, raw: Array, out: Array, chunk: Chunk) -> None:
         places = np.argwhere(np.isfinite(raw) & ~np.isfinite(out))
-        if not len(places):
-            return
-        row, column = (int(i) for i in places[0])
-        spread = 1.0 if self.spread is None else float(self.spread[column])
-        refuse_data(
-            f"Column {quoted(self.features[column])} has {raw[row, column]:.6g} in {chunk.place(row)}, which "
-            f"is too large to be standardised: divided by {spread:.3g}, the spread at the fit, it is beyond "
-            f"{raw.dtype}.",
-            "Correct the value, or leave the row out.",
-            parameter="X",
-            value=raw[row, column],
-        )
+        if len(places):
+            row, column = map(int, places[0])
+            name, value = quoted(self.features[column]), raw[row, column]
+            spread = 1.0 if self.spread is None else float(self.spread[column])
+            why = f"divided by {spread:.3g}, the spread at the fit, it is beyond {raw.dtype}"
+            where = f"{chunk.place(row)}, which is too large to be standardised"
+            what, remedy = (
+                f"{name} has {value:.6g} in {where}",
+                "Correct the value, or leave the row out.",
+            )
+            refuse_data(f"Column {what}: {why}.", remedy, parameter="X", value=value)
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""
-        return (
-            rows if self._scale is None else self._scale.back(rows).astype(rows.dtype, copy=False)
-        )
+        scale = self._scale
+        return rows if scale is None else scale.back(rows).astype(rows.dtype, copy=False)
 
     def __repr__(self) -> str:
         done = [f"{len(self.numbers)} numbers", f"{len(self.categories)} categories"]
@@ -233,23 +267,14 @@ class Preparation:
         return f"Preparation({', '.join(done)})"
 
 
-def _require_known(option: str, value: str | None, known: tuple[str | None, ...]) -> None:
-    if value not in known:
-        must_be = f"one of {', '.join(map(repr, known))}"
-        raise InputError.about(parameter=option, value=value, must_be=must_be)
-
-
 def _require_no_dates(levels: list[tuple[str, tuple[str, ...]]], source: str) -> None:
     """A column for each day says nothing of a new day."""
     for name, words in levels:
         if are_dates(words):
-            refuse_data(
-                f"{source}: column {quoted(name)} has dates, such as {quoted(words[0])}, and `one_hot` would "
-                f"make {many(len(words), 'column')} of them.",
-                f"Keep it beside the rows with `id={name!r}`, or choose others with `columns`.",
-                parameter="one_hot",
-                value=name,
-            )
+            would = f"`one_hot` would make {many(len(words), 'column')} of them"
+            what = f"{source}: column {quoted(name)} has dates, such as {quoted(words[0])}, and {would}."
+            remedy = f"Keep it beside the rows with `id={name!r}`, or choose others with `columns`."
+            refuse_data(what, remedy, parameter="one_hot", value=name)
 
 
 def _codes(chunk: Chunk, name: str, levels: tuple[str, ...], *, refuse: bool) -> Indices:  # -> (b,)
@@ -260,11 +285,8 @@ def _codes(chunk: Chunk, name: str, levels: tuple[str, ...], *, refuse: bool) ->
     if refuse and (codes < 0).any():
         row = int(np.argmax(codes < 0))
         what = "a missing value" if words[row] is None else quoted(words[row])
-        refuse_data(
-            f"Column {quoted(name)} has {what} in {chunk.place(row)}, which is none of the {len(levels)} "
-            f"categories that the model knows: {listed(levels)}.",
-            "Correct the value, leave the row out, or fit again with such rows.",
-            parameter="X",
-            value=words[row],
-        )
+        known = f"none of the {len(levels)} categories that the model knows: {listed(levels)}"
+        said = f"Column {quoted(name)} has {what} in {chunk.place(row)}, which is {known}."
+        remedy = "Correct the value, leave the row out, or fit again with such rows."
+        refuse_data(said, remedy, parameter="X", value=words[row])
     return codes

@@ -19,7 +19,7 @@ from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
 from mercer.data.table import Reading
 from mercer.kernels import RBF
-from mercer.preprocessing.readings import ReadingsTable
+from mercer.preprocessing.align import ReadingsTable
 from mercer.views.classes import classes
 
 if TYPE_CHECKING:

@@ -59,18 +59,16 @@ def text_blocks(
                 offset, data = _without_mark(data, source)
             if b"\0" in data:
                 where = f"the first in or after line {line}"
-                refuse_data(
-                    f"{source} has NUL bytes ({where}): it is binary, or text in UTF-16.",
-                    "Give a text file in UTF-8, or say what it is with `format`.",
-                )
-            end = _line_end(data)
+                what = f"{source} has NUL bytes ({where}): it is binary, or text in UTF-16."
+                refuse_data(what, "Give a text file in UTF-8, or say what it is with `format`.")
+            # The whole lines. A \r that ends the block may be half of a \r\n: an earlier one is taken.
+            end = data.rfind(b"\n") + 1 or data.rfind(b"\r", 0, len(data) - 1) + 1
             if end == 0:
                 rest += data
                 if len(rest) > LINE_BYTES:
                     long = f"line {line} is longer than {LINE_BYTES // 2**20} MB"
-                    refuse_data(
-                        f"{source}: {long}, so this is not a table of lines.", "Look at the file."
-                    )
+                    remedy = "Look at the file."
+                    refuse_data(f"{source}: {long}, so this is not a table of lines.", remedy)
                 continue
             text = _decoded(rest + data[:end], line, source)
             offset, rest = offset + len(rest) + end, data[end:]
@@ -85,11 +83,8 @@ def after_lines(path: Path, n_lines: int, *, source: str) -> Mark:
     with path.open("rb") as file:
         for line in range(n_lines):
             if not file.readline(LINE_BYTES):
-                raise DataError.about(
-                    parameter="skip_rows",
-                    value=n_lines,
-                    must_be=f"less than the {line} lines of {source}",
-                )
+                must_be = f"less than the {line} lines of {source}"
+                raise DataError.about(parameter="skip_rows", value=n_lines, must_be=must_be)
         return Mark(file.tell(), n_lines)
 
 
@@ -99,13 +94,6 @@ def _without_mark(data: bytes, source: str) -> tuple[int, bytes]:
             refuse_data(f"{source} is not a text in UTF-8: {reason}.", remedy)
     found = data.removeprefix(b"\xef\xbb\xbf")
     return len(data) - len(found), found
-
-
-def _line_end(data: bytes) -> int:
-    """How many bytes the whole lines of `data` have."""
-    end = data.rfind(b"\n") + 1
-    # A \r that ends the block may be half of a \r\n: an earlier one is taken.
-    return end or data.rfind(b"\r", 0, len(data) - 1) + 1
 
 
 def _decoded(data: bytes, line: int, source: str) -> str:
@@ -119,10 +107,7 @@ def _decoded(data: bytes, line: int, source: str) -> str:
 
 
 class Feed:
-    """Lines of the blocks of a file, which can also be had as text: the rest of the current block.
-
-    Lines that begin with the text `comment`, after blanks, are counted and passed over.
-    """
+    """Lines of a file but for comments, which count, or as text: the rest of the current block."""
 
     def __init__(self, blocks: Iterator[tuple[str, int]], begin: Mark, comment: str | None) -> None:
         self._blocks, self._comment = blocks, comment
@@ -149,20 +134,18 @@ class Feed:
 
     @property
     def mark(self) -> Mark:
-        """Where the next block begins, once all lines of this one are handed out."""
         return Mark(self._end, self.n_lines)
 
     def __iter__(self) -> Feed:
         return self
 
     def __next__(self) -> str:
-        line = self.next_line()
+        line = self._next_line()
         while self._comment is not None and line.lstrip().startswith(self._comment):
-            line = self.next_line()
+            line = self._next_line()
         return line
 
-    def next_line(self) -> str:
-        """The next line, a comment or not."""
+    def _next_line(self) -> str:
         if self.at_end_of_block:
             self._load()
         if self._lines is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -15,6 +15,7 @@ MISSING = frozenset(
     {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "+nan", "null", "none", "nil", "nat"}
     | {"?", "-", "--", "."}
 )
+NOTHING: frozenset[str] = frozenset()
 # No digit can belong to two parts of it: on a word of 100 000 digits it takes one pass, not their square.
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -29,9 +30,7 @@ class WordError(Exception):
         self.at, self.text = at, text
 
 
-def numbers(
-    texts: Sequence[str], decimal: str = ".", na_values: frozenset[str] = frozenset()
-) -> Array:
+def numbers(texts: Sequence[str], decimal: str = ".", na_values: Set[str] = NOTHING) -> Array:
     """Texts as float64, NaN for those that are missing; the first that is not a number raises `WordError`.
 
     >>> numbers(["1", "2.5e3", "NA", ""])
@@ -79,7 +78,7 @@ def _finite(values: Array, texts: Sequence[str]) -> Array:
     return values
 
 
-def is_missing(text: str, na_values: frozenset[str] = frozenset()) -> bool:
+def is_missing(text: str, na_values: Set[str] = NOTHING) -> bool:
     """Whether a field stands for nothing: by what is customary, or by the texts that are given."""
     stripped = text.strip()
     return stripped.lower() in MISSING or stripped in na_values

@@ -11,11 +11,10 @@ from itertools import islice
 from typing import Any
 
 from mercer._core.errors import DataError, refuse_data
-from mercer.data.columns import listed
+from mercer.data.columns import KEPT, THOUSANDS, Words, listed
 from mercer.data.csv.blocks import LINE_BYTES, Feed, Mark
 from mercer.data.csv.numbers import is_missing, is_number
 from mercer.data.table import Column, Reading
-from mercer.data.words import KEPT, THOUSANDS, Words
 
 HEAD_BYTES = 2**20
 HEAD_ROWS, HEAD_LINES = 1000, 20  # at most, and at least where the file has them
@@ -39,11 +38,6 @@ class Dialect:
     units: tuple[str, ...] | None  # of the columns, where a line below the names has them
     na_values: frozenset[str]
 
-    @property
-    def n_heads(self) -> int:
-        """Records that are not rows."""
-        return int(self.header) + (self.units is not None)
-
 
 def strict_reader(lines: Any, delimiter: str) -> Any:
     """Blanks after a delimiter don't count; a quote that is not closed, or closed too early, is an error."""
@@ -60,51 +54,38 @@ def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) ->
     except csv.Error as error:
         if not cut or "end of data" not in str(error):
             line = feed.n_lines - (reader.line_num - read) + 1
-            why = _why(str(error))
+            text, limit = str(error), csv.field_size_limit()
+            why = next((why.format(limit) for said, why in WHY.items() if said in text), text)
             msg = f"{source}: the record that begins in line {line} can't be read: {why}."
             raise DataError(msg) from error
 
 
-def _why(text: str) -> str:
-    """What the csv module says, in our words."""
-    if "field limit" in text:
-        return (
-            f"a field is longer than {csv.field_size_limit()} characters; most likely a quote is "
-            "opened and never closed"
-        )
-    if "end of data" in text:
-        return "a quote is opened and never closed"
-    if "expected after" in text:
-        return "text follows a closing quote (a quote inside a quoted field is doubled)"
-    return text
+# What the csv module says, in our words.
+WHY = {
+    "field limit": "a field is longer than {} characters; most likely a quote is opened and never closed",
+    "end of data": "a quote is opened and never closed",
+    "expected after": "text follows a closing quote (a quote inside a quoted field is doubled)",
+}
 
 
 def sniff(
-    blocks: Callable[[int], Iterator[tuple[str, int]]],
-    reading: Reading,
-    *,
-    source: str,
-    delimiter: str | None,
+    blocks: Callable[[int], Iterator[tuple[str, int]]], reading: Reading, *, source: str
 ) -> Dialect:
-    """Look at the head of the file; what was asked for is taken, the rest is guessed and noted.
-
-    `blocks` gives the text of the file in pieces of about as many bytes as asked for.
-    """
+    """Look at the head of a file, `blocks` of its text: what was asked for is taken, the rest is guessed."""
     text, whole = _first_lines(blocks(HEAD_BYTES))
     if not text.strip():
         refuse_data(f"{source} is empty.", "A header and rows are needed.")
     notes: list[str] = []
     head = partial(_head, text, reading, source)
-    given = reading.delimiter or delimiter
+    given = reading.delimiter
     mark = _checked(given, source) if given else _guess_delimiter(partial(head, cut=True))
     if not given and mark != ",":
         notes.append(f"fields are separated by {DELIMITERS[mark]} (guessed)")
     records = list(head(mark, cut=not whole))  # the next pass reads the whole file
-    if records and len(records[0][1]) > MAX_COLUMNS:
-        found = f"{len(records[0][1])} fields in its first line; {MAX_COLUMNS} are the most"
-        refuse_data(f"{source} has {found}.")
     if not records:
         refuse_data(f"{source} has no record in its first {HEAD_BYTES} bytes.", "Look at the file.")
+    if (width := len(records[0][1])) > MAX_COLUMNS:
+        refuse_data(f"{source} has {width} fields in its first line; {MAX_COLUMNS} are the most.")
     cells = _Cells(reading.decimal, frozenset(reading.na_values))
     # A line of units hides what the columns below it are.
     tried = (records, records[1:]) if len(records) > 3 else (records,)
@@ -127,9 +108,7 @@ def sniff(
     if not rows and whole:
         refuse_data(f"{source} has a header and no rows.", "At least one row is needed.")
     columns = tuple(_column(j, name, rows, cells) for j, name in enumerate(names))
-    return Dialect(
-        mark, cells.decimal, header, columns, tuple(notes), unnamed, units, cells.na_values
-    )
+    return Dialect(mark, cells.decimal, header, columns, (*notes,), unnamed, units, cells.na_values)
 
 
 @dataclass(frozen=True)
@@ -187,10 +166,8 @@ def _guess_delimiter(head: Callable[[str], Iterator[Record]]) -> str:
 
     def merit(mark: str) -> tuple[bool, float, int]:
         records: list[list[str]] = []
-        with suppress(DataError):
-            for _, fields in islice(
-                head(mark), TRIAL_ROWS
-            ):  # one by one: those before an error count
+        with suppress(DataError):  # one by one: those before an error count
+            for _, fields in islice(head(mark), TRIAL_ROWS):
                 records.append(fields)
         widths = {len(fields) for fields in records}
         if not records or max(widths) == 1:
@@ -231,9 +208,7 @@ def _guess_header(records: list[Record], cells: _Cells, reading: Reading, source
     if _is_within(first, words, below, cells):
         return False
     msg = f"{source}: line {line} may be names or the first row: {listed(first)}."
-    remedy = (
-        "Use `header=True` if it has the names of the columns, and `header=False` if it has not."
-    )
+    remedy = "Use `header=True` if it has the names of the columns, and `header=False` if not."
     raise DataError.saying(msg, remedy, parameter="header")
 
 
@@ -279,20 +254,15 @@ def nameless(j: int, source: str) -> DataError:
 def _units(
     records: list[Record], header: bool, asked: bool | None, cells: _Cells
 ) -> tuple[str, ...] | None:
-    """The line of units below the names: as asked for, or where words stand above nothing but numbers.
-
-    In every column of numbers it has a word or nothing, and in one at least a word; two rows tell numbers.
-    """
+    """The line of units below the names: as asked for, or where words stand above nothing but numbers."""
     if not header or asked is False or len(records) < (2 if asked else 4):
         return None
     units = tuple(cell.strip() for cell in records[1][1])
     if asked or len(units) != len(records[0][1]):
         return units if asked else None
-    beside = [
-        unit for j, unit in enumerate(units) if cells.all_numbers(cells.filled(j, records[2:]))
-    ]
-    words = [unit for unit in beside if not cells.missing(unit)]
-    return units if words and not any(map(cells.number, words)) else None
+    words = [unit for unit in enumerate(units) if not cells.missing(unit[1])]
+    below = [u for j, u in words if cells.all_numbers(cells.filled(j, records[2:]))]
+    return units if below and not any(map(cells.number, below)) else None
 
 
 def _column(j: int, name: str, rows: Sequence[Record], cells: _Cells) -> Column:

@@ -21,7 +21,7 @@ from mercer._core.memory import lately_available_bytes
 from mercer._core.observer import SILENT, Observer
 from mercer._core.types import Array, Rows
 from mercer.data.dask import DaskRows
-from mercer.data.frames import is_a
+from mercer.data.intake import is_a
 from mercer.engine.base import (
     FLOAT32,
     Cutting,

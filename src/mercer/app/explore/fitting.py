@@ -15,13 +15,18 @@ from mercer.app.explore.closeness import closeness
 from mercer.app.fit import rows_for
 from mercer.app.outcome import Observer, Run, as_dict
 from mercer.diagnostics import symptoms
+from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import single_threaded_blas
+from mercer.estimators.fit_request import fit_request
 from mercer.kernels import Linear
 from mercer.kernels.text import parse_kernel
+from mercer.planning.problem import ONE_BY_ONE_ROWS, SMALL_ROWS
+from mercer.solvers import BlockKrylov
 from mercer.views.fitted import Fitted
 from mercer.views.wording import count
 
 if TYPE_CHECKING:
+    from mercer import KernelPCA
     from mercer._core.types import Array, Indices
     from mercer.app.explore.dataset import Dataset
     from mercer.app.explore.recipe import Recipe
@@ -32,6 +37,7 @@ Quality = Literal["drag", "rest", "exact"]
 QUALITIES = ("drag", "rest", "exact")
 DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
 LANDMARKS = 500
+DRAG_TOL = 1e-6  # residuals that will do for a picture in float32, while the finger is down
 SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
 SYMPTOM_ROWS, NEIGHBOUR_ROWS = 200, 2000
@@ -221,15 +227,16 @@ def drawn(n: int, most: int) -> Indices | None:
 
 @dataclass(frozen=True)
 class Way:
-    """What is fitted at some quality: a recipe, to all rows or to a seeded sample of them."""
+    """What is fitted at some quality: a recipe, to all rows or to a seeded sample, solved how far."""
 
     recipe: Recipe
     sampled: bool = False
+    loose: bool = False  # an iteration stops at DRAG_TOL
 
     @property
-    def key(self) -> tuple[str, bool]:
+    def key(self) -> tuple[str, bool, bool]:
         """The same for ways whose fits are the same."""
-        return self.recipe.key, self.sampled
+        return self.recipe.key, self.sampled, self.loose
 
 
 def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
@@ -243,7 +250,9 @@ def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
     most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
     linear = recipe.kernel is not None and isinstance(parse_kernel(recipe.kernel), Linear)
     if most is None or data.n <= most or linear:
-        return Way(recipe)
+        # Of so many rows an iteration goes on to nearly all digits; of fewer that costs nothing.
+        tight = recipe.kind == "kpca" and ONE_BY_ONE_ROWS < data.n <= SMALL_ROWS
+        return Way(recipe, loose=tight and quality == "drag")
     approximated = recipe.approximated(f"nystrom(landmarks={LANDMARKS})")
     return Way(approximated, sampled=quality == "drag" and data.n > SAMPLE)
 
@@ -278,9 +287,18 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
         some = drawn(len(sheet), SAMPLE) if way.sampled else None
         seen = sheet if some is None else replace(sheet, rows=sheet.rows[some])
         model = asked.of(seen.names).estimator(len(seen), scale=request.standardises)
-        model.fit(rows_for(asked, seen))
+        rows = rows_for(asked, seen)
+        (_loosened(model, rows) if way.loose else model).fit(rows)
     found = tuple(as_dict(finding) for finding in run.findings)
     return Shown(own, data, sheet, model, way, found, run.timings)
+
+
+def _loosened(model: KernelPCA, rows: Any) -> KernelPCA:
+    """The estimator, whose iteration stops at DRAG_TOL where the planner would go on."""
+    solver = fit_request(model, rows, None, resolve_engine(model.engine).facts()).plan.solver
+    if isinstance(solver, BlockKrylov) and solver.tol < DRAG_TOL:
+        model.set_params(solver=replace(solver, tol=DRAG_TOL))
+    return model
 
 
 def of_model(recipe: Recipe, data: Dataset, opened: Opened) -> Shown:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ParameterError
-from mercer.app.outcome import refuse
+from mercer.app.outcome import refuse, refuse_value
 from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.estimators.detector_lags import check_past
@@ -99,7 +99,7 @@ def asked_for(
     A comparison has several ``kernels``, and may end with any of them.
     """
     if kind not in ESTIMATORS:
-        raise ParameterError.about(parameter="kind", value=kind, must_be=", ".join(ESTIMATORS))
+        refuse_value("kind", kind, ", ".join(ESTIMATORS))
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if not takes(kind, name):

@@ -34,6 +34,7 @@ from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.lags import clock_of
 from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import Sheet
+from mercer.views.process import axis_times
 
 PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -246,6 +247,16 @@ def _seen(told: Monitoring, sheet: Sheet, top: int) -> Seen:
         label_name=sheet.label_name or "label",
         top=top,
     )
+
+
+def over_time(seen: Seen, time_format: str | None) -> tuple[Monitoring, str | None]:
+    """The report with its rows at their times, and what the axis is called; None where rows only count."""
+    report, table = seen.report, seen.report.table
+    times = axis_times(table["time"], time_format)
+    if times is None or seen.named is None:
+        return report, None
+    columns = {name: table[name] for name in table.columns}
+    return replace(report, table=Table(columns | {"time": times})), seen.named
 
 
 # ── a document ──────────────────────────────────────────────────────────────

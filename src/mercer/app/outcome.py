@@ -209,8 +209,9 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
     True
     """
     if isinstance(request, type) or not hasattr(request, "fulfil"):
-        must_be = "a request, such as mercer.app.FitRequest(data='rows.csv')"
-        raise ParameterError.about(parameter="request", value=request, must_be=must_be)
+        refuse_value(
+            "request", request, "a request, such as mercer.app.FitRequest(data='rows.csv')"
+        )
     known = {name: getattr(request, name, None) for name in ("reading", "memory")}
     own = Run(observer, **{name: value for name, value in known.items() if value is not None})
     return own.outcome(request)
@@ -219,6 +220,11 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
 def refuse(template: str, /, **parts: Any) -> NoReturn:
     """Raise about a request that can't be meant: what was given, what is needed, what to do."""
     raise ParameterError(Message(template, **parts))
+
+
+def refuse_value(name: str, value: Any, must_be: str, remedy: str = "") -> NoReturn:
+    """Raise about one parameter: "scale must be 'standard' or 'none'; got 2."."""
+    raise ParameterError.about(name, value, must_be=must_be, remedy=remedy)
 
 
 # ── as JSON can hold it ─────────────────────────────────────────────────────

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mercer._core.table import Table
 from mercer.app.files import check_output
-from mercer.app.monitor import MonitorRequest, Seen, table_text
+from mercer.app.monitor import MonitorRequest, Seen, over_time, table_text
 from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.live import METRICS, RULE, SHELVE, is_live, live, name_by_time
 from mercer.cli.options import FORMATS, option
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
-from mercer.views.process import axis_times
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
@@ -142,12 +139,7 @@ def summary(seen: Seen, detector: Any) -> list[str]:
 
 def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
     """Control charts over time, or over row numbers where the names of the rows are not times."""
-    times = axis_times(seen.report.table["time"], call.reading.time_format)
-    if times is None:
-        call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
-    report, table = seen.report, seen.report.table
-    if times is not None:
-        columns = {name: table[name] for name in table.columns}
-        report = replace(report, table=Table(columns | {"time": times}))
-    label = "row" if times is None or seen.named is None else verbatim(seen.named)
-    report.plot(fig=figure, axis=label)
+    report, axis = over_time(seen, call.reading.time_format)
+    if axis is None and seen.named is not None:
+        call.say(f"{seen.named!r} holds neither numbers nor dates: the chart counts the rows")
+    report.plot(fig=figure, axis=verbatim(axis or "row"))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.datasets import load_digits, make_moons
 
-from mercer._core.errors import ParameterError, nearest
+from mercer._core.errors import nearest
 from mercer.app.demo import circles_text, process_text
 from mercer.app.explore.dataset import Dataset
+from mercer.app.outcome import refuse_value
 from mercer.data.table import Reading
 from mercer.datasets import faces
 
@@ -148,12 +149,7 @@ def write_builtin(name: str, folder: str | os.PathLike[str]) -> Dataset:
     (400, 2)
     """
     if name not in BUILTINS:
-        raise ParameterError.about(
-            parameter="name",
-            value=name,
-            must_be="a built-in data set",
-            remedy=nearest(str(name), BUILTINS),
-        )
+        refuse_value("name", name, "a built-in data set", remedy=nearest(str(name), BUILTINS))
     own = BUILTINS[name]
     return Dataset(
         own.write(Path(folder)),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import PCA
-from mercer._core.errors import DataError, InputError, MercerError
+from mercer._core.errors import DataError, MercerError, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
-from mercer.app.outcome import Run, as_dict
+from mercer.app.outcome import Run, as_dict, plain, refuse_value
 from mercer.app.rows import Opened, read_sheet, read_training
 from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 20_000
 BLOCK_ENTRIES = 2**21
 PACKED = 10  # a file whose numbers take so many times its own size is packed
+OF_CLASSES = ("names", "counts", "ordered", "remark", "shaded")
 # A column of words that is called so names its rows.
 NAMES = {"id", "name", "time", "date", "datetime", "timestamp", "index", "row", "file"}
 
@@ -93,8 +94,7 @@ class Dataset:
             now = found.st_mtime_ns, found.st_size
             self._stamp = self._stamp or now
             if self._stamp != now:
-                msg = f"{self.source} has changed since it was opened. Open it again."
-                raise DataError(msg)
+                refuse_data(f"{self.source} has changed since it was opened.", "Open it again.")
 
     def _read(self, scale: str) -> Sheet:
         self._unchanged()
@@ -107,12 +107,8 @@ class Dataset:
         if self.image_shape is None:
             return sheet
         if int(np.prod(self.image_shape)) != sheet.rows.shape[1]:
-            height, width = self.image_shape
-            msg = (
-                f"image_shape must have as many pixels as rows have columns, {sheet.rows.shape[1]}; got "
-                f"{height} x {width}."
-            )
-            raise InputError(msg)
+            pixels = f"as many pixels as rows have columns, {sheet.rows.shape[1]}"
+            refuse_value("image_shape", self.image_shape, f"a height and a width with {pixels}")
         return replace(sheet, preparation=replace(sheet.preparation, image_shape=self.image_shape))
 
     def matched(self, opened: Opened, *, gaps: bool = False) -> Sheet:
@@ -137,22 +133,13 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
         return len(self.raw)
 
-    def column(self, place: int) -> Array:  # (n,)
-        """One feature, in the units of the file."""
-        return self.columns([place])[:, 0]
-
     def columns(self, places: Any, rows: Any = None) -> Array:  # (n, c)
-        """Some features of all rows, or of those at some positions."""
+        """Some features of all rows, or of those at some positions, in the units of the file."""
         d = self.raw.rows.shape[1]
         if not all(type(j) is int and 0 <= j < d for j in places):
-            raise InputError.about(
-                parameter="columns",
-                value=list(places),
-                must_be=f"numbers of columns from 0 to {d - 1}",
-            )
+            refuse_value("columns", list(places), f"numbers of columns from 0 to {d - 1}")
         if rows is not None:
             return np.asarray(self.raw.rows[rows], dtype=np.float64)[:, places]
         height = max(1, BLOCK_ENTRIES // d)
@@ -192,8 +179,7 @@ class Dataset:
 
     def described(self) -> dict[str, Any]:
         """All that a page has to know of it."""
-        sheet, looks = self.raw, self.classes
-        shape = sheet.preparation.image_shape
+        sheet, shape = self.raw, self.raw.preparation.image_shape
         return {
             "name": self.name,
             "title": self.title or self.name,
@@ -205,7 +191,7 @@ class Dataset:
             "columns": self.file_columns,
             "image_shape": None if shape is None else list(shape),
             "has_time": sheet.times is not None,
-            "classes": described_classes(looks),
+            "classes": described_classes(self.classes),
             "notes": [*self.guessed, *self.noted],
             "source": self.source,
             "gammas": {
@@ -220,20 +206,13 @@ class Dataset:
     @cached_property
     def file_columns(self) -> list[dict[str, str]]:
         """Every column of the file, whatever it is used for."""
-        plain = replace(self.reading, columns=None, label=None, id=None)
-        table = self._table(plain)
+        table = self._table(replace(self.reading, columns=None, label=None, id=None))
         return [{"name": c.name, "kind": c.kind} for c in table.columns[:MOST_COLUMNS]]
 
 
 def described_classes(looks: Classes) -> dict[str, Any]:
     """Classes of rows, without the rows."""
-    return {
-        "names": list(looks.names),
-        "counts": list(looks.counts),
-        "ordered": looks.ordered,
-        "remark": looks.remark,
-        "shaded": looks.shaded,
-    }
+    return {name: plain(getattr(looks, name)) for name in OF_CLASSES}
 
 
 def _numbers(labels: Any) -> Any:
@@ -253,14 +232,14 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
 
     Guesses are said, and can be changed on the page.
     """
-    plain = reading or Reading()
-    table = open_table(path, plain)
+    reading = reading or Reading()
+    table = open_table(path, reading)
     _require_room(path, table)
-    asked = bool(plain.id or plain.label or plain.columns)
+    asked = bool(reading.id or reading.label or reading.columns)
     if not asked and len(table.columns) > MOST_COLUMNS:
-        msg = f"{table.source} has {len(table.columns)} columns; the page shows at most {MOST_COLUMNS}."
-        raise DataError(msg)
-    as_it_is = Dataset(path, plain, name=name, source=name)
+        n = len(table.columns)
+        refuse_data(f"{table.source} has {n} columns; the page shows at most {MOST_COLUMNS}.")
+    as_it_is = Dataset(path, reading, name=name, source=name)
     counted = ReadingsTable(table, whole=False)
     if counted.columns != table.columns:  # "Bad" may stand for a reading, or be a class of the rows
         with suppress(DataError):
@@ -280,11 +259,9 @@ def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
     said = [f"column {called!r} names the rows"] if called else []
     said += [f"column {label!r} labels the rows"] if label else []
     said += [f"columns of words are left out: {', '.join(others)}"] if others else []
-    numbers = None
-    if others:
-        numbers = tuple(c.name for c in table.columns if c.kind == "number")
-    found = replace(data.reading, id=called, label=label, columns=numbers)
-    return replace(data, reading=found, guessed=tuple(said))
+    numbers = tuple(c.name for c in table.columns if c.kind == "number") if others else None
+    reading = replace(data.reading, id=called, label=label, columns=numbers)
+    return replace(data, reading=reading, guessed=tuple(said))
 
 
 def _require_room(path: Path, table: Table) -> None:
@@ -295,11 +272,11 @@ def _require_room(path: Path, table: Table) -> None:
     size = 8 * (table.n_rows or 0) * len(table.columns)
     packed = path.stat().st_size if path.is_file() else size
     if size > PACKED * packed and size > available_bytes() // 2:
-        msg = (
+        refuse_data(
             f"{table.source} has {format_bytes(packed)} and would unpack to {format_bytes(size)}, more than "
-            "the page has memory for. Use the command line, which reads it a block at a time."
+            "the page has memory for.",
+            "Use the command line, which reads it a block at a time.",
         )
-        raise DataError(msg)
 
 
 def _checked(data: Dataset) -> Dataset:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import MercerError, ParameterError
+from mercer._core.errors import MercerError
+from mercer.app.outcome import refuse_value
 from mercer.kernels.algebra import Constant
 from mercer.kernels.bandwidth import is_rule
 from mercer.kernels.names import KERNELS
@@ -42,27 +44,14 @@ def catalogue() -> list[dict[str, Any]]:
         parameters = [{"name": each, "default": repr(getattr(kernel, each))} for each in names]
         given = [p["name"] for p in parameters if p["name"] in (*kind.rules, *WHOLE)][:1]
         call = f"{name}({given[0]}={getattr(kernel, given[0])!r})" if given else name
-        found.append(
-            {
-                "name": name,
-                "call": call,
-                "formula": formula.rstrip("."),
-                "words": rest,
-                "parameters": parameters,
-            }
-        )
+        about = {"formula": formula.rstrip("."), "words": rest, "parameters": parameters}
+        found.append({"name": name, "call": call, **about})
     return found
 
 
 def completed(begun: str) -> list[dict[str, str]]:
     """Kernels whose names begin so."""
-    last = (
-        begun.rsplit("(", maxsplit=1)[-1]
-        .rsplit("+", maxsplit=1)[-1]
-        .rsplit("*", maxsplit=1)[-1]
-        .strip()
-        .lower()
-    )
+    last = re.split(r"[(+*]", begun)[-1].strip().lower()
     return [
         {"insert": each["call"], "label": each["name"], "words": each["formula"]}
         for each in catalogue()
@@ -86,16 +75,11 @@ class Slider:
     log: bool
     whole: bool
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return dict(vars(self))
-
 
 def described(text: Any, data: Dataset | None, scale: str) -> dict[str, Any]:
     """An expression in the words of the library, and the numbers of it that slide."""
     if not isinstance(text, str):
-        raise ParameterError.about(parameter="text", value=text, must_be="a kernel expression")
+        refuse_value("text", text, "a kernel expression")
     kernel = parse_kernel(text)
     kernel.check_parameters()
     on_rows = kernel
@@ -105,7 +89,7 @@ def described(text: Any, data: Dataset | None, scale: str) -> dict[str, Any]:
         "text": kernel_text(kernel),
         "formula": str(on_rows.shape()),
         "is_kernel": kernel.why_valid(),
-        "widths": [s.plain for s in sliders(text, data, scale)][:MOST_SLIDERS],
+        "widths": [vars(s) for s in sliders(text, data, scale)][:MOST_SLIDERS],
     }
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError, ParameterError
+from mercer._core.errors import MercerError
 from mercer.app.explore.closeness import closeness
 from mercer.app.fit import rows_for
-from mercer.app.outcome import Observer, Run, as_dict
+from mercer.app.outcome import Observer, Run, as_dict, refuse, refuse_value
 from mercer.diagnostics import symptoms
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import single_threaded_blas
@@ -116,8 +116,8 @@ class Shown:
     @staticmethod
     def _as_wide(rows: Array, wanted: int) -> Array:
         if rows.shape[1] != wanted:
-            msg = f"The file has {wanted} columns here and the model {rows.shape[1]}: they share no plane."
-            raise InputError(msg)
+            n = rows.shape[1]
+            refuse(f"The file has {wanted} columns here and the model {n}: they share no plane.")
         return rows
 
     def returning(self) -> Shown:
@@ -139,10 +139,10 @@ class Shown:
         if fit is not None and fit.keeps_points and not fit.is_low_rank:
             return None
         if self.way is None:  # these are rows, but perhaps not those of its fit
-            msg = "This model keeps no rows to learn a pre-image from. Fit it with one: preimage='ridge'."
-            raise InputError(msg)
-        some = drawn(len(self.sheet), SAMPLE) if self.way.sampled else None
-        return self.sheet.rows if some is None else self.sheet.rows[some]
+            refuse(
+                "This model keeps no rows to learn a pre-image from. Fit it with one: {preimage:'ridge'}."
+            )
+        return rows_at(self.sheet.rows, self.way.drawn(len(self.sheet)))
 
     @property
     def is_indefinite(self) -> bool:
@@ -189,9 +189,7 @@ class Shown:
         some = drawn(len(others), SYMPTOM_ROWS)
         knob = "gamma" if hasattr(own.kernel, "gamma") else "length_scale"
         knob = "sigma" if "sigma=" in str(self.recipe.kernel) else knob
-        return closeness(
-            own.kernel, others if some is None else others[some], others, len(rows), knob
-        )
+        return closeness(own.kernel, rows_at(others, some), others, len(rows), knob)
 
     @cached_property
     def symptoms(self) -> list[dict[str, Any]]:
@@ -225,6 +223,11 @@ def drawn(n: int, most: int) -> Indices | None:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
+def rows_at(rows: Any, some: Indices | None) -> Any:
+    """The rows at some positions; None: all of them."""
+    return rows if some is None else rows[some]
+
+
 @dataclass(frozen=True)
 class Way:
     """What is fitted at some quality: a recipe, to all rows or to a seeded sample, solved how far."""
@@ -238,13 +241,15 @@ class Way:
         """The same for ways whose fits are the same."""
         return self.recipe.key, self.sampled, self.loose
 
+    def drawn(self, n: int) -> Indices | None:
+        """The rows that are seen; None: all of them."""
+        return drawn(n, SAMPLE) if self.sampled else None
+
 
 def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
     """An exact fit where that is quick, else 500 landmarks; while dragging, of a sample of many rows."""
     if quality not in QUALITIES:
-        raise ParameterError.about(
-            parameter="quality", value=quality, must_be="'drag', 'rest' or 'exact'"
-        )
+        refuse_value("quality", quality, "'drag', 'rest' or 'exact'")
     if recipe.model is not None or recipe.kind == "pca":
         return Way(recipe)
     most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
@@ -284,7 +289,7 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
     sheet = data.sheet("none" if recipe.kind == "detector" or asked.is_precomputed else own.scale)
     run = Run(observer)
     with run.following(), run.timed("fit"), quietly(quality, len(sheet)):
-        some = drawn(len(sheet), SAMPLE) if way.sampled else None
+        some = way.drawn(len(sheet))
         seen = sheet if some is None else replace(sheet, rows=sheet.rows[some])
         model = asked.of(seen.names).estimator(len(seen), scale=request.standardises)
         rows = rows_for(asked, seen)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer import app
-from mercer._core.errors import KernelError, ParameterError
+from mercer._core.errors import KernelError
 from mercer._core.memory import format_bytes, format_seconds
 from mercer.app.explore.planes import Panel
-from mercer.app.outcome import as_dict, plain
+from mercer.app.outcome import as_dict, plain, refuse_value
 from mercer.kernels.text import kernel_text, parse_kernel
+from mercer.views.base import listing
 from mercer.views.wording import count, number
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mercer.app.outcome import Observer
 
 MOST_KERNELS = 12
+VERDICT = ("valid", "how", "smallest_eigenvalue", "n_points", "n_data_sets")
 LONG = re.compile(r"\d+\.\d{5,}(?:e[+-]?\d+)?")  # more digits than a sentence needs
 SELECT_ROWS = 1000  # compared on a page: seconds, not minutes; the note says so
 NOT_RANKED = ("standard_error", "rank", "components")
@@ -41,18 +43,14 @@ def _of_rows(data: Dataset, scale: str) -> dict[str, Any]:
 def check(kernel: Any, data: Dataset | None, scale: str, observer: Observer | None = None) -> Panel:
     """The verdict on an expression, on rows or by a search, with a witness where there is one."""
     if not isinstance(kernel, str):
-        raise ParameterError.about(parameter="kernel", value=kernel, must_be="a kernel expression")
+        refuse_value("kernel", kernel, "a kernel expression")
     given: dict[str, Any] = {} if data is None else _of_rows(data, scale)
     outcome = app.run(app.CheckRequest(kernel=kernel, **given), observer)
     verdict, facts = outcome.value.verdict, outcome.value.facts
-    header: dict[str, Any] = {
-        "valid": verdict.valid,
-        "how": verdict.how.value,
+    header = {
+        **{name: plain(facts[name]) for name in VERDICT},
         "verdict": verdict.reason,
         "kernel": facts["judged"],
-        "smallest_eigenvalue": plain(verdict.smallest_eigenvalue),
-        "n_points": verdict.n_points,
-        "n_data_sets": verdict.n_data_sets,
         "witness": None,
         "caption": verdict.reason,
         "findings": [as_dict(finding) for finding in outcome.findings],
@@ -60,14 +58,14 @@ def check(kernel: Any, data: Dataset | None, scale: str, observer: Observer | No
     found = verdict.witness
     if found is None:
         return Panel(header)
-    points = outcome.value.points
+    where = facts["witness"]
     header["witness"] = {
         "kind": found.kind,
-        "rows": None if points is None else points.rows,
-        "ids": None if points is None or points.ids is None else [str(each) for each in points.ids],
+        "rows": where.get("rows"),
+        "ids": where.get("ids") and list(map(str, where["ids"])),
         "value": float(found.value),
         "words": str(found),
-        "names": None if points is None else points.features,
+        "names": where.get("features"),
     }
     arrays = {"matrix": found.matrix, "points": np.atleast_2d(found.points)}
     if found.vector is not None:
@@ -87,13 +85,9 @@ def select(
     """Kernels side by side on rows held out, as a table one can choose from."""
     for name, given in (("kernels", kernels), ("components", components)):
         if given is not None and not (isinstance(given, list) and 0 < len(given) <= MOST_KERNELS):
-            raise ParameterError.about(
-                parameter=name, value=given, must_be=f"1 to {MOST_KERNELS} of them, or None"
-            )
+            refuse_value(name, given, f"1 to {MOST_KERNELS} of them, or None")
     if not all(isinstance(text, str) for text in kernels or ()):
-        raise ParameterError.about(
-            parameter="kernels", value=kernels, must_be="texts, each a kernel expression"
-        )
+        refuse_value("kernels", kernels, "texts, each a kernel expression")
     request = app.SelectRequest(
         **_of_rows(data, recipe.scale),
         kernels=tuple(kernels or ()),
@@ -114,21 +108,17 @@ def select(
     winner = outcome.value.winner  # the first of the table, with all its digits
     candidates[0] |= {"kernel": winner["kernel"], "best": True}
     heads = [name.replace("_", " ") for name in columns]
+    figures = listing("All figures", heads, rows, texts=heads.index("components"))
     header = {
         "winner": winner,
         "conclusive": found.conclusive_,
-        "reasons": _said(outcome.value.facts["reasons"], _kept(kernels, candidates)),
+        "reasons": _said(
+            outcome.value.facts["reasons"], candidates[0]["name"] if kernels else "the median width"
+        ),
         "measure": MEASURES[rank][0],
         "sense": MEASURES[rank][1],
         "candidates": candidates,
-        "tables": [
-            {
-                "caption": "All figures",
-                "head": heads,
-                "rows": rows,
-                "texts": heads.index("components"),
-            }
-        ],
+        "tables": [plain(asdict(figures))],
         "findings": [as_dict(finding) for finding in outcome.findings],
     }
     return Panel(header, {"bars": np.asarray(table[rank], dtype=np.float64)})
@@ -147,17 +137,12 @@ MEASURES = {
 }
 
 
-def _kept(kernels: Any, candidates: list[dict[str, Any]]) -> str:
-    """What stays where nothing decides, in words."""
-    kept = "the median width is" if not kernels else f"{candidates[0]['name']} is"
-    return (
-        f"These rows alone do not decide between the candidates, so {kept} kept. If there are labels, judge "
-        "by predicting them."
-    )
-
-
-def _said(reasons: list[str], undecided: str) -> list[str]:
+def _said(reasons: list[str], kept: str) -> list[str]:
     """Reasons as sentences, the verdict first; the page has its own way to be judged by labels."""
+    undecided = (
+        f"These rows alone do not decide between the candidates, so {kept} is kept. If there are labels, "
+        "judge by predicting them."
+    )
     texts = [undecided if text.startswith("no criterion can tell") else text for text in reasons]
     texts = [LONG.sub(lambda digits: number(float(digits[0])), text) for text in texts]
     told = [text[:1].upper() + text[1:].rstrip(".") + "." for text in texts]
@@ -193,19 +178,12 @@ def plan(recipe: Recipe, data: Dataset, observer: Observer | None = None) -> dic
     request = recipe.request(data)
     shared = {each.name: getattr(request, each.name) for each in fields(app.PlanRequest)}
     outcome = app.run(app.PlanRequest(**shared), observer)
-    facts = outcome.value.facts
-    told = (
-        str(outcome.value.plan) if outcome.value.plan is not None else outcome.value.refusal or ""
-    )
-    told = told or "; ".join(outcome.value.notes)
-    return plain({"words": told, "cost": _cost(outcome.value.plan, data.n) or told, **facts})
-
-
-def _cost(plan: Any, n: int) -> str:
-    """What a fit takes, in a sentence; none where it can't be said."""
-    if plan is None or plan.seconds is None:
-        return ""
-    return (
-        f"An exact fit to all {count(n)} rows takes about {format_seconds(plan.seconds)} and at most "
-        f"{format_bytes(plan.n_bytes)}."
-    )
+    planned = outcome.value
+    words = str(planned.plan or planned.refusal or "; ".join(planned.notes))
+    cost = words
+    if planned.plan is not None and planned.plan.seconds is not None:
+        cost = (
+            f"An exact fit to all {count(data.n)} rows takes about {format_seconds(planned.plan.seconds)} "
+            f"and at most {format_bytes(planned.plan.n_bytes)}."
+        )
+    return plain({"words": words, "cost": cost, **planned.facts})

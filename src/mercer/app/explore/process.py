@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer import views
-from mercer._core.errors import InputError
-from mercer._core.table import Table
 from mercer.app.explore.meaning import row_number
 from mercer.app.explore.planes import Panel, listed
-from mercer.app.monitor import monitored
-from mercer.app.outcome import Run
+from mercer.app.monitor import monitored, over_time
+from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
-from mercer.views.process import axis_times
 
 if TYPE_CHECKING:
     from mercer.app.explore.dataset import Dataset
@@ -31,8 +27,9 @@ MOST_RUNS = 50
 def watched(shown: Shown, watch: Dataset | None) -> Sheet:
     """The rows that are judged: another file, matched by the names of its columns, or the training rows."""
     if shown.inside.detector is None:
-        msg = "These panels are about a detector; the model is kernel PCA. Choose kind='detector'."
-        raise InputError(msg)
+        refuse(
+            "These panels are about a detector; the model is kernel PCA. Choose {kind:'detector'}."
+        )
     if watch is None:
         return shown.sheet
     opened = Opened(shown.model, shown.sheet.preparation, {}, shown.data.path)
@@ -45,8 +42,8 @@ def timeline(shown: Shown, watch: Dataset | None, observer: Observer | None = No
     run = Run(observer)
     with run.following():
         seen = monitored(shown.model, sheet, top=TOP, run=run)
-    report, label = _timed(seen, sheet)
-    view = views.monitoring(report, axis=label)
+    report, axis = over_time(seen, sheet.time_format)
+    view = views.monitoring(report, axis=axis or "row")
     times = view.time
     dates = np.asarray(times).dtype.kind == "M"
     charts = [
@@ -73,16 +70,6 @@ def timeline(shown: Shown, watch: Dataset | None, observer: Observer | None = No
     return Panel(header, arrays)
 
 
-def _timed(seen: Seen, sheet: Sheet) -> tuple[Any, str]:
-    """The report with times where the names of the rows are times, and what the axis is called."""
-    report, table = seen.report, seen.report.table
-    times = axis_times(table["time"], sheet.time_format)
-    if times is None or seen.named is None:
-        return report, "row"
-    columns = {name: table[name] for name in table.columns}
-    return replace(report, table=Table(columns | {"time": times})), seen.named
-
-
 def _run(seen: Seen, run: Any) -> dict[str, Any]:
     time = seen.report.table["time"]
     leaders = [{"name": name, "share": float(share)} for name, share in seen.report.began_with(run)]
@@ -104,22 +91,12 @@ def contributions(shown: Shown, watch: Dataset | None, row: Any) -> Panel:
     place = row_number("row", row, len(sheet))
     block = np.asarray(sheet.rows[place : place + 1])
     if np.isnan(block).any():
-        msg = f"Row {place} has missing values, and was not judged."
-        raise InputError(msg)
+        refuse(f"Row {place} has missing values, and was not judged.")
     own = shown.inside
     values = own.contributions_at(sheet.rows, place)
     if np.isnan(values).any():
-        msg = (
-            f"Row {place} was not judged: too few rows stand before it, or some of them have gaps."
-        )
-        raise InputError(msg)
+        refuse(f"Row {place} was not judged: too few rows stand before it, or some have gaps.")
     view = views.contributions(values, own.names(sheet.names), top=25)
-    called = str(place) if sheet.ids is None else str(sheet.ids[place])
-    header = {
-        **listed(view),
-        "names": list(view.names),
-        "row": place,
-        "called": called,
-        "axis": view.axis,
-    }
-    return Panel(header, {"contributions": view.values})
+    called = str(place if sheet.ids is None else sheet.ids[place])
+    header = {**listed(view), "names": list(view.names), "axis": view.axis}
+    return Panel({**header, "row": place, "called": called}, {"contributions": view.values})

@@ -7,17 +7,33 @@ import shlex
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from mercer._core.errors import ParameterError, UnknownParameterError, nearest
+from mercer._core.errors import UnknownParameterError, nearest
+from mercer._core.params import OneOf, is_number, require
 from mercer.app.explore.builtin import BUILTINS
 from mercer.app.fit import FitRequest
+from mercer.app.outcome import refuse_value
 
 if TYPE_CHECKING:
     from mercer.app.explore.dataset import Dataset
 
-KINDS = ("kpca", "pca", "detector")
+# The options of each kind of model, as `FitRequest` has them.
+KINDS = {
+    "kpca": ("kernel", "components", "approximation", "preimage"),
+    "pca": ("components",),
+    "detector": ("kernel", "components", "approximation", "false_alarm"),
+}
+OPTIONS = (
+    "kernel",
+    "components",
+    "scale",
+    "approximation",
+    "preimage",
+    "false_alarm",
+    "impute",
+    "one_hot",
+)
 DEFAULT_KERNEL = "rbf(gamma='median')"
 DEFAULT_COMPONENTS = 6  # as many as a page shows well
-SHARES = ("kind", "kernel", "components", "approximation", "preimage", "false_alarm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,31 +74,21 @@ class Recipe:
     model: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ParameterError.about(
-                parameter="kind", value=self.kind, must_be=" or ".join(map(repr, KINDS))
-            )
-        if self.scale not in ("standard", "none"):
-            raise ParameterError.about(
-                parameter="scale", value=self.scale, must_be="'standard' or 'none'"
-            )
+        require("kind", self.kind, OneOf(tuple(KINDS)))
+        require("scale", self.scale, OneOf(("standard", "none")))
         for name in ("kernel", "preimage", "approximation", "model"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise ParameterError.about(parameter=name, value=value, must_be="a text or None")
+                refuse_value(name, value, "a text or None")
         if self.components is None and self.kind != "detector":
             object.__setattr__(self, "components", DEFAULT_COMPONENTS)
         given = self.components
-        if isinstance(given, bool) or not (
-            isinstance(given, (int, float)) or given in ("all", None)
-        ):
-            must_be = "a whole number, a share of the variance or 'all'"
-            raise ParameterError.about(parameter="components", value=given, must_be=must_be)
-        if self.kind == "pca":
+        if not (is_number(given) or given in ("all", None)):
+            refuse_value("components", given, "a whole number, a share of the variance or 'all'")
+        # A detector chooses one itself where none is given.
+        if self.kind == "pca" or (self.kind == "detector" and self.kernel == "auto"):
             object.__setattr__(self, "kernel", None)
-        elif self.kind == "detector":  # which has a choice of its own
-            object.__setattr__(self, "kernel", None if self.kernel == "auto" else self.kernel)
-        elif self.kernel is None:
+        if self.kind == "kpca" and self.kernel is None:
             object.__setattr__(self, "kernel", DEFAULT_KERNEL)
         if self.kind != "detector":
             object.__setattr__(self, "false_alarm", None)
@@ -91,9 +97,7 @@ class Recipe:
     def read(cls, given: Any) -> Recipe:
         """A recipe of JSON; what is not one is refused."""
         if not isinstance(given, dict):
-            raise ParameterError.about(
-                parameter="recipe", value=given, must_be="an object of a recipe's parameters"
-            )
+            refuse_value("recipe", given, "an object of a recipe's parameters")
         known = [each.name for each in fields(cls)]
         if unknown := [name for name in given if name not in known]:
             msg = f"A recipe has no {unknown[0]!r}. {nearest(str(unknown[0]), known)}"
@@ -115,14 +119,6 @@ class Recipe:
     # ── as a request ────────────────────────────────────────────────────────
     def request(self, data: Dataset, *, output: str | None = None) -> FitRequest:
         """The same fit for the command line's use case."""
-        if self.kind == "pca":
-            parts: dict[str, Any] = {"components": self.components}
-        elif self.kind == "detector":
-            parts = {
-                name: getattr(self, name) for name in SHARES if name not in ("kind", "preimage")
-            }
-        else:
-            parts = {name: getattr(self, name) for name in SHARES if name != "kind"}
         return FitRequest(
             data=str(data.path),
             reading=data.reading,
@@ -131,7 +127,7 @@ class Recipe:
             scale=self.scale,  # type: ignore[arg-type]  # one of the two, as was checked
             kind=self.kind,
             output=output,
-            **parts,
+            **{name: getattr(self, name) for name in KINDS[self.kind]},
         )
 
     def approximated(self, approximation: str) -> Recipe:
@@ -143,58 +139,46 @@ class Recipe:
     # ── to take away ────────────────────────────────────────────────────────
     def command(self, data: Dataset) -> str:
         """The fit as a command line."""
-        reading, words = data.reading, ["mercer", "fit", argument(data.source)]
+        words = ["mercer", "fit", argument(data.source)]
         words += [] if self.kind == "kpca" else ["--model", self.kind]
-        options = {
-            "kernel": self.kernel,
-            "components": self.components,
-            "scale": self.scale,
-            "approximation": self.approximation,
-            "preimage": self.preimage if self.kind == "kpca" else None,
-            "false-alarm": self.false_alarm,
-            "impute": data.impute,
-            "id": reading.id,
-            "label": reading.label,
-            "columns": ",".join(reading.columns) if reading.columns else None,
-        }
-        for name, value in options.items():
-            words += [] if value is None else [f"--{name}", str(value)]
-        words += ["--one-hot"] if data.one_hot else []
+        for name, value in (self._options(data) | self._reading(data)).items():
+            words.append(f"--{name.replace('_', '-')}")
+            if value is not True:
+                words.append(",".join(value) if name == "columns" else str(value))
         command = " ".join(map(shlex.quote, [*words, "-o", "model.mercer"]))
         made = [f"python -c {shlex.quote('; '.join(written(data)))}"] if written(data) else []
         return " && ".join([*made, command])
 
     def python(self, data: Dataset) -> str:
         """The fit as a program, which gives the numbers of the page."""
-        request = self.request(data)
-        given: dict[str, Any] = {
-            "data": data.source,
-            "kind": self.kind,
-            "kernel": request.kernel,
-        }
-        given |= {"components": self.components, "scale": self.scale}
-        given |= {
-            name: getattr(request, name) for name in ("approximation", "preimage", "false_alarm")
-        }
-        given |= {"impute": data.impute, "one_hot": data.one_hot or None}
-        own = {name: value for name, value in given.items() if value is not None}
-        read = {name: getattr(data.reading, name) for name in ("id", "label", "columns")}
-        read = {name: value for name, value in read.items() if value is not None}
-        lines = [f"    {name}={value!r}," for name, value in own.items()]
-        if read:
+        given = {"data": data.source, "kind": self.kind, **self._options(data)}
+        lines = [f"    {name}={value!r}," for name, value in given.items()]
+        if read := self._reading(data):
             inside = ", ".join(f"{name}={value!r}" for name, value in read.items())
             lines.append(f"    reading=app.Reading({inside}),")
-        scores = (
-            "seen = fitted.model.monitor(fitted.sheet.rows)"
-            if self.kind == "detector"
-            else "scores = fitted.model.transform(fitted.sheet.rows)"
-        )
-        head = ["from mercer import app"]
-        head += [*written(data), "", "request = app.FitRequest("]
-        tail = [")", "fitted = app.run(request).value", "print(fitted.model.fit_)", scores]
+        shown = [
+            "print(fitted.model.fit_)",
+            "scores = fitted.model.transform(fitted.sheet.rows)",
+        ]
         if self.kind == "detector":
-            tail.remove("print(fitted.model.fit_)")
-        return "\n".join([*head, *lines, *tail, ""])
+            shown = ["seen = fitted.model.monitor(fitted.sheet.rows)"]
+        head = ["from mercer import app", *written(data), "", "request = app.FitRequest("]
+        tail = [")", "fitted = app.run(request).value", *shown, ""]
+        return "\n".join([*head, *lines, *tail])
+
+    def _options(self, data: Dataset) -> dict[str, Any]:
+        """The options of the fit that are set."""
+        request = self.request(data)
+        given = {name: getattr(request, name) for name in OPTIONS}
+        return {
+            name: value for name, value in given.items() if value is not None and value is not False
+        }
+
+    @staticmethod
+    def _reading(data: Dataset) -> dict[str, Any]:
+        """What is said of the columns of the file."""
+        given = {name: getattr(data.reading, name) for name in ("id", "label", "columns")}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def argument(name: str) -> str:

@@ -16,13 +16,13 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mercer._core.errors import ParameterError
-from mercer.app.explore.fitting import drawn, quietly
-from mercer.app.explore.planes import all_scores
+from mercer.app.explore.fitting import drawn, quietly, rows_at
+from mercer.app.explore.planes import scores_at
+from mercer.app.outcome import refuse_value
 from mercer.views.wording import count
 
 if TYPE_CHECKING:
-    from mercer._core.types import Array, Indices
+    from mercer._core.types import Array
     from mercer.app.explore.dataset import Dataset
     from mercer.app.explore.fitting import Shown
 
@@ -66,29 +66,21 @@ def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     if found["right"] is None:
         return {**found, "words": ""}
     commonest, straight = found["commonest"], a.recipe.kind == "pca"
-    told = [
-        share > commonest and p <= SURE
-        for share, p in zip(found["right"], found["chance"], strict=True)
-    ]
+    each = list(zip(found["right"], found["chance"], (" of the labels right", ""), strict=True))
+    telling = [share > commonest and p <= SURE for share, p, _ in each]
     guess = f", no better than always naming the largest class ({100 * commonest:.0f} %)"
     own, of_pca = (
         f"{100 * share:.0f} %{words}{'' if better else guess}"
-        for share, better, words in zip(
-            found["right"], told, (" of the labels right", ""), strict=True
-        )
+        for (share, _, words), better in zip(each, telling, strict=True)
     )
     line = f"A straight line on {_named(components)} of {'PCA' if straight else 'this kernel'} gets {own}"
     if straight:
         words = f"{line}. Choose kernel PCA to see what components that bend do."
-    elif not any(told):
+    elif not any(telling):
         words = f"{line}; on those of PCA it does as badly."
     else:
-        why = (
-            WHY_BENT[a.inside.d <= len(set(components))]
-            if found["better"] == 0
-            else WHY[found["better"]]
-        )
-        words = f"{line}; on those of PCA it gets {of_pca}. {why}"
+        whys = {**WHY, 0: WHY_BENT[a.inside.d <= len(set(components))]}
+        words = f"{line}; on those of PCA it gets {of_pca}. {whys[found['better']]}"
     return {**found, "words": words}
 
 
@@ -121,12 +113,9 @@ def _of_kept(a: Shown, b: Shown, kept: dict[str, Any]) -> str:
     many = [min(shown.inside.k, MOST_KEPT) for shown in (a, b)]
     one, two = (f"{100 * share:.1f} %" for share in kept["right"])
     whose = f"all {many[0]}" if many[0] == many[1] else f"all of each ({many[0]} and {many[1]})"
-    verdicts = {
-        0: "A separates the classes better there",
-        1: "B separates the classes better there",
-        None: "they differ there by no more than chance explains",
-    }
-    verdict = verdicts[kept["better"]]
+    verdict = "they differ there by no more than chance explains"
+    if kept["better"] is not None:
+        verdict = f"{'AB'[kept['better']]} separates the classes better there"
     return (
         f"On {whose} components that are kept a line gets {one} with A and {two} with B: {verdict}."
     )
@@ -139,8 +128,9 @@ def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     if isinstance(which, str):
         return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
     some = drawn(len(which), MOST_ROWS)
-    scores = [_scores(shown, some) for shown in (a, b)]
-    n_classes, which = which.max() + 1, which if some is None else which[some]
+    with quietly("drag", len(which)):
+        scores = [scores_at(each.inside, each.sheet.rows, some) for each in (a, b)]
+    n_classes, which = which.max() + 1, rows_at(which, some)
     # Rows with gaps, and the first ones of a detector that looks back, have none.
     there = np.isfinite(np.hstack(scores)).all(axis=1)
     which = which[there]
@@ -174,23 +164,13 @@ def _classes(data: Dataset) -> Any:  # (n,) numbers of classes, or why there are
     return which if len(names) > 1 else "All rows have the same label."
 
 
-def _scores(shown: Shown, some: Indices | None) -> Array:  # (m, k)
-    """Scores of some rows; a row of a detector that looks back is seen with those before it."""
-    own, rows = shown.inside, shown.sheet.rows
-    with quietly("drag", len(shown.sheet)):
-        if some is None:
-            return all_scores(own, rows)
-        return all_scores(own, rows)[some] if own.looks_back else all_scores(own, rows[some])
-
-
 def _right(scores: Array, components: list[int], which: Array) -> Any:  # (m,) bool
     """Whether each row's class is told, by a line that was fitted to other rows."""
     used = sorted({j for j in components if 0 <= j < scores.shape[1]}) or [0]
     folds = StratifiedKFold(min(FOLDS, int(np.bincount(which).min())), shuffle=True, random_state=0)
     line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     with quietly("drag", len(which)):
-        told = cross_val_predict(line, scores[:, used], which, cv=folds)
-    return np.asarray(told == which)
+        return np.asarray(cross_val_predict(line, scores[:, used], which, cv=folds) == which)
 
 
 def _asked(components: Any, shown: Shown) -> list[int]:
@@ -199,32 +179,22 @@ def _asked(components: Any, shown: Shown) -> list[int]:
 
 
 def _wanted(components: Any) -> list[int]:
-    if not (
-        isinstance(components, list)
-        and components
-        and all(type(j) is int and j >= 0 for j in components)
-    ):
-        raise ParameterError.about(
-            parameter="components", value=components, must_be="a list of components, from 0"
-        )
-    return components
+    counted = isinstance(components, list) and all(type(j) is int and j >= 0 for j in components)
+    if not counted or not components:
+        refuse_value("components", components, "a list of components, from 0")
+    return list(components)
 
 
 def _named(components: list[int]) -> str:
-    numbers = [str(j + 1) for j in sorted(set(components))]
-    return f"component{'s' if len(numbers) > 1 else ''} " + " and ".join(
-        [", ".join(numbers[:-1]), numbers[-1]] if len(numbers) > 1 else numbers
-    )
+    *numbers, last = [str(j + 1) for j in sorted(set(components))]
+    return f"components {', '.join(numbers)} and {last}" if numbers else f"component {last}"
 
 
 def _words(data: Dataset, found: dict[str, Any], m: int, components: list[int]) -> str:
     shares = [f"{100 * share:.1f} %" for share in (*found["right"], found["commonest"])]
-    better = found["better"]
-    verdict = (
-        "The two differ by no more than chance explains"
-        if better is None
-        else f"On these components {'AB'[better]} separates the classes better"
-    )
+    verdict = "The two differ by no more than chance explains"
+    if found["better"] is not None:
+        verdict = f"On these components {'AB'[found['better']]} separates the classes better"
     rows = f"{count(m)} rows" if m == data.n else f"{count(m)} of {count(data.n)} rows"
     rows += ", seed 0" if data.n > MOST_ROWS else ""
     return (

@@ -12,10 +12,11 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.linear_model import LogisticRegression
 
 from mercer import PCA, KernelPCA
+from mercer._core.atomic import replacing
 from mercer._core.findings import collected
 from mercer._core.types import Array
-from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
+from mercer.app.rows import check_output
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.kernels import RBF
 

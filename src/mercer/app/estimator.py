@@ -114,8 +114,9 @@ def asked_for(
         params["memory"] = memory
     asked = Asked(kind, params)
     if kind == "detector":
-        as_usage(Rule.of, asked.estimator(ENDLESS[0], scale=True))
-        as_usage(check_past, asked.estimator(ENDLESS[0], scale=True))
+        detector = asked.estimator(ENDLESS[0], scale=True)
+        as_usage(Rule.of, detector)
+        as_usage(check_past, detector)
     _check_parts(asked, kernels or [params.get("kernel", RBF())])
     return asked
 
@@ -123,8 +124,9 @@ def asked_for(
 def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
     """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are."""
     as_usage(resolve_engine, asked.params.get("engine", AUTO))
-    parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
-    solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
+    approximation, solver, preimage = (
+        _made(asked.params.get(name), known) for name, known in TABLES.items()
+    )
     if solver is not None:
         as_usage(solver.check_params)
     if approximation is not None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.atomic import replacing
 from mercer._core.errors import Remedy
-from mercer.app.files import check_output, replacing, told_file
 from mercer.app.outcome import Request, Run
-from mercer.app.rows import OfModel, open_model, read_sheet
+from mercer.app.rows import OfModel, check_output, open_model, read_sheet, told_file
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 
 from mercer._core.types import Array
 from mercer.app.estimator import Asked, asked_for
-from mercer.app.files import check_output
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import (
     OfTraining,
     check_model_output,
+    check_output,
     keep_model,
     open_data,
     read_training,
@@ -152,10 +152,8 @@ class FitRequest(ModelOptions, Request[Fitted]):
         path = check_model_output(self.output, self.data)
         sheet, weights = self.prepared(run, asked)
         n, d = sheet.rows.shape
-        model, rows = (
-            asked.of(sheet.names).estimator(n, scale=self.standardises),
-            rows_for(asked, sheet),
-        )
+        model = asked.of(sheet.names).estimator(n, scale=self.standardises)
+        rows = rows_for(asked, sheet)
         # Times say where a detector that looks back finds a gap.
         when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.clock}
         if self.choose:
@@ -178,8 +176,8 @@ class FitRequest(ModelOptions, Request[Fitted]):
         if self.kind != "detector":
             refuse("{choose} is an option of {kind:detector}.")
         own = {*FOLLOWED, "kind", *(each.name for each in fields(OfTraining))}
-        given = [each.name for each in fields(ModelOptions) if each.name not in own]
-        given = [name for name in given if getattr(self, name) is not None]
+        options = [each.name for each in fields(ModelOptions) if each.name not in own]
+        given = [name for name in options if getattr(self, name) is not None]
         if not self.standardises:
             given.append("scale")
         if given:
@@ -244,6 +242,6 @@ def evidence(model: Any) -> dict[str, Any]:
         found["preimage_quality"] = None if back.quality is None else str(back.quality)
     if body.detector is not None:
         limits = body.detector.limits_
-        found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
-        found["limits"]["summary"] = str(limits)
+        own = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
+        found["limits"] = {**own, "summary": str(limits)}
     return found

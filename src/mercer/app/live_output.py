@@ -12,8 +12,8 @@ from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
+from mercer._core.atomic import replacing
 from mercer._core.wording import Message
-from mercer.app.files import replacing
 from mercer.app.live_unit import Row, Unit
 from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, cell, lines_of
 from mercer.app.outcome import plain

@@ -15,10 +15,15 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
-from mercer.app.monitor import names_of_rows, rows_are_counted, times_are_unread, unread
+from mercer.app.monitor import (
+    names_of_rows,
+    rows_are_counted,
+    shadow_facts,
+    times_are_unread,
+    unread,
+)
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
-from mercer.app.shadow import shadow_facts
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.lines import Lines
 from mercer.monitoring.alarm_rule import AlarmRule
@@ -35,6 +40,7 @@ from mercer.preprocessing.preparation import Preparation
 if TYPE_CHECKING:
     from mercer.app.live import LiveRequest
 
+KEPT = ("drifts", "unannounced", "shelved")  # counts of a unit that its state has, perhaps
 News = tuple[tuple[Event, str], ...]  # events, with what became of them
 
 
@@ -49,15 +55,15 @@ class Row(NamedTuple):
     @property
     def news(self) -> tuple[News, News]:
         """The events that were raised with the row, or are over with it: of the stream, and of its shadow."""
-        return _news_of(self.verdict), _news_of(self.shade)
+        own, shadow = (
+            () if one is None else _news((one.began, "raised"), (one.ended, "ended"))
+            for one in (self.verdict, self.shade)
+        )
+        return own, shadow
 
 
-def _news_of(verdict: Verdict | None) -> News:
-    return () if verdict is None else _told((verdict.began, "raised"), (verdict.ended, "ended"))
-
-
-def _told(*news: tuple[Event | None, str]) -> News:
-    return tuple((event, status) for event, status in news if event is not None)
+def _news(*found: tuple[Event | None, str]) -> News:
+    return tuple((event, status) for event, status in found if event is not None)
 
 
 @dataclass(eq=False)
@@ -126,33 +132,25 @@ class Unit:
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
         named = None if run.reading.id is not None else names_of_rows(models[0])
-        time_name = run.reading.id or named or "time"
+        columns: dict[str, Any] = {"named": named, "time_name": run.reading.id or named or "time"}
         if unit_key(path) not in before.get("units", {}):
             lines = Lines(path, follow=request.follow)
-            return cls(name, lines, reader, stream, shade=shade, named=named, time_name=time_name)
+            return cls(name, lines, reader, stream, shade=shade, **columns)
         with whole(request.state):
             own = before["units"][unit_key(path)]
-            changed = _restore(stream, shade, own)
+            kept: dict[str, Any] = {
+                "changed": _restore(stream, shade, own),
+                "bad_lines": own["bad_lines"],
+            }
+            kept |= {name: own[name] for name in KEPT if name in own}
+            # Of the stream that counts now: another may have done so before.
+            kept["known"] = stream.rows, stream.counts["alarms"]
             for each, _ in made:
                 each.go_on(own["head"])
             # Above the names nothing was read that counts: they are read again.
             at = None if own["head"] is None and path != "-" else own["place"]
-            return cls(
-                name,
-                Lines(path, follow=request.follow, at=at),
-                reader,
-                stream,
-                bad_lines=own["bad_lines"],
-                drifts=own.get("drifts", 0),
-                unannounced=own.get("unannounced", 0),
-                shade=shade,
-                # Of the stream that counts now: another may have done so before.
-                known=(stream.rows, stream.counts["alarms"]),
-                shelved=own.get("shelved", []),
-                changed=changed,
-                named=named,
-                time_name=time_name,
-            )
+            lines = Lines(path, follow=request.follow, at=at)
+            return cls(name, lines, reader, stream, shade=shade, **columns, **kept)
 
     def shelve(self, rows: int, variable: str) -> None:
         """Shelve a variable, or all: once, also where the same command goes on from its state."""
@@ -178,7 +176,6 @@ class Unit:
         return found
 
     def read(self) -> list[Row]:
-        """The rows that are there now, judged."""
         texts, fresh = self.lines.read()
         found: list[Row] = []
         for part in self.reader.parted(texts) if texts else ():
@@ -229,13 +226,8 @@ class Unit:
 
     def state(self) -> dict[str, Any]:
         """What JSON can hold of it."""
-        own: dict[str, Any] = {
-            "place": self.lines.place,
-            "head": self.reader.head,
-            "stream": self.stream.state(),
-        }
-        own |= {"bad_lines": self.bad_lines, "drifts": self.drifts, "shelved": self.shelved}
-        own["unannounced"] = self.unannounced
+        own = {"place": self.lines.place, "head": self.reader.head, "stream": self.stream.state()}
+        own |= {name: getattr(self, name) for name in ("bad_lines", *KEPT)}
         if self.shade is not None:
             stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
             own["shadow"] = {"stream": stream, "agreement": agreement}
@@ -263,11 +255,11 @@ def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> tu
     if swapped:
         _renumber(states)
     stream.restore(states[0])
-    changed, of_shadow = _told((theirs, "ended"), (stream.current, "raised")), _told()
+    changed, of_shadow = _news((theirs, "ended"), (stream.current, "raised")), _news()
     if shade is not None and len(states) > 1 and shade.stream.knows(states[1]):
         shade.stream.restore(states[1])  # another one begins anew
         shade.agreement = Agreement.of(known["agreement"], swapped=swapped)
-        of_shadow = _told((mine, "ended"), (shade.stream.current, "raised"))
+        of_shadow = _news((mine, "ended"), (shade.stream.current, "raised"))
     return (changed, of_shadow) if swapped else ((), ())
 
 

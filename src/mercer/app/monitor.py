@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mercer._core.atomic import replacing
 from mercer._core.errors import DataError, many
 from mercer._core.table import Table, plain
+from mercer._core.types import Array, Flags
 from mercer._core.wording import Message
-from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, open_model, read_sheet
-from mercer.app.shadow import (
-    Compared,
-    compared,
-    open_shadow,
-    require_another,
-    require_detector,
-    shadow_facts,
-)
+from mercer.app.rows import OfModel, Opened, check_output, open_model, read_sheet
 from mercer.data.words import are_dates
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
@@ -33,6 +27,7 @@ from mercer.monitoring.clock import warn_backwards, warn_unread
 from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.lags import clock_of
 from mercer.monitoring.report import Monitoring
+from mercer.monitoring.shadow import Agreement, ShadowReport
 from mercer.preprocessing.align import Sheet
 from mercer.views.process import axis_times
 
@@ -40,10 +35,21 @@ PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SHADOW_COLUMNS = ("shadow_index", "shadow_alarm")
 BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
+SHADOW_BLOCK = 4096  # and of two streams
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonitorRequest(OfModel, Request["Monitored"]):
+class OfProcess(OfModel):
+    """A request about the rows of a process and a detector."""
+
+    time: str | None = None
+    top: int = 3
+    output: str | None = None
+    shadow: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorRequest(OfProcess, Request["Monitored"]):
     """Judge the rows of a file by the detector in a model file.
 
     Parameters
@@ -58,11 +64,6 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         A model file whose detector judges the rows too: it is compared, and decides nothing.
     """
 
-    time: str | None = None
-    top: int = 3
-    output: str | None = None
-    shadow: str | None = None
-
     def fulfil(self, run: Run) -> Monitored:
         """Rows with empty cells are not judged, unless the model fills them: they are marked and counted."""
         named_by_time(run, self.time)
@@ -71,8 +72,7 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         if self.output is not None:
             if Path(self.output).suffix.lower() not in DELIMITERS:
                 refuse("{output} must be a .csv or .tsv file; got {path}.", path=self.output)
-            inputs = (self.model, self.data, *filter(None, [self.shadow]))
-            path = check_output(self.output, inputs)
+            path = check_output(self.output, filter(None, (self.model, self.data, self.shadow)))
         found = open_model(self.model)
         require_detector(found)
         shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
@@ -119,13 +119,10 @@ def names_of_rows(found: Opened) -> str | None:
 
 def rows_are_counted(trained: str) -> str:
     """What it means that rows lack the column that named those of the fit, as `names_of_rows` has it."""
-    if not trained:
-        why, column = "the model, saved in Python, knows no column of times", "a column"
-    else:
-        why, column = (
-            f"there is no column {trained!r}, which named the training rows",
-            "another column",
-        )
+    why, column = "the model, saved in Python, knows no column of times", "a column"
+    if trained:
+        why = f"there is no column {trained!r}, which named the training rows"
+        column = "another column"
     return f"{why}: rows are counted from 0. If {column} has their times, name it with --time"
 
 
@@ -150,6 +147,15 @@ def times_are_unread(column: str, time: str) -> str:
 
 
 # ── what a detector saw in the rows, whatever their number ──────────────────
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What the detector in the shadow says of each row, and how the two agree."""
+
+    index: Array  # (n,)
+    alarm: Flags  # (n,)
+    report: ShadowReport
+
+
 @dataclass(frozen=True)
 class Seen:
     """A report on the rows of a file, and how that file names and labels them."""
@@ -161,11 +167,6 @@ class Seen:
     top: int  # variables that are named for an alarm, at most
     drift: DriftReport | None = None  # None for a detector that looks back: streams tell it
     shadow: Compared | None = None
-
-    @property
-    def time_name(self) -> str:
-        """What the first column of the table is called."""
-        return self.named or "time"
 
     @property
     def count(self) -> int:
@@ -191,12 +192,11 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     """The rows in the order of the file, block by block, in one report."""
     run = Run() if run is None else run
     n, names = len(sheet), list(sheet.names)
+    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        told = detector.monitor(np.asarray(sheet.rows[:]), time=sheet.clock, names=names, top=top)
-        columns = {name: told.table[name] for name in told.table.columns}
-        columns["time"] = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-        return _seen(replace(told, table=Table(columns)), sheet, top)
+        report = detector.monitor(np.asarray(sheet.rows[:]), time=sheet.clock, names=names, top=top)
+        return _seen(_with_time(report, ids), sheet, top)
     warn_backwards(sheet.clock, n)
     warn_unread(sheet.clock, n)
     reports, found = [], []
@@ -216,17 +216,23 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
             where=gaps.where(names),
         )
         raise DataError(msg)
-    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-    told = Monitoring.joined(reports).among(gaps, ids)
+    report = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
-        told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
-    return replace(_seen(told, sheet, top), drift=_drift(detector, sheet, told))
+        report = detector._with_onsets(
+            report, lambda at: detector._rows(np.asarray(sheet.rows[at]))
+        )
+    return replace(_seen(report, sheet, top), drift=_drift(detector, sheet, report))
 
 
-def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:
+def _with_time(report: Monitoring, times: Any) -> Monitoring:
+    columns = {name: report.table[name] for name in report.table.columns}
+    return replace(report, table=Table(columns | {"time": times}))
+
+
+def _drift(detector: Any, sheet: Sheet, report: Monitoring) -> DriftReport:
     """Whether rows drift slowly, as a stream tells it, by the last rows: those before weigh e^-40."""
     begin = max(0, len(sheet) - BLOCK)
-    rows, table = np.asarray(sheet.rows[begin:]), told.table
+    rows, table = np.asarray(sheet.rows[begin:]), report.table
     stream, switch = detector.stream(list(sheet.names), top=0), Switch(AlarmRule())
     judged = np.flatnonzero(table["judged"][begin:])
     ratios = table["index"][begin:] / stream.limit
@@ -239,9 +245,9 @@ def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:
     return found
 
 
-def _seen(told: Monitoring, sheet: Sheet, top: int) -> Seen:
+def _seen(report: Monitoring, sheet: Sheet, top: int) -> Seen:
     return Seen(
-        told,
+        report,
         named=None if sheet.ids is None else sheet.id_name or "id",
         labels=sheet.labels,
         label_name=sheet.label_name or "label",
@@ -251,12 +257,85 @@ def _seen(told: Monitoring, sheet: Sheet, top: int) -> Seen:
 
 def over_time(seen: Seen, time_format: str | None) -> tuple[Monitoring, str | None]:
     """The report with its rows at their times, and what the axis is called; None where rows only count."""
-    report, table = seen.report, seen.report.table
-    times = axis_times(table["time"], time_format)
+    times = axis_times(seen.report.table["time"], time_format)
     if times is None or seen.named is None:
-        return report, None
-    columns = {name: table[name] for name in table.columns}
-    return replace(report, table=Table(columns | {"time": times})), seen.named
+        return seen.report, None
+    return _with_time(seen.report, times), seen.named
+
+
+# ── a detector in the shadow of the one that counts ─────────────────────────
+def open_shadow(path: str, data: str) -> Opened:
+    """The detector in the shadow, before any row is read."""
+    if data == "-":
+        refuse(
+            "{shadow} reads the rows of a document or a chart twice, and a pipe can be read once. Write the "
+            "rows to a file."
+        )
+    found = open_model(path)
+    require_detector(found)
+    return found
+
+
+def require_detector(found: Opened) -> None:
+    """Raise when the model judges no rows."""
+    if not found.is_detector:
+        refuse(
+            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
+            "fit DATA --model detector -o detector.mercer",
+            path=repr(str(found.path)),
+            holds=type(found.model).__name__,
+        )
+
+
+def compared(run: Run, detector: Any, sheet: Sheet, data: str, found: Opened) -> Compared:
+    """Judge the rows of a sheet by their detector, and those of its file by the one in the shadow."""
+    aside = Run(reading=run.reading, memory=run.memory)
+    again = read_sheet(aside, data, found, gaps=True)
+    for note in aside.messages("note"):
+        if note not in run.messages("note"):  # what was said of the rows already
+            run.note(f"for the shadow, {note}", "shadow-data")
+    streams = [
+        one.stream(names=list(own.names), top=0)
+        for one, own in ((detector, sheet), (found.model, again))
+    ]
+    agreement = Agreement(whole=True)
+    index, alarm = np.empty(len(sheet)), np.empty(len(sheet), dtype=bool)
+    for start in range(0, len(sheet), SHADOW_BLOCK):
+        part = slice(start, start + SHADOW_BLOCK)
+        times = None if sheet.ids is None else list(sheet.ids[part])
+        clock = None if sheet.clock is None else list(sheet.clock[part])
+        mine, theirs = (
+            stream.push_many(np.asarray(own.rows[part]), times, clock=clock)
+            for stream, own in zip(streams, (sheet, again), strict=True)
+        )
+        for pair in zip(mine, theirs, strict=True):
+            agreement.add(*pair)
+        agreement.settle(*streams)
+        index[part], alarm[part] = [v.index for v in theirs], [v.alarm and v.judged for v in theirs]
+    return Compared(index, alarm, agreement.report())
+
+
+def require_another(model: str, shadow: str | None) -> None:
+    """Raise where a detector is to be its own shadow."""
+    if shadow is not None and os.path.realpath(shadow) == os.path.realpath(model):
+        refuse("{shadow:{path}} is the detector that counts. Name another one.", path=shadow)
+
+
+def shadow_facts(report: ShadowReport, old: str, new: str) -> dict[str, Any]:
+    """The comparison for programs, and in words with the names of the files."""
+    names = Path(old).name, Path(new).name
+    names = names if names[0] != names[1] else (old, new)
+    words = {"agreement": report.agreement, "summary": report.in_words(*names)}
+    return {"detectors": {"counts": old, "shadow": new}, **asdict(report), **words}
+
+
+def shadow_lines(facts: dict[str, Any]) -> list[str]:
+    """The comparison in lines: the summary, and the latest events of one detector alone."""
+    lines = [facts["summary"]]
+    for side, role in (("old", "counts"), ("new", "shadow")):
+        name = Path(facts["detectors"][role]).name
+        lines += [f"  {name} alone: {event}" for event in facts[f"latest_only_{side}"]]
+    return lines
 
 
 # ── a document ──────────────────────────────────────────────────────────────
@@ -317,21 +396,15 @@ def _not_judged(seen: Seen) -> dict[str, Any]:
 
 def _alarm(seen: Seen, row: int) -> dict[str, Any]:
     table = seen.report.table
-    told = {"row": row, "time": plain(table["time"][row])}
+    found = {"row": row, "time": plain(table["time"][row])}
     if seen.labels is not None:
-        told["label"] = plain(seen.labels[row])
-    told |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
-    return told | {"top": _leading(seen, row)}
-
-
-def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
-    """The variables that the table names, with their shares of what raises the statistic."""
-    report = seen.report
-    if report.contributions is None:  # nothing was explained
-        return []
-    own = shares(report.contributions[np.searchsorted(report.explained, row)])
-    named = leading(own, report.names, seen.top)
-    return [{"variable": name, "share": share} for name, share in named]
+        found["label"] = plain(seen.labels[row])
+    found |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
+    report, named = seen.report, []
+    if report.contributions is not None:  # the variables that the table names
+        own = shares(report.contributions[np.searchsorted(report.explained, row)])
+        named = leading(own, report.names, seen.top)
+    return found | {"top": [{"variable": name, "share": share} for name, share in named]}
 
 
 # ── the table ───────────────────────────────────────────────────────────────
@@ -340,7 +413,7 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
     table = seen.report.table
     labelled = seen.labels is not None
     shadow = seen.shadow
-    names = [seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]
+    names = [seen.named or "time", *table.columns[1:], *[seen.label_name] * labelled]
     yield lines_of([[*names, *(SHADOW_COLUMNS if shadow else ())]], delimiter)
     for start in range(0, len(table), PIECE):
         part = slice(start, start + PIECE)
@@ -349,7 +422,7 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
             rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
         if shadow is not None:
             own = zip(shadow.index[part].tolist(), shadow.alarm[part].tolist(), strict=True)
-            rows = [[*row, *map(cell, told)] for row, told in zip(rows, own, strict=True)]
+            rows = [[*row, *map(cell, pair)] for row, pair in zip(rows, own, strict=True)]
         yield lines_of(rows, delimiter)
 
 

@@ -25,7 +25,18 @@ class ReconstructRequest(OfRowsOut):
     def fulfil(self, run: Run) -> Sent:
         """By the pre-images that the model was fitted with, or by some learned from its points."""
         opened = self.opened()
-        _require_preimage(run, opened)
+        if opened.is_detector:
+            refuse(
+                "{path} holds a detector. Fit with --model kpca {preimage:'ridge'} to reconstruct.",
+                path=opened.path,
+            )
+        if opened.is_precomputed:
+            refuse(
+                "{path} was fitted to kernel values: its scores lead back to no rows.",
+                path=opened.path,
+            )
+        if not opened.has_preimage:
+            _learn_preimage(run, opened)
         loss, table = Loss(), match_table(run, self.data, opened)
 
         def through(rows: Array) -> Array:
@@ -38,22 +49,6 @@ class ReconstructRequest(OfRowsOut):
         errors = {"mean_squared_error": loss.error, "error_of_mean": loss.of_mean}
         run.say(str(loss), "loss", **errors)
         return replace(sent, facts={**sent.facts, **errors})
-
-
-def _require_preimage(run: Run, opened: Opened) -> None:
-    """Give the model pre-images, if it has none; raise with what to do where there are none."""
-    if opened.is_detector:
-        refuse(
-            "{path} holds a detector. Fit with --model kpca {preimage:'ridge'} to reconstruct.",
-            path=opened.path,
-        )
-    if opened.is_precomputed:
-        refuse(
-            "{path} was fitted to kernel values: its scores lead back to no rows.",
-            path=opened.path,
-        )
-    if not opened.has_preimage:
-        _learn_preimage(run, opened)
 
 
 def _learn_preimage(run: Run, opened: Opened) -> None:
@@ -96,7 +91,6 @@ class Loss:
     seen: ColumnMoments | None = None
 
     def add(self, rows: Array, back: Array) -> None:  # (b, d), (b, d)
-        """One chunk more."""
         self.squares += float(np.sum((rows.astype(np.float64) - back) ** 2))
         shift = rows[0].astype(np.float64) if self.seen is None else self.seen.shift
         here = ColumnMoments.of(rows, None, shift)

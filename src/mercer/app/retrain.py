@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.app.monitor import require_detector
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import (
     OfModel,
@@ -16,7 +17,6 @@ from mercer.app.rows import (
     open_model,
     read_sheet,
 )
-from mercer.app.shadow import require_detector
 from mercer.monitoring.shadow import ShadowStream
 
 BLOCK = 4096
@@ -64,7 +64,8 @@ class RetrainRequest(OfModel, Request[Retrained]):
         path = check_model_output(self.output, self.data)
         found = open_model(self.model)
         require_detector(found)
-        if path is not None and path.exists() and path.samefile(found.path):
+        assert path is not None  # a model is always kept
+        if path.exists() and path.samefile(found.path):
             why = "is the model that is taught. Name another: the old one is there to go back to."
             refuse(f"{{output:{{path}}}} {why}", path=self.output)
         sheet = read_sheet(run, self.data, found, gaps=True)
@@ -75,12 +76,11 @@ class RetrainRequest(OfModel, Request[Retrained]):
                 facts: dict[str, Any] = {"known_events": list(new.known_events_.names)}
                 run.say(f"known events: {', '.join(new.known_events_.names)}", "event")
             else:
-                told = {"guard": self.guard, "why": self.why, "keep_faults": self.keep_faults}
-                new = old.updated(rows, time, memory=self.recent, **told)
+                how = {"guard": self.guard, "why": self.why, "keep_faults": self.keep_faults}
+                new = old.updated(rows, time, memory=self.recent, **how)
                 facts = {"lineage": [vars(step) for step in new.lineage_]}
                 run.say(str(new.lineage_[-1]), "lineage")
                 facts["change"] = _changes(run, old, new, rows, time)
-        assert path is not None
         about, fitted = {"command": "", **found.about, "parent": str(found.path)}, None
         if command := self.origin.get("command"):
             earlier = about.get("retrained")

@@ -13,13 +13,7 @@ from mercer._core.types import Array
 from mercer._core.wording import Message
 from mercer.app.estimator import Asked, asked_for
 from mercer.app.outcome import Request, Run, plain, refuse
-from mercer.app.rows import (
-    OfTraining,
-    check_model_output,
-    keep_model,
-    read_training,
-    take_weights,
-)
+from mercer.app.rows import OfTraining, check_model_output, keep_model, read_training, take_weights
 from mercer.diagnostics import Selection
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Kernel, Linear

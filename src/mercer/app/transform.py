@@ -12,9 +12,16 @@ import numpy as np
 
 from mercer._core.errors import many
 from mercer._core.types import Array
-from mercer.app.files import check_output, component_names, told_file
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, match_table, open_model
+from mercer.app.rows import (
+    OfModel,
+    Opened,
+    check_output,
+    component_names,
+    match_table,
+    open_model,
+    told_file,
+)
 from mercer.data.writers import SUFFIXES, open_writer
 from mercer.preprocessing.align import MatchedTable
 
@@ -89,7 +96,7 @@ def send(
 ) -> Sent:
     """Write ``through(rows)`` of every chunk of prepared rows; ids and labels come along."""
     path = None if output in (None, "-") else Path(output)
-    prepare, written, n = table.preparation, list(names), 0
+    prepare, written, n, held = table.preparation, list(names), 0, list[Any]()
     width = 8 * (len(table.columns) + len(prepare.features) + len(written))
     height = max(1, min(CHUNK_BYTES, run.budget // SHARE) // width)
     replaced = path is not None and path.exists()
@@ -97,7 +104,6 @@ def send(
     file: Any = nullcontext()
     if output is not None:
         file = open_writer(output, written, **beside, dtype=dtype)
-    held: list[tuple[Array, Any, Any]] = []
     with run.timed("rows"), file as writer:
         for chunk in table.chunks(height):
             rows = (through(prepare(chunk)), chunk.ids, chunk.labels)
@@ -111,8 +117,9 @@ def send(
         run.note(note)
     facts = {"n": n, "columns": written, "id": table.id_name, "label": table.label_name}
     facts["output"] = None
-    if output is None:
-        return Sent(facts, *_joined(held))
+    if output is None:  # all rows, ids and labels: a file has at least one row
+        columns = zip(*held, strict=True)
+        return Sent(facts, *(None if c[0] is None else np.concatenate(c) for c in columns))
     run.say(
         f"{table.source}: {many(n, 'row')}, {many(len(written), 'column')} written", "sent", n=n
     )
@@ -120,9 +127,3 @@ def send(
         run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
         facts["output"] = {"path": str(path), "bytes": path.stat().st_size}
     return Sent(facts)
-
-
-def _joined(parts: Sequence[tuple[Array, Any, Any]]) -> tuple[Any, ...]:
-    """All rows, ids and labels; a file has at least one row."""
-    columns = zip(*parts, strict=True)
-    return tuple(None if each[0] is None else np.concatenate(each) for each in columns)

@@ -14,15 +14,7 @@ from click.shell_completion import CompletionItem
 
 from mercer import __version__
 from mercer._core.errors import nearest
-from mercer.cli.ending import (
-    TERMINATED,
-    ClosedPipe,
-    Terminated,
-    end_on_sigterm,
-    ended,
-    fail,
-    wants,
-)
+from mercer.cli.ending import TERMINATED, ClosedPipe, Terminated, end_on_sigterm, ended, fail, wants
 
 # The short helps stand here as text: asking a verb for its own would import what it works with.
 VERBS = {

@@ -198,11 +198,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             "Which array of an NPZ or HDF5 file, or which sheet of a workbook.",
             metavar="NAME",
         ),
-        option(
-            "--image-size",
-            "Bring all images to this height and width, such as 64x48.",
-            SIZE,
-        ),
+        option("--image-size", "Bring all images to this height and width, such as 64x48.", SIZE),
         option(
             "--dtype", "Precision to work in; that of the file otherwise.", ["float32", "float64"]
         ),

@@ -10,8 +10,7 @@ from mercer._core.errors import many
 from mercer._core.memory import format_bytes
 from mercer.app.plan import Planned, PlanRequest
 from mercer.cli.ending import ALARM, OK
-from mercer.cli.fit import KINDS, own
-from mercer.cli.model_options import model_options
+from mercer.cli.fit import KINDS, model_options, own
 from mercer.cli.verb import Call, verb
 
 EXAMPLE = """

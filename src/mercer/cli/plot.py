@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from mercer._core.errors import nearest
-from mercer.app.files import check_output, told_file
-from mercer.app.rows import Opened, open_model
+from mercer.app.rows import Opened, check_output, open_model, told_file
 from mercer.cli.ending import refuse
 from mercer.cli.options import NAMES, OptionType, Read, flagged, option, read_numbers, read_sides
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
@@ -117,11 +116,7 @@ PLACES = Read(
     metavar="COLUMN",
 )
 @option("--title", "Written above the picture.")
-@option(
-    "--size",
-    "Width and height in inches; each kind has its own.",
-    INCHES,
-)
+@option("--size", "Width and height in inches; each kind has its own.", INCHES)
 @option("--dpi", "Pixels an inch.", click.IntRange(20, 1200), default=120)
 def plot(
     call: Call,
@@ -139,7 +134,7 @@ def plot(
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
-    from mercer.cli.live import name_by_time
+    from mercer.cli.monitor import name_by_time
     from mercer.cli.plot_kinds import DRAW, Asked
 
     found = open_model(model)

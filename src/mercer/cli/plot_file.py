@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mercer.app.files import replacing
+from mercer._core.atomic import replacing
 from mercer.cli.options import OptionType
 from mercer.data.frames import need
 

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.app.files import check_output, told_file
-from mercer.app.rows import open_model, read_sheet
+from mercer.app.rows import check_output, open_model, read_sheet, told_file
 from mercer.cli.ending import refuse
 from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
@@ -53,7 +52,7 @@ def report(
     than 20 000 rows are counted in cells, which the page says.
     """
     import mercer.report as page
-    from mercer.cli.live import name_by_time
+    from mercer.cli.monitor import name_by_time
     from mercer.report.build import ENDINGS
 
     if output == "-" and call.as_json:

@@ -54,11 +54,7 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
     "Gaussian at several widths, Matérn and Laplacian.",
     metavar="TEXTS",
 )
-@option(
-    "--components -k",
-    "Numbers of components to compare, such as 2,5,10.",
-    COUNTS,
-)
+@option("--components -k", "Numbers of components to compare, such as 2,5,10.", COUNTS)
 @option("--supervised", "Judge by how well the scores predict --label.", bool)
 @option(
     "--criterion",

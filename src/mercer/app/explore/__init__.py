@@ -23,13 +23,4 @@ from mercer.app.explore.panels import panels
 from mercer.app.explore.planes import Panel
 from mercer.app.explore.recipe import Recipe
 
-__all__ = [
-    "BUILTINS",
-    "Dataset",
-    "Panel",
-    "Recipe",
-    "Shown",
-    "fitted",
-    "panels",
-    "write_builtin",
-]
+__all__ = ["BUILTINS", "Dataset", "Panel", "Recipe", "Shown", "fitted", "panels", "write_builtin"]

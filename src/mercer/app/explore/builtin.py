@@ -29,7 +29,7 @@ class Builtin:
 
     title: str
     words: str
-    write: Callable[[Path], Path]  # into a folder; the file
+    content: Callable[[], str | dict[str, Any]]  # of its file: a CSV, or arrays
     recipe: dict[str, Any]
     reading: Reading = field(default_factory=Reading)
     image_shape: tuple[int, int] | None = None
@@ -37,31 +37,10 @@ class Builtin:
     hidden: bool = False  # opened with its partner only
 
 
-def _text(name: str, text: Callable[[], str]) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        path = folder / f"{name}.csv"
-        path.write_text(text(), encoding="utf-8")
-        return path
-
-    return write
-
-
-def _arrays(name: str, arrays: Callable[[], dict[str, Any]]) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        path = folder / f"{name}.npz"
-        np.savez(path, **arrays())
-        return path
-
-    return write
-
-
 def _moons() -> dict[str, Any]:
     points, which = make_moons(400, noise=0.06, random_state=0)
-    return {
-        "rows": points,
-        "labels": np.array(["upper", "lower"])[which],
-        "names": np.array(["x", "y"]),
-    }
+    labels = np.array(["upper", "lower"])[which]
+    return {"rows": points, "labels": labels, "names": np.array(["x", "y"])}
 
 
 def _digits() -> dict[str, Any]:
@@ -84,34 +63,34 @@ BUILTINS = {
     "circles": Builtin(
         "Two circles",
         "400 points on two rings that no line separates",
-        _text("circles", circles_text),
+        circles_text,
         {"kernel": "rbf(gamma=2)", "components": 6},
         Reading(id="id", label="label"),
     ),
     "moons": Builtin(
         "Two moons",
         "400 points on two crescents that reach into each other",
-        _arrays("moons", _moons),
+        _moons,
         {"kernel": "rbf(gamma=5)", "components": 6},
     ),
     "faces": Builtin(
         "Drawn faces",
         "240 drawings of 40 faces, 56 × 46 pixels: walk along a component and watch one change",
-        _arrays("faces", _faces),
+        _faces,
         {"kernel": "rbf(gamma='median')", "components": 20, "scale": "none"},
         image_shape=FACES_SHAPE,
     ),
     "digits": Builtin(
         "Handwritten digits",
         "1797 digits of 8 × 8 pixels, as scikit-learn has them",
-        _arrays("digits", _digits),
+        _digits,
         {"kernel": "rbf(gamma=0.001)", "components": 20, "scale": "none"},
         image_shape=(8, 8),
     ),
     "tank": Builtin(
         "A heated tank",
         "five sensors of a process in order, and a day on which one of them drifts",
-        _text("tank", lambda: process_text(faulty=False)),
+        lambda: process_text(faulty=False),
         {"kind": "detector"},
         _TANK,
         partner="tank-today",
@@ -119,7 +98,7 @@ BUILTINS = {
     "tank-today": Builtin(
         "The tank today",
         "the same five sensors on the day that is to be judged",
-        _text("tank-today", lambda: process_text(faulty=True)),
+        lambda: process_text(faulty=True),
         {"kernel": "rbf(gamma='median')", "components": 4},
         _TANK,
         hidden=True,
@@ -151,8 +130,14 @@ def write_builtin(name: str, folder: str | os.PathLike[str]) -> Dataset:
     if name not in BUILTINS:
         refuse_value("name", name, "a built-in data set", remedy=nearest(str(name), BUILTINS))
     own = BUILTINS[name]
+    content = own.content()
+    path = Path(folder, f"{name}.csv" if isinstance(content, str) else f"{name}.npz")
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8")
+    else:
+        np.savez(path, **content)
     return Dataset(
-        own.write(Path(folder)),
+        path,
         own.reading,
         name=name,
         title=own.title,

@@ -142,13 +142,7 @@ def _arguments(call: ast.Call, text: str, names: tuple[str, ...]) -> dict[str, t
 
 
 def _around(
-    text: str,
-    name: str,
-    at: tuple[int, int] | None,
-    call: ast.Call | None,
-    *,
-    start: int,
-    end: int,
+    text: str, name: str, at: tuple[int, int] | None, call: ast.Call | None, *, start: int, end: int
 ) -> tuple[str, str]:
     """What stands before and after the number; a parameter that is not there is added to the call."""
     if at is not None:

@@ -12,9 +12,8 @@ import numpy as np
 from mercer._core.errors import DataError
 from mercer.app.explore.meaning import row_number
 from mercer.app.explore.planes import all_scores
-from mercer.app.files import component_names
 from mercer.app.outcome import Run, refuse, refuse_value
-from mercer.app.rows import keep_model
+from mercer.app.rows import component_names, keep_model
 from mercer.data.writers import open_writer
 from mercer.report import build
 

@@ -156,10 +156,7 @@ class Recipe:
         if read := self._reading(data):
             inside = ", ".join(f"{name}={value!r}" for name, value in read.items())
             lines.append(f"    reading=app.Reading({inside}),")
-        shown = [
-            "print(fitted.model.fit_)",
-            "scores = fitted.model.transform(fitted.sheet.rows)",
-        ]
+        shown = ["print(fitted.model.fit_)", "scores = fitted.model.transform(fitted.sheet.rows)"]
         if self.kind == "detector":
             shown = ["seen = fitted.model.monitor(fitted.sheet.rows)"]
         head = ["from mercer import app", *written(data), "", "request = app.FitRequest("]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,8 @@ from mercer import PCA, KernelPCA
 from mercer._core.atomic import replacing
 from mercer._core.findings import collected
 from mercer._core.types import Array
-from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import check_output
+from mercer.app.outcome import Request, Run
+from mercer.app.rows import check_output, require_different
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.kernels import RBF
 
@@ -132,11 +131,7 @@ class DemoRequest(Request[Shown]):
     def _written(self, run: Run) -> list[dict[str, Any]]:
         """Write the files that were asked for; their names and numbers of rows."""
         paths = [*([] if self.csv is None else [self.csv]), *(self.process or ())]
-        if len({os.path.realpath(path) for path in paths}) < len(paths):
-            refuse(
-                "{paths}: two of these are one file. Give each its own name.",
-                paths=", ".join(paths),
-            )
+        require_different(paths)
         written = []
         for path in paths:
             option = "csv" if path == self.csv else "process"

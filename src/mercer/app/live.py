@@ -20,7 +20,7 @@ from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.live_unit import News, Row, Unit, loaded, unit_key, unit_names, whole
 from mercer.app.monitor import OfProcess, named_by_time, require_another, require_detector
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import Opened, check_output, open_model
+from mercer.app.rows import Opened, check_output, open_model, require_different
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_turns, rows_before
 
@@ -121,9 +121,7 @@ class LiveRequest(OfProcess, Request["Watched"]):
         given = {option: path for option, path in named.items() if path is not None}
         for option, path in given.items():
             check_output(path, inputs, option=option)
-        if len({os.path.realpath(path) for path in given.values()}) < len(given):
-            paths = ", ".join(given.values())
-            refuse("{paths}: two of these are one file. Give each its own name.", paths=paths)
+        require_different(given.values())
 
 
 # ── outputs ─────────────────────────────────────────────────────────────────

@@ -40,7 +40,6 @@ class Planned:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory holds the fit."""
         return self.refusal is None
 
     @property
@@ -64,9 +63,9 @@ class Planned:
             "components": self.model.n_components,
             "memory_bytes": self.budget,
             "fits": self.fits,
-            "plan": None if self.plan is None else plan_facts(self.plan),
+            "plan": plan_facts(self.plan),
             "refusal": self.refusal,
-            "alternative": None if self.alternative is None else plan_facts(self.alternative),
+            "alternative": plan_facts(self.alternative),
             "notes": list(self.notes),
         }
 
@@ -146,8 +145,10 @@ def _alternative(model: KernelPCA, rows: Any) -> Plan | None:
     return None
 
 
-def plan_facts(found: Plan) -> dict[str, Any]:
+def plan_facts(found: Plan | None) -> dict[str, Any] | None:
     """Every field of a plan; solver and approximation as one would write them."""
+    if found is None:
+        return None
     plain = {each.name: getattr(found, each.name) for each in fields(found)}
     plain["solver"] = repr(found.solver)
     if found.recipe is not None:

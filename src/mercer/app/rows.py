@@ -103,6 +103,14 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "output") 
     return path
 
 
+def require_different(paths: Iterable[str]) -> None:
+    """Raise where two outputs are one file."""
+    paths = list(paths)
+    if len(set(map(os.path.realpath, paths))) < len(paths):
+        listed = ", ".join(paths)
+        refuse("{paths}: two of these are one file. Give each its own name.", paths=listed)
+
+
 def told_file(path: Path, *, replaced: bool) -> str:
     """What is said about a file that was written, in one line whatever it is called."""
     what = "replaced" if replaced else "wrote"

@@ -86,12 +86,10 @@ class SelectRequest(OfTraining, Request[Selected]):
         facts = selection_facts(found, n=n, judged=most)
         if path is None:
             return Selected(found, facts)
-        model = _fitted(run, asked, found, sheet, counts)
-        chosen = {"selection": dict(facts)}
-        facts["model"] = None
+        model, kept = _fitted(run, asked, found, sheet, counts), None
         if model is not None:
-            facts["model"] = keep_model(run, path, model, sheet, {**self.about, **chosen})
-        return Selected(found, facts, model, failed=model is None)
+            kept = keep_model(run, path, model, sheet, {**self.about, "selection": facts})
+        return Selected(found, {**facts, "model": kept}, model, failed=model is None)
 
     def _asked(self) -> tuple[list[Kernel] | None, Asked]:
         """The candidates, None for the usual ones; and how the winner is fitted."""
@@ -139,19 +137,15 @@ class SelectRequest(OfTraining, Request[Selected]):
 def _fitted(run: Run, asked: Asked, found: Selection, sheet: Sheet, counts: Any) -> Any:
     """The winner; None where it can't be fitted, and the comparison is still worth having."""
     chosen = {"kernel": found.best_kernel_, "n_components": found.n_components_}
-    winner = Asked("kpca", {**asked.params, **chosen})
     try:
         with run.timed("fit"):
-            model = winner.estimator(len(sheet))
-            return model.fit(sheet.rows, sample_weight=counts)
+            winner = Asked("kpca", {**asked.params, **chosen}).estimator(len(sheet))
+            return winner.fit(sheet.rows, sample_weight=counts)
     except StoppedError:
         raise
     except MercerError as error:
-        message = Message(
-            "The winner was found, but not fitted, and nothing was written: {why}",
-            why=error.args[0],
-        )
-        run.warn(message, "not-fitted")
+        told = "The winner was found, but not fitted, and nothing was written: {why}"
+        run.warn(Message(told, why=error.args[0]), "not-fitted")
         return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from mercer._core.errors import nearest
 from mercer.app.rows import Opened, check_output, open_model, told_file
@@ -67,13 +68,8 @@ class KindName(OptionType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
         del ctx, param
-        from click.shell_completion import CompletionItem
-
-        return [
-            CompletionItem(name, help=kind.shows)
-            for name, kind in KINDS.items()
-            if name.startswith(incomplete)
-        ]
+        begun = [name for name in KINDS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=KINDS[name].shows) for name in begun]
 
 
 def _inches(value: Any) -> tuple[float, float] | None:
@@ -150,16 +146,13 @@ def plot(
             figure.suptitle(f"{above}\n{under}" if under else above, fontsize=11)
         save(figure, output, dpi=dpi)
     call.say(told_file(output, replaced=replaced))
-    inches = [float(side) for side in figure.get_size_inches()]
+    inches = figure.get_size_inches()
     call.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
 
 
-# The kinds as lines that stay as they are, which Click is told by a \b.
-_LINES = (
-    f"{name:<16}{kind.shows}{'' if kind.needs_data else '; needs no data'}"
-    for name, kind in KINDS.items()
-)
-plot.help = "\n".join([str(plot.help), "", "\b", *_LINES])
+plot.help = f"{plot.help}\n\n\b"  # lines that stay as they are
+for _name, _kind in KINDS.items():
+    plot.help += f"\n{_name:<16}{_kind.shows}{'' if _kind.needs_data else '; needs no data'}"
 
 
 def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import PCA
-from mercer._core.errors import DataError, MercerError, refuse_data
+from mercer._core.errors import DataError, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer.app.outcome import Run, as_dict, plain, refuse_value
 from mercer.app.rows import Opened, read_sheet, read_training
 from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
 from mercer.data.table import Reading
-from mercer.kernels import RBF
 from mercer.preprocessing.readings import ReadingsTable
 from mercer.views.classes import classes
 
@@ -160,16 +159,7 @@ class Dataset:
     # ── what stands beside them ─────────────────────────────────────────────
     @cached_property
     def classes(self) -> Classes:
-        """The labels as classes."""
         return classes(_numbers(self.raw.labels), self.n)
-
-    def median_gamma(self, scale: str) -> float | None:
-        """The width by the rule of the median, where one can be told."""
-        with suppress(MercerError):
-            rows = self.sheet(scale).rows
-            kernel: Any = RBF().resolve(rows, rng=np.random.default_rng(0))
-            return float(kernel.gamma)
-        return None
 
     @property
     def noted(self) -> list[str]:
@@ -190,13 +180,9 @@ class Dataset:
             "id_name": sheet.id_name,
             "columns": self.file_columns,
             "image_shape": None if shape is None else list(shape),
-            "has_time": sheet.times is not None,
             "classes": described_classes(self.classes),
             "notes": [*self.guessed, *self.noted],
             "source": self.source,
-            "gammas": {
-                scale: {"median": self.median_gamma(scale)} for scale in ("standard", "none")
-            },
             "suggested": self.suggested,
             "warnings": [found for found in self.findings if found["level"] == "warning"],
             "impute": self.impute,

@@ -33,18 +33,16 @@ WHOLE = {"degree": (1.0, 10.0)}
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Every kernel that a text may name: its formula, and its parameters with their defaults."""
+    """Every kernel that a text may name, and its formula."""
     found = []
     for name, kind in sorted(KERNELS.items()):
         if name in HIDDEN:
             continue
         kernel, words = kind(), (kind.__doc__ or "").partition("\n")[0]
         formula, _, rest = words.partition(": ")
-        names = constructor_names(kind)
-        parameters = [{"name": each, "default": repr(getattr(kernel, each))} for each in names]
-        given = [p["name"] for p in parameters if p["name"] in (*kind.rules, *WHOLE)][:1]
+        given = [each for each in constructor_names(kind) if each in (*kind.rules, *WHOLE)][:1]
         call = f"{name}({given[0]}={getattr(kernel, given[0])!r})" if given else name
-        about = {"formula": formula.rstrip("."), "words": rest, "parameters": parameters}
+        about = {"formula": formula.rstrip("."), "words": rest}
         found.append({"name": name, "call": call, **about})
     return found
 

@@ -6,12 +6,11 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer._core.errors import MercerError
-from mercer.app.explore.closeness import closeness
 from mercer.app.fit import rows_for
 from mercer.app.outcome import Observer, Run, as_dict, refuse, refuse_value
 from mercer.diagnostics import symptoms
@@ -23,7 +22,7 @@ from mercer.kernels.text import parse_kernel
 from mercer.planning.problem import ONE_BY_ONE_ROWS, SMALL_ROWS
 from mercer.solvers import BlockKrylov
 from mercer.views.fitted import Fitted
-from mercer.views.wording import count
+from mercer.views.wording import count, number
 
 if TYPE_CHECKING:
     from mercer import KernelPCA
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from mercer.app.rows import Opened
     from mercer.preprocessing.align import Sheet
 
-Quality = Literal["drag", "rest", "exact"]
 QUALITIES = ("drag", "rest", "exact")
 DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
 LANDMARKS = 500
@@ -42,6 +40,9 @@ SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
 SYMPTOM_ROWS, NEIGHBOUR_ROWS = 200, 2000
 PREIMAGE = "ridge"
+ALONE = 5.0  # neighbours: fewer make a component of single rows
+# Alignment with PCA: above the first nothing is bent, above the others little, and some.
+SAME, STRAIGHT, BENDING = 0.999, 0.98, 0.7
 INTENDED = "Nearly linear, as intended for a detector."
 
 
@@ -228,6 +229,56 @@ def rows_at(rows: Any, some: Indices | None) -> Any:
     return rows if some is None else rows[some]
 
 
+# ── what a width makes of the rows ──────────────────────────────────────────
+def closeness(kernel: Any, some: Array, others: Array, n: int, knob: str) -> dict[str, Any]:
+    """What a width makes of rows: all alike, each by itself, or only near ones alike; in words.
+
+    Two numbers say it. The values of a kernel, scaled so that a row has 1 with itself, add up to how many
+    neighbours a row has: of `some` rows among `others`, which may be a part of all n. The alignment of the
+    centred kernel matrix with that of the linear kernel, ⟨K, L⟩ / ‖K‖‖L‖ (Cristianini et al. 2002), is 1
+    where the components are those of PCA. `knob` is the parameter that is the width; nothing is said of a
+    kernel that has none.
+    """
+    if not kernel.shift_invariant or not hasattr(kernel, knob):
+        return {}
+    own = float(kernel(some[:1])[0, 0])
+    near = np.asarray(kernel(some, others), dtype=np.float64) / own  # (m, q)
+    # Of the q rows one is the row itself, and stands for no other.
+    neighbours = float(np.median(near.sum(axis=1)) - 1.0) * (n - 1) / max(1, len(others) - 1)
+    alignment = _alignment(np.asarray(kernel(some), dtype=np.float64), some @ some.T)
+    wider, narrower = ("larger", "smaller") if knob != "gamma" else ("smaller", "larger")
+    agrees = f"the kernel matrix agrees with that of PCA to {100 * alignment:.0f} %"
+    narrowed = f"A {narrower} {knob} tells near rows from far ones."
+    if neighbours < ALONE and alignment < STRAIGHT:
+        verdict = (
+            "That is too narrow: nearly every row stands by itself, and a component picks out a few rows. "
+            f"A {wider} {knob} joins neighbours."
+        )
+    elif alignment >= SAME:
+        verdict = f"That is too wide to bend anything: {agrees}, and components are those of PCA. {narrowed}"
+    elif alignment >= STRAIGHT:
+        verdict = (
+            f"That is wide: {agrees}, so the first components are nearly those of PCA. {narrowed}"
+        )
+    elif alignment >= BENDING:
+        verdict = f"The first components are still much like those of PCA: {agrees}. {narrowed}"
+    else:
+        verdict = f"Only near rows are alike, so components bend with the rows: {agrees} only."
+    many = count(round(neighbours)) if neighbours >= 10 else number(max(neighbours, 0.0), 2)
+    begun = f"A row has {many} neighbours among {count(n - 1)} others: an equal row counts 1, a far one 0."
+    level = "warning" if verdict.startswith("That is too") else "note"
+    numbers = {"neighbours": neighbours, "alignment": alignment}
+    return {"words": [begun, verdict], "level": level, **numbers}
+
+
+def _alignment(a: Array, b: Array) -> float:
+    """Between two kernel matrices of the same rows, after centring."""
+    a, b = (m - m.mean(axis=0) - m.mean(axis=1)[:, None] + m.mean() for m in (a, b))
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.sum(a * b)) / lengths if lengths > 0 else 0.0
+
+
+# ── fits ────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Way:
     """What is fitted at some quality: a recipe, to all rows or to a seeded sample, solved how far."""
@@ -263,9 +314,7 @@ def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
 
 
 def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:
-    """Fit a recipe to a file, by the door that `mercer fit` has, without its pre-image.
-
-    The same fit serves every method of going back, which `Shown.returning` learns.
+    """Fit a recipe to a file as `mercer fit` does, without its pre-image, which `Shown.returning` learns.
 
     Parameters
     ----------
@@ -294,8 +343,8 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
         model = asked.of(seen.names).estimator(len(seen), scale=request.standardises)
         rows = rows_for(asked, seen)
         (_loosened(model, rows) if way.loose else model).fit(rows)
-    found = tuple(as_dict(finding) for finding in run.findings)
-    return Shown(own, data, sheet, model, way, found, run.timings)
+    findings = tuple(as_dict(finding) for finding in run.findings)
+    return Shown(own, data, sheet, model, way, findings, run.timings)
 
 
 def _loosened(model: KernelPCA, rows: Any) -> KernelPCA:

@@ -134,10 +134,8 @@ def images(data: Dataset, rows: Any) -> Panel:
         refuse_value("rows", rows, f"1 to {MOST_IMAGES} numbers of rows")
     places = [row_number("rows", row, data.n) for row in rows]
     view = views.images(np.asarray(data.raw.rows[places]), shape=shape)
-    beside = data.raw.ids if data.raw.labels is None else data.raw.labels
-    called = [f"row {i}" if beside is None else f"row {i}: {beside[i]}" for i in places]
     header = {**listed(view), "low": float(view.low.min()), "high": float(view.high.max())}
-    return Panel({**header, "titles": called}, {"images": view.images})
+    return Panel(header, {"images": view.images})
 
 
 def row(data: Dataset, place: Any) -> dict[str, Any]:

@@ -120,23 +120,14 @@ def _score_panel(
         "caption": f"{caption if len(wanted) < 3 else THREE} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
-        "left_out": view.left_out,
     }
     chosen = scores[:, wanted]
     if choice.how == "density":
         flat = chosen if chosen.shape[1] > 1 else np.column_stack([chosen, np.zeros(len(chosen))])
-        found = drawn_points(
-            flat, choice, shown.data.classes if len(flat) == shown.data.n else None
-        )
-        arrays = {
-            "score_density": found.arrays["density"],
-            "score_codes": found.arrays["density_codes"],
-        }
-        return Panel({**header, **found.header}, arrays)
-    arrays = {"scores": chosen}
-    if choice.rows is not None:
-        arrays["rows"] = choice.rows
-    return Panel(header, arrays)
+        found = drawn_points(flat, choice)
+        return Panel({**header, **found.header}, {"score_density": found.arrays["density"]})
+    sample = {} if choice.rows is None else {"rows": choice.rows}
+    return Panel(header, {"scores": chosen, **sample})
 
 
 def _level_panel(
@@ -262,15 +253,6 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
         "centre": centre.tolist(),
         "rms": float(np.sqrt(np.mean(view.error**2))),
         "mean_rms": float(np.sqrt(np.mean(view.spread**2))),
-        "worst": [
-            {
-                "name": view.names[j],
-                "error": number(view.error[j]),
-                "spread": number(view.spread[j]),
-                "relative": plain(view.relative[j]),
-            }
-            for j in view.drawn.tolist()
-        ],
     }
     if header["quality"] and shown.recipe.model is None:
         header["caption"] = f"{view.caption} {SEEN}"

@@ -190,12 +190,10 @@ def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) ->
         if choice.rows is not None:
             arrays["rows"] = choice.rows
         return Panel(header, arrays)
-    own = classes(None, len(points)) if looks is None else looks
-    found = cells(points[:, 0], points[:, 1], across, up, own)
-    density, codes = np.zeros(BINS * BINS), np.zeros(BINS * BINS)
-    density[found.places], codes[found.places] = found.counts, found.codes
-    arrays = {"density": density.reshape(BINS, BINS), "density_codes": codes.reshape(BINS, BINS)}
-    return Panel(header, arrays)
+    found = cells(points[:, 0], points[:, 1], across, up, classes(None, len(points)))
+    density = np.zeros(BINS * BINS)
+    density[found.places] = found.counts
+    return Panel(header, {"density": density.reshape(BINS, BINS)})
 
 
 def all_scores(own: Fitted, rows: Any, observer: Observer | None = None) -> Array:  # (n, k)

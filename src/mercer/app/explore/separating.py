@@ -48,19 +48,7 @@ UNLABELLED = (
 
 
 def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
-    """How many labels a straight line tells from the components that are shown, and from those of PCA.
-
-    Parameters
-    ----------
-    a, b : Shown
-        The second is PCA.
-    components : list of int
-
-    Returns
-    -------
-    dict
-        As of `separated`; without classes there is nothing to say, and ``words`` is empty.
-    """
+    """What `separated` finds of a fit and of PCA, in words about both; none where there are no classes."""
     components = _asked(components, a)
     found = _judged(a, b, components)
     if found["right"] is None:
@@ -87,19 +75,10 @@ def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
 def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     """How many labels a straight line tells from two fits to the same rows: components drawn, then all.
 
-    Parameters
-    ----------
-    a, b : Shown
-    components : list of int
-        Those that are drawn, from 0.
-
-    Returns
-    -------
-    dict
-        ``words`` to lead with; with classes also ``right`` of both, ``commonest`` (the share of the largest
-        class), ``chance`` (the p-values of both against always saying that), ``p_value`` of the exact sign
-        test on rows that one of them gets right, and ``better``: 0, 1 or None. ``kept`` has the same of all
-        components that each fit keeps, where more are kept than drawn.
+    There are ``words`` to lead with; with classes also ``right`` of both, ``commonest`` (the share of the
+    largest class), ``chance`` (the p-values of both against always naming that), ``p_value`` of the exact
+    sign test on rows that one of them gets right, and ``better``: 0, 1 or None. ``kept`` has the same of all
+    components that each fit keeps, where more are kept than drawn.
     """
     found = _judged(a, b, components)
     if found["right"] is None or max(a.inside.k, b.inside.k) <= len({*_asked(components, a)}):
@@ -110,9 +89,9 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
 
 def _of_kept(a: Shown, b: Shown, kept: dict[str, Any]) -> str:
     """A class may be told by a component that is not drawn."""
-    many = [min(shown.inside.k, MOST_KEPT) for shown in (a, b)]
+    first, second = (min(shown.inside.k, MOST_KEPT) for shown in (a, b))
     one, two = (f"{100 * share:.1f} %" for share in kept["right"])
-    whose = f"all {many[0]}" if many[0] == many[1] else f"all of each ({many[0]} and {many[1]})"
+    whose = f"all {first}" if first == second else f"all of each ({first} and {second})"
     verdict = "they differ there by no more than chance explains"
     if kept["better"] is not None:
         verdict = f"{'AB'[kept['better']]} separates the classes better there"
@@ -135,8 +114,8 @@ def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     there = np.isfinite(np.hstack(scores)).all(axis=1)
     which = which[there]
     if np.bincount(which, minlength=n_classes).min() < 2:
-        words = f"Some class has fewer than two rows to hold out. {UNLABELLED}"
-        return {"words": words, "right": None, "better": None}
+        why = "Some class has fewer than two rows to hold out."
+        return {"words": f"{why} {UNLABELLED}", "right": None, "better": None}
     hits = [_right(own[there], components, which) for own in scores]
     right = [float(hit.mean()) for hit in hits]
     alone = [int((hits[i] & ~hits[1 - i]).sum()) for i in (0, 1)]

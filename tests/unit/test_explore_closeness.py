@@ -7,7 +7,7 @@ from sklearn.preprocessing import KernelCenterer
 
 from mercer.app.explore import Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.fitting import closeness
-from mercer.app.explore.separating import beside_pca
+from mercer.app.explore.judging import beside_pca
 from mercer.kernels import RBF, Linear, Matern
 
 

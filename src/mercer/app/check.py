@@ -53,7 +53,6 @@ class Points:
         return cls(where, ids, [str(name) for name in sheet.names], scaled)
 
     def place(self, i: int) -> str:
-        """Where point i stands in the file."""
         return f"row {self.rows[i]}" + ("" if self.ids is None else f" ({self.ids[i]})")
 
 

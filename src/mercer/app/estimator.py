@@ -133,9 +133,7 @@ def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
         _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
     if preimage is not None:
         if asked.is_precomputed:
-            refuse(
-                "{preimage} needs rows, but with {kernel:'precomputed'} the file holds kernel values."
-            )
+            refuse("{preimage} needs rows; with {kernel:'precomputed'} the file has kernel values.")
         _suits_one(kernels, preimage.check)
 
 

@@ -113,9 +113,7 @@ class ModelOptions(OfTraining):
         if not asked.is_precomputed:
             return self.preparing
         if self.scale == "standard":
-            refuse(
-                "{scale:'standard'} is for rows; with {kernel:'precomputed'} the file holds kernel values."
-            )
+            refuse("{scale:'standard'} is for rows; {kernel:'precomputed'} has kernel values.")
         return {**self.preparing, "scale": "none"}
 
     @property
@@ -161,9 +159,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
         with run.timed("fit"):
             model.fit(rows, sample_weight=weights, **when)
         if asked.has_free_preimages:
-            run.note(
-                "the linear kernel has exact pre-images, which are kept with the model", "preimage"
-            )
+            run.note("the exact pre-images of the linear kernel are kept with it", "preimage")
         facts = {"n": n, "d": d, "features": list(sheet.preparation.features), **evidence(model)}
         if path is not None and run.stopped:
             run.warn("A stop was asked for, and the model was not written.", "stopped")

@@ -18,9 +18,10 @@ from mercer._core.atomic import replacing
 from mercer._core.errors import close_to, refuse_data
 from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.live_unit import News, Row, Unit, loaded, unit_key, unit_names, whole
-from mercer.app.monitor import OfProcess, named_by_time, require_another, require_detector
+from mercer.app.monitor import OfProcess, named_by_time
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import Opened, check_output, open_model, require_different
+from mercer.app.rows import Opened, check_output, open_detector, require_different
+from mercer.app.shadow import require_another
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_turns, rows_before
 
@@ -83,9 +84,7 @@ class LiveRequest(OfProcess, Request["Watched"]):
         """Read, judge and write until the lines end, or a signal asks for an end."""
         named_by_time(run, self.time)
         named = [path for path in (self.model, self.shadow) if path is not None]
-        models = tuple(map(open_model, named))
-        for each in models:
-            require_detector(each)
+        models = tuple(map(open_detector, named))
         found = models[0]
         self._check_outputs()
         before = loaded(self.state)

@@ -15,15 +15,10 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
-from mercer.app.monitor import (
-    names_of_rows,
-    rows_are_counted,
-    shadow_facts,
-    times_are_unread,
-    unread,
-)
+from mercer.app.monitor import names_of_rows, rows_are_counted, unread_times
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
+from mercer.app.shadow import shadow_facts
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.lines import Lines
 from mercer.monitoring.alarm_rule import AlarmRule
@@ -214,8 +209,8 @@ class Unit:
         if not times:
             if self.named is not None and self._lacks(self.named):
                 self.reader.notes.append(rows_are_counted(self.named))
-        elif arrived.clock is None and (time := unread(times)) is not None:
-            self.reader.notes.append(times_are_unread(self.time_name, time))
+        elif arrived.clock is None and (words := unread_times(self.time_name, times)):
+            self.reader.notes.append(words)
 
     def _lacks(self, column: str) -> bool:
         """Whether the names of a CSV are without a column; points of line protocol have their own times."""
@@ -225,7 +220,6 @@ class Unit:
         return not any(column in map(str.strip, split(head, mark)) for mark in DELIMITERS)
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
         own = {"place": self.lines.place, "head": self.reader.head, "stream": self.stream.state()}
         own |= {name: getattr(self, name) for name in ("bad_lines", *KEPT)}
         if self.shade is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ import numpy as np
 from mercer._core.atomic import replacing
 from mercer._core.errors import DataError, many
 from mercer._core.table import Table, plain
-from mercer._core.types import Array, Flags
 from mercer._core.wording import Message
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, check_output, open_model, read_sheet
+from mercer.app.rows import OfModel, Opened, check_output, open_detector, read_sheet
+from mercer.app.shadow import Compared, compared, open_shadow, require_another, shadow_facts
 from mercer.data.words import are_dates
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
@@ -27,7 +26,6 @@ from mercer.monitoring.clock import warn_backwards, warn_unread
 from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.lags import clock_of
 from mercer.monitoring.report import Monitoring
-from mercer.monitoring.shadow import Agreement, ShadowReport
 from mercer.preprocessing.align import Sheet
 from mercer.views.process import axis_times
 
@@ -35,7 +33,6 @@ PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SHADOW_COLUMNS = ("shadow_index", "shadow_alarm")
 BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
-SHADOW_BLOCK = 4096  # and of two streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +70,13 @@ class MonitorRequest(OfProcess, Request["Monitored"]):
             if Path(self.output).suffix.lower() not in DELIMITERS:
                 refuse("{output} must be a .csv or .tsv file; got {path}.", path=self.output)
             path = check_output(self.output, filter(None, (self.model, self.data, self.shadow)))
-        found = open_model(self.model)
-        require_detector(found)
+        found = open_detector(self.model)
         shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
         sheet = read_sheet(run, self.data, found, gaps=True)
         if sheet.ids is None and (trained := names_of_rows(found)) is not None:
             run.note(rows_are_counted(trained))
-        if sheet.ids is not None and (time := unread(sheet.clock)) is not None:
-            run.note(times_are_unread(sheet.id_name or "id", time))
+        if sheet.ids is not None and (words := unread_times(sheet.id_name or "id", sheet.clock)):
+            run.note(words)
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
             if shadow is not None:
@@ -126,36 +122,24 @@ def rows_are_counted(trained: str) -> str:
     return f"{why}: rows are counted from 0. If {column} has their times, name it with --time"
 
 
-def unread(times: Any) -> str | None:
-    """The first of the times that are written as dates, if not all of them can be read; None otherwise.
+def unread_times(column: str, times: Any) -> str | None:
+    """What it means that times are written as dates which can't all be read, and what helps; else None.
 
-    >>> unread(["03/05/2026 08:00", "03/05/2026 08:03"])
-    '03/05/2026 08:00'
-    >>> unread(["03/13/2026 08:00"]), unread(["batch 7"])
+    >>> print(unread_times("when", ["03/05/2026 08:00", "03/05/2026 08:03"]))
+    it is not known how the times in column 'when' are written, such as '03/05/2026 08:00': ...
+    >>> unread_times("when", ["03/13/2026 08:00"]), unread_times("when", ["batch 7"])
     (None, None)
     """
     first = str(times[0]).strip() if len(times) else ""
-    return first if are_dates((first,)) and clock_of(times) is None else None
-
-
-def times_are_unread(column: str, time: str) -> str:
-    """What it means that times are texts, and what helps."""
+    if not are_dates((first,)) or clock_of(times) is not None:
+        return None
     return (
-        f"it is not known how the times in column {column!r} are written, such as {time!r}: gaps and late "
+        f"it is not known how the times in column {column!r} are written, such as {first!r}: gaps and late "
         'rows are not noticed, and charts count rows. Give --time-format, such as "%d/%m/%Y %H:%M"'
     )
 
 
 # ── what a detector saw in the rows, whatever their number ──────────────────
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """What the detector in the shadow says of each row, and how the two agree."""
-
-    index: Array  # (n,)
-    alarm: Flags  # (n,)
-    report: ShadowReport
-
-
 @dataclass(frozen=True)
 class Seen:
     """A report on the rows of a file, and how that file names and labels them."""
@@ -261,81 +245,6 @@ def over_time(seen: Seen, time_format: str | None) -> tuple[Monitoring, str | No
     if times is None or seen.named is None:
         return seen.report, None
     return _with_time(seen.report, times), seen.named
-
-
-# ── a detector in the shadow of the one that counts ─────────────────────────
-def open_shadow(path: str, data: str) -> Opened:
-    """The detector in the shadow, before any row is read."""
-    if data == "-":
-        refuse(
-            "{shadow} reads the rows of a document or a chart twice, and a pipe can be read once. Write the "
-            "rows to a file."
-        )
-    found = open_model(path)
-    require_detector(found)
-    return found
-
-
-def require_detector(found: Opened) -> None:
-    """Raise when the model judges no rows."""
-    if not found.is_detector:
-        refuse(
-            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
-            "fit DATA --model detector -o detector.mercer",
-            path=repr(str(found.path)),
-            holds=type(found.model).__name__,
-        )
-
-
-def compared(run: Run, detector: Any, sheet: Sheet, data: str, found: Opened) -> Compared:
-    """Judge the rows of a sheet by their detector, and those of its file by the one in the shadow."""
-    aside = Run(reading=run.reading, memory=run.memory)
-    again = read_sheet(aside, data, found, gaps=True)
-    for note in aside.messages("note"):
-        if note not in run.messages("note"):  # what was said of the rows already
-            run.note(f"for the shadow, {note}", "shadow-data")
-    streams = [
-        one.stream(names=list(own.names), top=0)
-        for one, own in ((detector, sheet), (found.model, again))
-    ]
-    agreement = Agreement(whole=True)
-    index, alarm = np.empty(len(sheet)), np.empty(len(sheet), dtype=bool)
-    for start in range(0, len(sheet), SHADOW_BLOCK):
-        part = slice(start, start + SHADOW_BLOCK)
-        times = None if sheet.ids is None else list(sheet.ids[part])
-        clock = None if sheet.clock is None else list(sheet.clock[part])
-        mine, theirs = (
-            stream.push_many(np.asarray(own.rows[part]), times, clock=clock)
-            for stream, own in zip(streams, (sheet, again), strict=True)
-        )
-        for pair in zip(mine, theirs, strict=True):
-            agreement.add(*pair)
-        agreement.settle(*streams)
-        index[part], alarm[part] = [v.index for v in theirs], [v.alarm and v.judged for v in theirs]
-    return Compared(index, alarm, agreement.report())
-
-
-def require_another(model: str, shadow: str | None) -> None:
-    """Raise where a detector is to be its own shadow."""
-    if shadow is not None and os.path.realpath(shadow) == os.path.realpath(model):
-        refuse("{shadow:{path}} is the detector that counts. Name another one.", path=shadow)
-
-
-def shadow_facts(report: ShadowReport, old: str, new: str) -> dict[str, Any]:
-    """The comparison for programs, and in words with the names of the files."""
-    names = Path(old).name, Path(new).name
-    names = names if names[0] != names[1] else (old, new)
-    words = {"agreement": report.agreement, "summary": report.in_words(*names)}
-    return {"detectors": {"counts": old, "shadow": new}, **asdict(report), **words}
-
-
-def shadow_lines(facts: dict[str, Any]) -> list[str]:
-    """The comparison in lines: the summary, and the latest events of one detector alone."""
-    lines = [facts["summary"]]
-    for side, role in (("old", "counts"), ("new", "shadow")):
-        name = Path(facts["detectors"][role]).name
-        lines += [f"  {name} alone: {event}" for event in facts[f"latest_only_{side}"]]
-    return lines
 
 
 # ── a document ──────────────────────────────────────────────────────────────

@@ -162,6 +162,19 @@ def open_model(path: Path | str) -> Opened:
     return Opened(whole, None, header, found)
 
 
+def open_detector(path: str) -> Opened:
+    """The model in a file; raise when it judges no rows."""
+    found = open_model(path)
+    if not found.is_detector:
+        refuse(
+            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
+            "fit DATA --model detector -o detector.mercer",
+            path=repr(str(found.path)),
+            holds=type(found.model).__name__,
+        )
+    return found
+
+
 def check_model_output(output: str | None, data: str) -> Path | None:
     """The path of a model to come, if it can be written there; None where none is to be kept."""
     if output == "-":
@@ -255,9 +268,7 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
     if column is None:
         return None
     if path == "-":
-        refuse(
-            "{weights} reads the file twice, and a pipe can be read once. Write the data to a file."
-        )
+        refuse("{weights} reads the data twice, and a pipe can be read once. Write them to a file.")
     table = open_table(path, run.reading)
     if column not in table.names:
         wrong = f"{table.source} has no column {column!r}, as `weights` needs."

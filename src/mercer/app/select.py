@@ -32,7 +32,6 @@ class Selected:
 
     @property
     def winner(self) -> dict[str, Any]:
-        """The winner as options of a fit."""
         found: dict[str, Any] = self.facts["winner"]
         return found
 

@@ -1,4 +1,4 @@
-"""`mercer fit`: a model of the rows of a file, kept in a file, with the evidence that it is right."""
+"""`mercer fit` and `mercer plan`: a model of the rows of a file with its evidence, and what it would cost."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from mercer._core.errors import many
+from mercer._core.memory import format_bytes
 from mercer.app.estimator import ALL, ESTIMATORS, TABLES, takes
 from mercer.app.fit import FitRequest
-from mercer.cli.ending import refuse
+from mercer.app.plan import Planned, PlanRequest
+from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import WEIGHTS, Read, flagged, option
 from mercer.cli.verb import Call, under, verb
 from mercer.engine.resolve import DEVICES, ENGINES
@@ -30,7 +32,7 @@ KINDS = {
 }
 
 
-# ── the options of a model, which `mercer plan` has too ─────────────────────
+# ── the options of a model ──────────────────────────────────────────────────
 def _components(value: Any) -> int | float | str | None:
     """`3` as a number, `0.95` as a share; `all` stays a word, for None is an option not given."""
     text = str(value).strip().lower()
@@ -60,15 +62,7 @@ def _lags(value: Any) -> int | str | None:
 LAGS = Read("NUMBER|auto", "a number of rows such as 2, or auto", _lags)
 
 
-def _share(value: Any) -> float | None:
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        return None
-    return found if 0.0 < found < 1.0 else None
-
-
-SHARE = Read("SHARE", "a share between 0 and 1, such as 0.05", _share)
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 MODEL = (
     option(
         "--model kind",
@@ -128,7 +122,6 @@ DETECTOR = (
         "--lags",
         "Earlier rows that a detector judges beside each; auto: by prediction of held-out rows.",
         LAGS,
-        metavar="NUMBER|auto",
     ),
     option(
         "--differences", "Write earlier rows as differences from row to row.", bool, default=None
@@ -190,7 +183,7 @@ def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any)
     fitted = call.run(call.request(FitRequest, **own(call, kind, options))).value
     if output is None:
         call.say("nothing was written: give -o model.mercer to keep the model")
-    call.tell(fitted.facts, told(fitted.facts))
+    call.tell(fitted.facts, fit_text(fitted.facts))
 
 
 def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +198,7 @@ def own(call: Call, kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 # ── the evidence for people ─────────────────────────────────────────────────
-def told(facts: dict[str, Any]) -> str:
+def fit_text(facts: dict[str, Any]) -> str:
     """What was fitted, the evidence, and a table of the components."""
     kind, n, d = KINDS.get(facts["kind"], facts["kind"]), facts["n"], facts["d"]
     lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
@@ -236,3 +229,44 @@ def _table(facts: dict[str, Any]) -> list[str]:
 def _percent(share: float) -> str:
     """A share in per cent; unknown where the trace is not positive."""
     return "unknown" if isnan(share) else f"{share:.2%}"
+
+
+# ── what a fit would do ─────────────────────────────────────────────────────
+EXAMPLE_PLAN = """
+mercer demo --csv circles.csv
+mercer plan circles.csv --id id --label label --components 20 --memory 1GB
+"""
+
+
+@verb("preparing", "reading", "seed", "memory", example=EXAMPLE_PLAN)
+@click.argument("data")
+@model_options
+def plan(call: Call, *, data: str, kind: str, **options: Any) -> int:
+    """What a fit would do: route, bytes, products and seconds. Fits nothing.
+
+    Rows of an NPY file stay in it: only its head and a few rows are read. About a second goes into timing
+    the kernel on some of the rows. Where --memory does not hold the fit, an approximation that it holds is
+    planned too, and the exit code is 4.
+    """
+    del data
+    planned = call.run(call.request(PlanRequest, **own(call, kind, options))).value
+    call.tell(planned.facts, plan_text(planned))
+    return OK if planned.fits else ALARM
+
+
+def plan_text(planned: Planned) -> str:
+    """The plan for people; why there is none is a finding."""
+    (n, d), model, facts = planned.shape, planned.model, planned.facts
+    kind = KINDS[type(model).__name__]
+    size = f"{many(n, 'row')} x {many(d, 'feature')} ({planned.dtype})"
+    components = "all" if model.n_components is None else model.n_components
+    lines = [f"{kind} of {size} in {format_bytes(planned.budget)}"]
+    lines.append(f"kernel {facts['kernel']}, components {components}")
+    if planned.plan is not None:
+        lines.append(str(planned.plan))
+    if not planned.fits:
+        lines.append("This does not fit.")
+    if planned.remedy is not None:
+        lines.append(f'This fits: --approximation "{planned.remedy.value}"')
+        lines.append(str(planned.alternative))
+    return "\n".join([*lines, *(f"  {note}" for note in planned.notes)])

@@ -11,15 +11,9 @@ import click
 
 from mercer._core.errors import MercerError, many
 from mercer.app.live import LiveRequest, Watched
-from mercer.app.monitor import (
-    MonitorRequest,
-    Seen,
-    named_by_time,
-    over_time,
-    shadow_lines,
-    table_text,
-)
+from mercer.app.monitor import MonitorRequest, Seen, named_by_time, over_time, table_text
 from mercer.app.rows import check_output
+from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import FORMATS, Read, flagged, option
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
@@ -59,7 +53,6 @@ def _rule(value: Any) -> AlarmRule | None:
 
 
 def _metrics(value: Any) -> str | None:
-    """A file, or a port after a colon."""
     text = str(value)
     if text.startswith(":"):
         return text if text[1:].isdecimal() and int(text[1:]) < 2**16 else None
@@ -82,8 +75,10 @@ def _shelved(value: Any) -> tuple[str, int] | None:
     return (variable, int(rows)) if rows.isdecimal() and int(rows) > 0 else None
 
 
-SHELVE = Read("shelve", "a variable and rows, such as flow=600, or rows alone, for all", _shelved)
-METRICS = Read("where", "a file, or a port such as :9108", _metrics)
+SHELVE = Read(
+    "[VARIABLE=]ROWS", "a variable and rows, such as flow=600, or rows alone, for all", _shelved
+)
+METRICS = Read("FILE|:PORT", "a file, or a port such as :9108", _metrics)
 
 
 @verb("reading", "memory", example=EXAMPLE)
@@ -101,12 +96,7 @@ METRICS = Read("where", "a file, or a port such as :9108", _metrics)
 @option("--follow", "Wait for rows that are written later; files may be replaced.", bool)
 @option("--state", "Go on from this file, and keep it up to date.", metavar="FILE")
 @option("--events", "File for a JSON line when an event is raised, or over.", metavar="FILE")
-@option(
-    "--metrics",
-    "Metrics for Prometheus: a file, or a port of this machine.",
-    METRICS,
-    metavar="FILE|:PORT",
-)
+@option("--metrics", "Metrics for Prometheus: a file, or a port of this machine.", METRICS)
 @option("--marks", "Columns for the event of a row, and what is wrong with it.", bool)
 @option(
     "--rule",
@@ -119,7 +109,6 @@ METRICS = Read("where", "a file, or a port such as :9108", _metrics)
     "Record events that begin with this variable, and don't announce them, for so many rows.",
     SHELVE,
     multiple=True,
-    metavar="[VARIABLE=]ROWS",
 )
 @option(
     "--shadow",

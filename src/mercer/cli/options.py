@@ -40,7 +40,6 @@ class Read(OptionType):
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value that was read."""
         found = self.read(value)
         if found is None:
             self.fail(f"it must be {self.needed}; got {value!r}.", param, ctx)
@@ -95,7 +94,6 @@ class Bytes(OptionType):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text as it is, if it is a size."""
         try:
             parse_bytes(value if isinstance(value, (int, float)) else str(value))
         except InputError as error:

@@ -24,7 +24,6 @@ class PicturePath(OptionType):
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, when its suffix is known."""
         path = Path(value)
         if not path.name:
             self.fail("it needs a file name; got an empty one.", param, ctx)

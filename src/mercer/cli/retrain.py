@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mercer.app.retrain import RetrainRequest
+from mercer.app.shadow import RetrainRequest
 from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 

@@ -22,7 +22,6 @@ from mercer.app.explore import (
     meaning,
     panels,
     process,
-    separating,
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, quietly
@@ -251,9 +250,9 @@ def select(session: Session, body: dict[str, Any], job: Job) -> Reply:
 
 def separate(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """What a straight line tells of the labels, with two kernels, or with a kernel and with PCA."""
-    a, other, say = _shown(session, body, job), body.get("other"), separating.separated
+    a, other, say = _shown(session, body, job), body.get("other"), judging.separated
     if other is None:
-        other, say = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
+        other, say = {"kind": "pca", "scale": a.recipe.scale}, judging.beside_pca
     b = _shown(session, {**body, "recipe": other}, job)
     return json_reply(say(a, b, body.get("components")))
 

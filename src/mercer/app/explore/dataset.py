@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,6 @@ from mercer.preprocessing.readings import ReadingsTable
 from mercer.views.classes import classes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mercer._core.types import Array
     from mercer.data.table import Table
     from mercer.preprocessing.align import Sheet
@@ -125,6 +124,11 @@ class Dataset:
         table = open_table(self.path, reading)
         return ReadingsTable(table, whole=False) if self.readings else table
 
+    def asked(self, scale: str) -> dict[str, Any]:
+        """What a request says of the rows."""
+        how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
+        return {"data": str(self.path), "reading": self.reading, **how}
+
     @property
     def raw(self) -> Sheet:
         """The rows in the units of the file."""
@@ -168,7 +172,6 @@ class Dataset:
         return [note for note in notes if note != "columns are not scaled"]
 
     def described(self) -> dict[str, Any]:
-        """All that a page has to know of it."""
         sheet, shape = self.raw, self.raw.preparation.image_shape
         return {
             "name": self.name,

@@ -140,9 +140,7 @@ class Shown:
         if fit is not None and fit.keeps_points and not fit.is_low_rank:
             return None
         if self.way is None:  # these are rows, but perhaps not those of its fit
-            refuse(
-                "This model keeps no rows to learn a pre-image from. Fit it with one: {preimage:'ridge'}."
-            )
+            refuse("This model keeps no rows for a pre-image. Fit it with one: {preimage:'ridge'}.")
         return rows_at(self.sheet.rows, self.way.drawn(len(self.sheet)))
 
     @property

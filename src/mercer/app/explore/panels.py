@@ -9,18 +9,9 @@ import numpy as np
 
 from mercer import views
 from mercer._core.errors import MercerError
+from mercer.app.explore import planes
 from mercer.app.explore.fitting import SAMPLE, SYMPTOM_ROWS, drawn, quietly, rows_at
-from mercer.app.explore.planes import (
-    Choice,
-    Panel,
-    Plane,
-    all_scores,
-    drawn_points,
-    listed,
-    method_of,
-    scores_at,
-    whole_rows,
-)
+from mercer.app.explore.planes import Choice, Panel, Plane
 from mercer.app.outcome import Run, as_dict, plain, refuse, refuse_value
 from mercer.views.base import listing, spaced, span
 from mercer.views.rebuilt import MOST_ROWS
@@ -104,7 +95,7 @@ def _score_panel(
     wanted = [j for j in asked if not (isinstance(j, int) and j >= own.k)] or [0]
     scores = shown.scores if choice.rows is None else None
     if scores is None:
-        scores = scores_at(own, rows, choice.rows, observer)
+        scores = planes.scores_at(own, rows, choice.rows, observer)
     view = views.scores(
         scores, components=wanted, explained_variance_ratio=shown.shares, keep_infinite=False
     )
@@ -116,7 +107,7 @@ def _score_panel(
             f"{counted(view.left_out, 'row')} too far out to be computed are not drawn.", gone
         )
     header = {
-        **listed(view),
+        **planes.listed(view),
         "caption": f"{caption if len(wanted) < 3 else THREE} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
@@ -124,7 +115,7 @@ def _score_panel(
     chosen = scores[:, wanted]
     if choice.how == "density":
         flat = chosen if chosen.shape[1] > 1 else np.column_stack([chosen, np.zeros(len(chosen))])
-        found = drawn_points(flat, choice)
+        found = planes.drawn_points(flat, choice)
         return Panel({**header, **found.header}, {"score_density": found.arrays["density"]})
     sample = {} if choice.rows is None else {"rows": choice.rows}
     return Panel(header, {"scores": chosen, **sample})
@@ -144,7 +135,7 @@ def _level_panel(
     plane = Plane.read(options.get("plane"), shown.data, shown.recipe.scale)
     some = choice.rows if choice.how != "density" else drawn(choice.of, SAMPLE)
     rows = rows_at(shown.sheet.rows, some)
-    whole = whole_rows(rows[:])
+    whole = planes.whole_rows(rows[:])
     rows = rows if whole is None else rows[:][whole]
     knobs: dict[str, Any] = {"component": component, "resolution": GRID[quality]}
     if plane.columns is None:
@@ -162,7 +153,7 @@ def _level_panel(
     centre = np.array([view.across.mean(), view.up.mean()])
     title = component_names([component], shown.shares)[0].capitalize()
     header = {
-        **listed(view),
+        **planes.listed(view),
         "axes": list(view.axes),
         "caption": f"{title} as a function of {' and '.join(view.axes)}: points of one "
         "shade have about the same score, which is 0 on the line.",
@@ -184,7 +175,7 @@ def _level_panel(
 def _reach(shown: Shown, component: int) -> float:
     """The largest score of some rows: a grid can miss the one row that a narrow kernel is about."""
     rows = shown.sheet.rows
-    scores = all_scores(shown.inside, rows_at(rows, drawn(len(rows), SYMPTOM_ROWS)))
+    scores = planes.all_scores(shown.inside, rows_at(rows, drawn(len(rows), SYMPTOM_ROWS)))
     return float(np.nanmax(np.abs(scores[:, component])))
 
 
@@ -192,7 +183,7 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
     view = views.spectrum(shown.model)
     fit = shown.inside.fit
     header = {
-        **listed(view),
+        **planes.listed(view),
         "caption": f"A bar is one component's share of the variance, the line is their sum. {view.caption}",
         "axes": list(view.axes),
         "evidence": view.evidence,
@@ -246,8 +237,8 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
     centre = np.array([0.5 * sum(span(c, 0.0)) for c in plane.of_raw(shown.in_file(raw)).T])
     spread = np.where(view.spread > 0, view.spread, 1.0)
     header = {
-        **listed(view),
-        **method_of(own),
+        **planes.listed(view),
+        **planes.method_of(own),
         "findings": [as_dict(finding) for finding in run.findings],
         "axes": plane.axes,
         "centre": centre.tolist(),

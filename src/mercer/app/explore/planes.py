@@ -99,13 +99,11 @@ class Plane:
 
     @property
     def axes(self) -> list[str]:
-        """What the two are called."""
         if self.columns is None:
             return ["first principal axis", "second principal axis"]
         return [self.data.raw.names[j] for j in self.columns]
 
     def points(self, rows: Indices | None = None) -> Array:  # (m, 2)
-        """The rows, or those at some positions."""
         if self.columns is not None:
             return self.data.columns(list(self.columns), rows)
         sheet = self.data.sheet(self.scale)

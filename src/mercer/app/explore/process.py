@@ -27,9 +27,7 @@ MOST_RUNS = 50
 def watched(shown: Shown, watch: Dataset | None) -> Sheet:
     """The rows that are judged: another file, matched by the names of its columns, or the training rows."""
     if shown.inside.detector is None:
-        refuse(
-            "These panels are about a detector; the model is kernel PCA. Choose {kind:'detector'}."
-        )
+        refuse("These panels need a detector; the model is kernel PCA. Choose {kind:'detector'}.")
     if watch is None:
         return shown.sheet
     opened = Opened(shown.model, shown.sheet.preparation, {}, shown.data.path)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.datasets import load_digits, make_moons
 
 from mercer._core.errors import UnknownParameterError, nearest
 from mercer._core.params import OneOf, is_number, require
-from mercer.app.explore.builtin import BUILTINS
+from mercer.app.demo import circles_text, process_text
+from mercer.app.explore.dataset import Dataset
 from mercer.app.fit import FitRequest
 from mercer.app.outcome import refuse_value
+from mercer.data.table import Reading
+from mercer.datasets import faces
 
 if TYPE_CHECKING:
-    from mercer.app.explore.dataset import Dataset
+    import os
+    from collections.abc import Callable
 
 # The options of each kind of model, as `FitRequest` has them.
 KINDS = {
@@ -80,18 +88,19 @@ class Recipe:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 refuse_value(name, value, "a text or None")
-        if self.components is None and self.kind != "detector":
-            object.__setattr__(self, "components", DEFAULT_COMPONENTS)
         given = self.components
         if not (is_number(given) or given in ("all", None)):
             refuse_value("components", given, "a whole number, a share of the variance or 'all'")
-        # A detector chooses one itself where none is given.
-        if self.kind == "pca" or (self.kind == "detector" and self.kernel == "auto"):
-            object.__setattr__(self, "kernel", None)
-        if self.kind == "kpca" and self.kernel is None:
-            object.__setattr__(self, "kernel", DEFAULT_KERNEL)
-        if self.kind != "detector":
-            object.__setattr__(self, "false_alarm", None)
+        if (
+            self.kind == "detector"
+        ):  # which chooses kernel and components itself, where none are given
+            own: dict[str, Any] = {"kernel": None if self.kernel == "auto" else self.kernel}
+        else:
+            kernel = DEFAULT_KERNEL if self.kernel is None else self.kernel
+            components = DEFAULT_COMPONENTS if given is None else given
+            own = {"kernel": None if self.kind == "pca" else kernel, "components": components}
+            own["false_alarm"] = None
+        vars(self).update(own)  # of a frozen dataclass
 
     @classmethod
     def read(cls, given: Any) -> Recipe:
@@ -119,16 +128,8 @@ class Recipe:
     # ── as a request ────────────────────────────────────────────────────────
     def request(self, data: Dataset, *, output: str | None = None) -> FitRequest:
         """The same fit for the command line's use case."""
-        return FitRequest(
-            data=str(data.path),
-            reading=data.reading,
-            impute=data.impute,
-            one_hot=data.one_hot,
-            scale=self.scale,  # type: ignore[arg-type]  # one of the two, as was checked
-            kind=self.kind,
-            output=output,
-            **{name: getattr(self, name) for name in KINDS[self.kind]},
-        )
+        options = {name: getattr(self, name) for name in KINDS[self.kind]}
+        return FitRequest(**data.asked(self.scale), kind=self.kind, output=output, **options)
 
     def approximated(self, approximation: str) -> Recipe:
         """The same with an approximation, where it has none of its own and can have one."""
@@ -138,7 +139,6 @@ class Recipe:
 
     # ── to take away ────────────────────────────────────────────────────────
     def command(self, data: Dataset) -> str:
-        """The fit as a command line."""
         words = ["mercer", "fit", argument(data.source)]
         words += [] if self.kind == "kpca" else ["--model", self.kind]
         for name, value in (self._options(data) | self._reading(data)).items():
@@ -164,7 +164,6 @@ class Recipe:
         return "\n".join([*head, *lines, *tail])
 
     def _options(self, data: Dataset) -> dict[str, Any]:
-        """The options of the fit that are set."""
         request = self.request(data)
         given = {name: getattr(request, name) for name in OPTIONS}
         return {
@@ -189,3 +188,130 @@ def written(data: Dataset) -> list[str]:
     if own is None or data.suggested is not own.recipe:
         return []
     return ["from mercer.app.explore import write_builtin", f"write_builtin({data.name!r}, '.')"]
+
+
+# ── data sets to begin with: each is written as a file, and then read as any other file is ──────────────────
+FACES_SHAPE = (56, 46)
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A data set of mercer's own: what it is called, what it shows, and a recipe to begin with."""
+
+    title: str
+    words: str
+    content: Callable[[], str | dict[str, Any]]  # of its file: a CSV, or arrays
+    recipe: dict[str, Any]
+    reading: Reading = field(default_factory=Reading)
+    image_shape: tuple[int, int] | None = None
+    partner: str | None = None  # rows that a detector fitted to these is to watch
+    hidden: bool = False  # opened with its partner only
+
+
+def _moons() -> dict[str, Any]:
+    points, which = make_moons(400, noise=0.06, random_state=0)
+    labels = np.array(["upper", "lower"])[which]
+    return {"rows": points, "labels": labels, "names": np.array(["x", "y"])}
+
+
+def _digits() -> dict[str, Any]:
+    digits = load_digits()
+    return {"rows": digits.data, "labels": digits.target.astype(str), "names": _pixels(8, 8)}
+
+
+def _pixels(height: int, width: int) -> Any:
+    return np.array([f"pixel_{r}_{c}" for r in range(height) for c in range(width)])
+
+
+def _faces() -> dict[str, Any]:
+    drawn = faces(shape=FACES_SHAPE)
+    labels = np.array([f"person {who + 1:02d}" for who in drawn.people])
+    return {"rows": drawn.X, "labels": labels, "names": _pixels(*drawn.shape)}
+
+
+_TANK = Reading(id="time")
+BUILTINS = {
+    "circles": Builtin(
+        "Two circles",
+        "400 points on two rings that no line separates",
+        circles_text,
+        {"kernel": "rbf(gamma=2)", "components": 6},
+        Reading(id="id", label="label"),
+    ),
+    "moons": Builtin(
+        "Two moons",
+        "400 points on two crescents that reach into each other",
+        _moons,
+        {"kernel": "rbf(gamma=5)", "components": 6},
+    ),
+    "faces": Builtin(
+        "Drawn faces",
+        "240 drawings of 40 faces, 56 × 46 pixels: walk along a component and watch one change",
+        _faces,
+        {"kernel": "rbf(gamma='median')", "components": 20, "scale": "none"},
+        image_shape=FACES_SHAPE,
+    ),
+    "digits": Builtin(
+        "Handwritten digits",
+        "1797 digits of 8 × 8 pixels, as scikit-learn has them",
+        _digits,
+        {"kernel": "rbf(gamma=0.001)", "components": 20, "scale": "none"},
+        image_shape=(8, 8),
+    ),
+    "tank": Builtin(
+        "A heated tank",
+        "five sensors of a process in order, and a day on which one of them drifts",
+        lambda: process_text(faulty=False),
+        {"kind": "detector"},
+        _TANK,
+        partner="tank-today",
+    ),
+    "tank-today": Builtin(
+        "The tank today",
+        "the same five sensors on the day that is to be judged",
+        lambda: process_text(faulty=True),
+        {"kernel": "rbf(gamma='median')", "components": 4},
+        _TANK,
+        hidden=True,
+    ),
+}
+
+
+def write_builtin(name: str, folder: str | os.PathLike[str]) -> Dataset:
+    """Write a data set of mercer's own into a folder, and open it.
+
+    Parameters
+    ----------
+    name : str
+        ``"circles"``, ``"moons"``, ``"faces"``, ``"digits"`` or ``"tank"``.
+    folder : path
+        Where the file goes, under the name of the data set.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_builtin("moons", folder).sheet("none").rows.shape
+    (400, 2)
+    """
+    if name not in BUILTINS:
+        refuse_value("name", name, "a built-in data set", remedy=nearest(str(name), BUILTINS))
+    own = BUILTINS[name]
+    content = own.content()
+    path = Path(folder, f"{name}.csv" if isinstance(content, str) else f"{name}.npz")
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8")
+    else:
+        np.savez(path, **content)
+    return Dataset(
+        path,
+        own.reading,
+        name=name,
+        title=own.title,
+        image_shape=own.image_shape,
+        suggested=own.recipe,
+    )

@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 HOMES = {
+    "PlanRequest": "mercer.app.fit",
     "Reading": "mercer.data.table",
     "ReconstructRequest": "mercer.app.transform",
     "RetrainRequest": "mercer.app.shadow",

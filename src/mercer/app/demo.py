@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,18 +185,12 @@ class Case:
     make: Callable[[], tuple[Any, Any]]
     classes: tuple[str, str]
     gamma: float
-    back: int  # components for the pre-images: enough that the points return to where they were
 
 
+BACK = 10  # components for the pre-images: enough that the points return to where they were
 CASES = (
-    Case("circles", circles, classes=("outer circle", "inner circle"), gamma=10, back=10),
-    Case(
-        "moons",
-        lambda: make_moons(50, random_state=0),
-        classes=("upper moon", "lower moon"),
-        gamma=15,
-        back=10,
-    ),
+    Case("circles", circles, classes=("outer circle", "inner circle"), gamma=10),
+    Case("moons", partial(make_moons, 50, random_state=0), ("upper moon", "lower moon"), gamma=15),
 )
 
 
@@ -213,7 +208,7 @@ def _fit(case: Case) -> tuple[dict[str, Any], tuple[Any, ...]]:
     with noted("kernel PCA"):
         model = KernelPCA(n_components=2, kernel=kernel).fit(points)
     with noted("pre-images"):
-        back = KernelPCA(n_components=case.back, kernel=kernel, preimage="ridge")
+        back = KernelPCA(n_components=BACK, kernel=kernel, preimage="ridge")
         returned = back.inverse_transform(back.fit_transform(points))
     scores = model.transform(points)
     row = {

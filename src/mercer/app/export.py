@@ -58,7 +58,17 @@ class ExportRequest(OfModel, Request[Exported]):
             with replacing(path) as file:
                 file.write(content)
             run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
-        return Exported(content, _facts(proto, content, agreement, self.data))
+        facts = {
+            "bytes": len(content),
+            "opset": proto.opset_import[0].version,
+            "ir_version": proto.ir_version,
+            "inputs": [value.name for value in proto.graph.input],
+            "outputs": [value.name for value in proto.graph.output],
+            "metadata": {entry.key: entry.value for entry in proto.metadata_props},
+            "verified_on": "data" if self.data else "points of the model",
+            "agreement": {name: getattr(agreement, name) for name in AGREEMENT},
+        }
+        return Exported(content, facts)
 
     def _verified(self, run: Run) -> tuple[Any, Agreement]:
         """The graph, and how well it agrees."""
@@ -88,17 +98,3 @@ class ExportRequest(OfModel, Request[Exported]):
                 max_rel=found.max_rel,
             )
         return proto, found
-
-
-def _facts(proto: Any, content: bytes, found: Agreement, data: str) -> dict[str, Any]:
-    facts = {entry.key: entry.value for entry in proto.metadata_props}
-    return {
-        "bytes": len(content),
-        "opset": proto.opset_import[0].version,
-        "ir_version": proto.ir_version,
-        "inputs": [value.name for value in proto.graph.input],
-        "outputs": [value.name for value in proto.graph.output],
-        "metadata": facts,
-        "verified_on": "data" if data else "points of the model",
-        "agreement": {name: getattr(found, name) for name in AGREEMENT},
-    }

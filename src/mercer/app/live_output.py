@@ -127,7 +127,6 @@ HELP = {
     "range": "Readings far out of the range of the training rows.",
 }
 
-
 SHADOW_HELP = {
     "both": "Rows that are alarms of both detectors.",
     "only_old": "Rows that are alarms of the detector that counts alone.",
@@ -172,9 +171,9 @@ class Metrics:
     """A file for the node exporter of Prometheus, or a port of this machine that answers with the text."""
 
     def __init__(self, where: str | None) -> None:
-        port = where is not None and where.startswith(":")
-        self._path = None if where is None or port else Path(where)
-        self._port = int(where[1:]) if where is not None and port else None
+        where = where or ""
+        self._port = int(where[1:]) if where.startswith(":") else None
+        self._path = Path(where) if where and self._port is None else None
         self._text = b""
 
     @contextmanager

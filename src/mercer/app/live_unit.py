@@ -118,12 +118,9 @@ class Unit:
             run.note(f"there is no file {path!r} yet: it is waited for", "waiting", path=path)
         made = []
         for found in models:
-            preparation = _preparation(found)
-            about = preparation, run.reading, source, _wanted(models)
-            reader = RowReader(*about, request.precision)
-            stream = found.model.stream(
-                names=preparation.features, rule=request.rule, top=request.top
-            )
+            known = _preparation(found)
+            reader = RowReader(known, run.reading, source, _wanted(models), request.precision)
+            stream = found.model.stream(names=known.features, rule=request.rule, top=request.top)
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
         named = None if run.reading.id is not None else names_of_rows(models[0])

@@ -202,9 +202,7 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
         raise DataError(msg)
     report = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
-        report = detector._with_onsets(
-            report, lambda at: detector._rows(np.asarray(sheet.rows[at]))
-        )
+        report = detector._with_onsets(report, lambda i: detector._rows(np.asarray(sheet.rows[i])))
     return replace(_seen(report, sheet, top), drift=_drift(detector, sheet, report))
 
 

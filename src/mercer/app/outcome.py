@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from mercer._core.errors import ParameterError, Remedy, StoppedError
-from mercer._core.findings import Finding, collected, columns_matched
+from mercer._core.findings import Finding, Level, collected, columns_matched
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import Observer as FitObserver
 from mercer._core.observer import observed_by
 from mercer._core.wording import Message
 
 if TYPE_CHECKING:
-    from mercer._core.findings import Level
     from mercer.data.table import Reading
 
 T = TypeVar("T")
@@ -199,9 +198,7 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
     True
     """
     if isinstance(request, type) or not hasattr(request, "fulfil"):
-        refuse_value(
-            "request", request, "a request, such as mercer.app.FitRequest(data='rows.csv')"
-        )
+        refuse_value("request", request, "a request, such as mercer.app.FitRequest(data='x.csv')")
     known = {name: getattr(request, name, None) for name in ("reading", "memory")}
     return Run(observer, **known).outcome(request)
 

@@ -60,8 +60,7 @@ class OfTraining(OfRows):
     @property
     def preparing(self) -> dict[str, Any]:
         """What is done to the rows before a fit."""
-        scale = self.scale or "standard"
-        return {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
+        return {"scale": self.scale or "standard", "impute": self.impute, "one_hot": self.one_hot}
 
     @property
     def about(self) -> dict[str, Any]:

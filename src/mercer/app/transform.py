@@ -125,9 +125,8 @@ def send(
     if output is None:  # all rows, ids and labels: a file has at least one row
         columns = zip(*held, strict=True)
         return Sent(facts, *(None if c[0] is None else np.concatenate(c) for c in columns))
-    run.say(
-        f"{table.source}: {many(n, 'row')}, {many(len(written), 'column')} written", "sent", n=n
-    )
+    size = f"{many(n, 'row')}, {many(len(written), 'column')}"
+    run.say(f"{table.source}: {size} written", "sent", n=n)
     if path is not None:
         run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
         facts["output"] = {"path": str(path), "bytes": path.stat().st_size}

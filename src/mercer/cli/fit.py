@@ -12,8 +12,7 @@ import click
 from mercer._core.errors import many
 from mercer._core.memory import format_bytes
 from mercer.app.estimator import ALL, ESTIMATORS, TABLES, takes
-from mercer.app.fit import FitRequest
-from mercer.app.plan import Planned, PlanRequest
+from mercer.app.fit import FitRequest, Planned, PlanRequest
 from mercer.cli.ending import ALARM, OK, refuse
 from mercer.cli.options import WEIGHTS, Read, flagged, option
 from mercer.cli.verb import Call, under, verb
@@ -95,13 +94,11 @@ SOLVING = (
         "--engine",
         f"Where to compute: auto, {', '.join(ENGINES)}:tcp://host:8786 (a Dask scheduler), or a device "
         f"({', '.join(DEVICES)}).",
-        metavar="NAME",
+        "NAME",
     ),
 )
 DETECTOR = (
-    option(
-        "--false-alarm", "Share of normal rows that a detector may flag.", SHARE, metavar="SHARE"
-    ),
+    option("--false-alarm", "Share of normal rows that it may flag.", SHARE, metavar="SHARE"),
     option(
         "--contamination",
         "Share of training rows that are not normal.",
@@ -109,9 +106,7 @@ DETECTOR = (
         metavar="SHARE",
     ),
     option("--statistic", "What a detector decides by.", ["combined", "T2", "Q"]),
-    option(
-        "--limits", "Where the limits of a detector come from.", ["cross-validation", "approximate"]
-    ),
+    option("--limits", "Where its limits come from.", ["cross-validation", "approximate"]),
     option("--folds", "Stretches of rows held out for the limits; 5 otherwise.", click.IntRange(2)),
     option(
         "--wild",
@@ -119,13 +114,9 @@ DETECTOR = (
         ["aside", "keep"],
     ),
     option(
-        "--lags",
-        "Earlier rows that a detector judges beside each; auto: by prediction of held-out rows.",
-        LAGS,
+        "--lags", "Earlier rows judged beside each; auto: by prediction of held-out rows.", LAGS
     ),
-    option(
-        "--differences", "Write earlier rows as differences from row to row.", bool, default=None
-    ),
+    option("--differences", "Write earlier rows as differences of rows.", bool, default=None),
     option(
         "--smoothing",
         "Weight of the newest row in a moving mean that a detector judges in its place.",
@@ -169,8 +160,8 @@ def _moved(_ctx: click.Context, _param: click.Parameter, given: bool) -> None:
 )
 @under(
     "Output",
-    option("--output -o", "Where to keep the model, such as model.mercer.", metavar="FILE"),
-    option("--checkpoint", "Where a long fit keeps its state, to resume from.", metavar="FILE"),
+    option("--output -o", "Where to keep the model, such as model.mercer.", "FILE"),
+    option("--checkpoint", "Where a long fit keeps its state, to resume from.", "FILE"),
 )
 @click.option("--dry-run", is_flag=True, hidden=True, expose_value=False, callback=_moved)
 def fit(call: Call, *, data: str, output: str | None, kind: str, **options: Any) -> None:

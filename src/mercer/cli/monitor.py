@@ -84,18 +84,13 @@ METRICS = Read("FILE|:PORT", "a file, or a port such as :9108", _metrics)
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("detector", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True), nargs=-1, required=True)
-@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
-@option("-o --output", "CSV or TSV file for the table; stdout otherwise.", metavar="FILE")
+@option("--time", "Column that says when each row was taken; --id otherwise.", "COLUMN")
+@option("-o --output", "CSV or TSV file for the table; stdout otherwise.", "FILE")
 @option("--chart", "Draw T² and Q over time: a .png, .svg or .pdf file.", PicturePath())
-@option(
-    "--top",
-    "Variables to name for an alarm; 0 names none, and is quicker.",
-    click.IntRange(0),
-    default=3,
-)
+@option("--top", "Variables to name for an alarm; 0 is quicker.", click.IntRange(0), default=3)
 @option("--follow", "Wait for rows that are written later; files may be replaced.", bool)
-@option("--state", "Go on from this file, and keep it up to date.", metavar="FILE")
-@option("--events", "File for a JSON line when an event is raised, or over.", metavar="FILE")
+@option("--state", "Go on from this file, and keep it up to date.", "FILE")
+@option("--events", "File for a JSON line when an event is raised, or over.", "FILE")
 @option("--metrics", "Metrics for Prometheus: a file, or a port of this machine.", METRICS)
 @option("--marks", "Columns for the event of a row, and what is wrong with it.", bool)
 @option(
@@ -110,12 +105,8 @@ METRICS = Read("FILE|:PORT", "a file, or a port such as :9108", _metrics)
     SHELVE,
     multiple=True,
 )
-@option(
-    "--shadow",
-    "Judge the rows by this detector too, and compare. It decides nothing.",
-    metavar="DETECTOR",
-)
-@option("--shadow-events", "File for a JSON line for each event of --shadow.", metavar="FILE")
+@option("--shadow", "Compare with this detector, which decides nothing.", "DETECTOR")
+@option("--shadow-events", "File for a JSON line for each event of --shadow.", "FILE")
 @option("--precision", "Unit of times in InfluxDB line protocol; guessed.", ["ns", "us", "ms", "s"])
 def monitor(
     call: Call,
@@ -199,9 +190,7 @@ def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict
     asked += ["--rule"] if flagged("rule") else []
     if whole and (asked or len(data) > 1):
         why, what = "--json" if chart is None else "--chart", (*asked, "several files")[0]
-        refuse(
-            f"{why} needs all rows at once, and {what} judges them as they arrive: leave one out."
-        )
+        refuse(f"{why} needs all rows, and {what} judges them as they arrive: leave one out.")
     form = call.reading.format
     others = [p for p in data if (form or SUFFIXES.get(Path(p).suffix.lower())) not in TEXTS]
     if (asked or len(data) > 1) and others:

@@ -83,9 +83,7 @@ def _places(value: Any) -> tuple[int, ...] | None:
 
 
 INCHES = Read("WxH", "a width and a height in inches, 0.5 to 100, such as 6x4.5", _inches)
-PLACES = Read(
-    "I,J,…", "components counted from 1, each once, such as 1,2", _places, takes_lists=True
-)
+PLACES = Read("I,J,…", "components from 1 on, each once, such as 1,2", _places, takes_lists=True)
 
 
 @verb("reading", "memory", example=EXAMPLE)
@@ -103,13 +101,13 @@ PLACES = Read(
 @option(
     "--fixed",
     "Where levels holds the other variables: at their medians, or as in a row, counted from 0.",
-    metavar="median|ROW",
+    "median|ROW",
     default="median",
 )
 @option(
     "--time",
     "Column that says when each row of a chart, or of a detector's scores, was taken.",
-    metavar="COLUMN",
+    "COLUMN",
 )
 @option("--title", "Written above the picture.")
 @option("--size", "Width and height in inches; each kind has its own.", INCHES)

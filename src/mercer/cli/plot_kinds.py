@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,11 +85,11 @@ def label_values(labels: Any) -> Any:
     if values.dtype.kind not in "OUS":
         return values
     texts = ["missing" if value is None else str(value) for value in values]
-    try:
+    with suppress(ValueError):
         numbers = np.array(texts, dtype=np.float64)
-    except ValueError:
-        numbers = np.array([np.nan])
-    return numbers if np.isfinite(numbers).all() else np.array([verbatim(text) for text in texts])
+        if np.isfinite(numbers).all():
+            return numbers
+    return np.array([verbatim(text) for text in texts])
 
 
 # ── of rows ─────────────────────────────────────────────────────────────────

@@ -26,8 +26,8 @@ mercer report circles.mercer circles.csv -o report.html"""
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("model", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True))
-@option("-o --output", "The HTML file; - is stdout.", default="report.html", metavar="FILE")
-@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
+@option("-o --output", "The HTML file; - is stdout.", "FILE", default="report.html")
+@option("--time", "Column that says when each row was taken; --id otherwise.", "COLUMN")
 @option("--title", "The title of the page; what it is about otherwise.")
 @option(
     "--date/--no-date dated",

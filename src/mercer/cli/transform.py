@@ -18,7 +18,7 @@ mercer transform model.mercer circles.csv -o scores.csv
 rows_out = option(
     "--output -o",
     "Where to write: .csv, .tsv, .npy, .npz, .parquet or .arrow; CSV on stdout otherwise.",
-    metavar="FILE",
+    "FILE",
 )
 
 

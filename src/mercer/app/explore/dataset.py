@@ -18,13 +18,12 @@ from mercer.app.outcome import Run, as_dict, plain, refuse_value
 from mercer.app.rows import Opened, read_sheet, read_training
 from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
-from mercer.data.table import Reading
+from mercer.data.table import Reading, Table
 from mercer.preprocessing.readings import ReadingsTable
 from mercer.views.classes import classes
 
 if TYPE_CHECKING:
     from mercer._core.types import Array
-    from mercer.data.table import Table
     from mercer.preprocessing.align import Sheet
     from mercer.views import Classes
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import MercerError
+from mercer._core.params import OneOf, require
 from mercer.app.fit import rows_for
-from mercer.app.outcome import Observer, Run, as_dict, refuse, refuse_value
+from mercer.app.outcome import Observer, Run, as_dict, refuse
 from mercer.diagnostics import symptoms
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import single_threaded_blas
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from mercer.app.rows import Opened
     from mercer.preprocessing.align import Sheet
 
-QUALITIES = ("drag", "rest", "exact")
-DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
+DRAG_ROWS, REST_ROWS = 4000, 20_000
+EXACT_ROWS = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}  # up to which a fit is exact
 LANDMARKS = 500
 DRAG_TOL = 1e-6  # residuals that will do for a picture in float32, while the finger is down
 SAMPLE = 20_000  # rows that are drawn while the finger is down
@@ -255,9 +256,7 @@ def closeness(kernel: Any, some: Array, others: Array, n: int, knob: str) -> dic
     elif alignment >= SAME:
         verdict = f"That is too wide to bend anything: {agrees}, and components are those of PCA. {narrowed}"
     elif alignment >= STRAIGHT:
-        verdict = (
-            f"That is wide: {agrees}, so the first components are nearly those of PCA. {narrowed}"
-        )
+        verdict = f"That is wide: {agrees}, so first components are nearly those of PCA. {narrowed}"
     elif alignment >= BENDING:
         verdict = f"The first components are still much like those of PCA: {agrees}. {narrowed}"
     else:
@@ -297,18 +296,18 @@ class Way:
 
 def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
     """An exact fit where that is quick, else 500 landmarks; while dragging, of a sample of many rows."""
-    if quality not in QUALITIES:
-        refuse_value("quality", quality, "'drag', 'rest' or 'exact'")
+    require("quality", quality, OneOf(tuple(EXACT_ROWS)))
     if recipe.model is not None or recipe.kind == "pca":
         return Way(recipe)
-    most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
+    most = EXACT_ROWS[quality]
     linear = recipe.kernel is not None and isinstance(parse_kernel(recipe.kernel), Linear)
     if most is None or data.n <= most or linear:
         # Of so many rows an iteration goes on to nearly all digits; of fewer that costs nothing.
         tight = recipe.kind == "kpca" and ONE_BY_ONE_ROWS < data.n <= SMALL_ROWS
         return Way(recipe, loose=tight and quality == "drag")
-    approximated = recipe.approximated(f"nystrom(landmarks={LANDMARKS})")
-    return Way(approximated, sampled=quality == "drag" and data.n > SAMPLE)
+    if recipe.approximation is None:
+        recipe = replace(recipe, approximation=f"nystrom(landmarks={LANDMARKS})")
+    return Way(recipe, sampled=quality == "drag" and data.n > SAMPLE)
 
 
 def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:

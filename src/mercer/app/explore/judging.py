@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from mercer import app
 from mercer._core.errors import KernelError
 from mercer._core.memory import format_bytes, format_seconds
-from mercer.app.explore.fitting import drawn, quietly, rows_at
+from mercer.app.explore.fitting import Shown, drawn, quietly, rows_at
 from mercer.app.explore.planes import Panel, scores_at
-from mercer.app.outcome import as_dict, plain, refuse_value
+from mercer.app.outcome import Observer, as_dict, plain, refuse_value
 from mercer.kernels.text import kernel_text, parse_kernel
 from mercer.views.base import listing
 from mercer.views.wording import count, number
@@ -26,9 +26,7 @@ from mercer.views.wording import count, number
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
     from mercer.app.explore.recipe import Recipe
-    from mercer.app.outcome import Observer
 
 MOST_KERNELS = 12
 VERDICT = ("valid", "how", "smallest_eigenvalue", "n_points", "n_data_sets")
@@ -208,7 +206,7 @@ UNLABELLED = (
 
 def beside_pca(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     """What `separated` finds of a fit and of PCA, in words about both; none where there are no classes."""
-    components = _asked(components, a)
+    components = _asked(components, a.inside.k)
     found = _judged(a, b, components)
     if found["right"] is None:
         return {**found, "words": ""}
@@ -240,7 +238,9 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     components that each fit keeps, where more are kept than drawn.
     """
     found = _judged(a, b, components)
-    if found["right"] is None or max(a.inside.k, b.inside.k) <= len({*_asked(components, a)}):
+    if found["right"] is None or max(a.inside.k, b.inside.k) <= len(
+        {*_asked(components, a.inside.k)}
+    ):
         return found
     kept = _judged(a, b, list(range(MOST_KEPT)))
     return {**found, "kept": kept, "words": f"{found['words']} {_of_kept(a, b, kept)}"}
@@ -261,7 +261,7 @@ def _of_kept(a: Shown, b: Shown, kept: dict[str, Any]) -> str:
 
 def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     """A line on these components of both, on rows that it has not seen."""
-    components = [j for j in _wanted(components) if j < max(a.inside.k, b.inside.k)] or [0]
+    components = _asked(components, max(a.inside.k, b.inside.k))
     which = _classes(a.data)
     if isinstance(which, str):
         return {"words": f"{which} {UNLABELLED}", "right": None, "better": None}
@@ -282,13 +282,8 @@ def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     better = None if p > SURE else int(right[1] > right[0])
     commonest = float(np.bincount(which).max() / len(which))
     chance = [float(binomtest(int(hit.sum()), len(hit), commonest).pvalue) for hit in hits]
-    found = {
-        "right": right,
-        "commonest": commonest,
-        "chance": chance,
-        "p_value": p,
-        "better": better,
-    }
+    shares = {"right": right, "commonest": commonest, "chance": chance}
+    found = {**shares, "p_value": p, "better": better}
     return {"words": _words(a.data, found, len(which), components), **found}
 
 
@@ -311,16 +306,12 @@ def _right(scores: Array, components: list[int], which: Array) -> Any:  # (m,) b
         return np.asarray(cross_val_predict(line, scores[:, used], which, cv=folds) == which)
 
 
-def _asked(components: Any, shown: Shown) -> list[int]:
-    """Those of the components that the fit has."""
-    return [j for j in _wanted(components) if j < shown.inside.k] or [0]
-
-
-def _wanted(components: Any) -> list[int]:
+def _asked(components: Any, k: int) -> list[int]:
+    """Those of the components that are among the first k."""
     counted = isinstance(components, list) and all(type(j) is int and j >= 0 for j in components)
     if not counted or not components:
         refuse_value("components", components, "a list of components, from 0")
-    return list(components)
+    return [j for j in components if j < k] or [0]
 
 
 def _named(components: list[int]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer import diagnostics, views
 from mercer._core.params import Whole, require
-from mercer.app.explore.fitting import SAMPLE, drawn, rows_at
+from mercer.app.explore.fitting import SAMPLE, Shown, drawn, rows_at
 from mercer.app.explore.planes import Panel, Plane, listed, method_of, whole_rows
 from mercer.app.outcome import refuse, refuse_value
 from mercer.views.base import listing, plain
@@ -20,7 +20,6 @@ from mercer.views.wording import count, number
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
 
 ENDS = (1.0, 99.0)  # percentiles of a score between which a walk goes
 MOST_STEPS, MOST_LISTED = 201, 12

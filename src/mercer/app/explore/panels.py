@@ -10,9 +10,9 @@ import numpy as np
 from mercer import views
 from mercer._core.errors import MercerError
 from mercer.app.explore import planes
-from mercer.app.explore.fitting import SAMPLE, SYMPTOM_ROWS, drawn, quietly, rows_at
+from mercer.app.explore.fitting import SAMPLE, SYMPTOM_ROWS, Shown, drawn, quietly, rows_at
 from mercer.app.explore.planes import Choice, Panel, Plane
-from mercer.app.outcome import Run, as_dict, plain, refuse, refuse_value
+from mercer.app.outcome import Observer, Run, as_dict, plain, refuse, refuse_value
 from mercer.views.base import listing, spaced, span
 from mercer.views.rebuilt import MOST_ROWS
 from mercer.views.scatter import component_names
@@ -21,8 +21,6 @@ from mercer.views.wording import counted, number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer.app.explore.fitting import Shown
-    from mercer.app.outcome import Observer
 
 GRID = {"drag": 48, "rest": 96, "exact": 96}
 ALIKE = "Rows that the kernel finds alike lie close together."
@@ -75,9 +73,8 @@ def panels(
             with quietly(quality, choice.of):
                 panel = PANELS[name](shown, options, choice, quality, observer)
         except MercerError as error:
-            panel = Panel(
-                {"error": {"code": "refused", "message": str(error), "remedy": error.remedy}}
-            )
+            told = {"code": "refused", "message": str(error), "remedy": error.remedy}
+            panel = Panel({"error": told})
         header["panels"][name] = panel.header
         header["timings"][name] = 1e3 * (time.perf_counter() - begun)
         arrays |= panel.arrays
@@ -102,10 +99,9 @@ def _score_panel(
     caption, gaps = view.caption, int(np.isnan(scores).any(axis=1).sum())
     if gaps:
         why = " or have too few rows before them" if own.looks_back else ""
+        far = f"{counted(view.left_out, 'row')} too far out to be computed are not drawn."
         gone = f"{gaps} of {len(scores)} rows lack a reading{why}, and are left out."
-        caption = caption.replace(
-            f"{counted(view.left_out, 'row')} too far out to be computed are not drawn.", gone
-        )
+        caption = caption.replace(far, gone)
     header = {
         **planes.listed(view),
         "caption": f"{caption if len(wanted) < 3 else THREE} {ALIKE}",
@@ -144,10 +140,8 @@ def _level_panel(
         view = views.levels(through, plane.points(some), names=plane.axes, **knobs)
     else:
         if plane.columns[0] == plane.columns[1]:
-            why = (
-                ", and these rows have one." if own.d == 1 else ". Choose another one for an axis."
-            )
-            refuse("Level sets are drawn over two different columns{why}", why=why)
+            remedy = ", and these rows have one." if own.d == 1 else ". Choose another for an axis."
+            refuse("Level sets are drawn over two different columns{why}", why=remedy)
         knobs |= {"variables": plane.columns, "fixed": options.get("fixed", "median")}
         view = views.levels(shown.model, rows, preparation=shown.sheet.preparation, **knobs)
     centre = np.array([view.across.mean(), view.up.mean()])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._core.errors import ParameterError
-from mercer.app.explore.dataset import described_classes
-from mercer.app.explore.fitting import POINTS, SAMPLE, drawn, rows_at
-from mercer.app.outcome import refuse, refuse_value
+from mercer.app.explore.dataset import Dataset, described_classes
+from mercer.app.explore.fitting import POINTS, SAMPLE, Shown, drawn, rows_at
+from mercer.app.outcome import Observer, refuse, refuse_value
 from mercer.views.base import listing, plain, span
 from mercer.views.checks import component as component_index
 from mercer.views.classes import Classes, alarm_classes, classes
@@ -20,9 +20,6 @@ from mercer.views.wording import count, number
 if TYPE_CHECKING:
     from mercer import views
     from mercer._core.types import Array, Indices
-    from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
-    from mercer.app.outcome import Observer
     from mercer.views.fitted import Fitted
 
 
@@ -86,11 +83,11 @@ class Plane:
     @classmethod
     def read(cls, given: Any, data: Dataset, scale: str) -> Plane:
         """A plane of JSON: ``{"columns": [0, 1]}`` or ``{"pca": true}``."""
-        given = {"columns": [0, min(1, data.raw.rows.shape[1] - 1)]} if given is None else given
-        if isinstance(given, dict) and given.get("pca"):
-            return cls(data, None, scale)
-        pair: Any = given.get("columns") if isinstance(given, dict) else None
         d = data.raw.rows.shape[1]
+        asked = given if isinstance(given, dict) else {}
+        if asked.get("pca"):
+            return cls(data, None, scale)
+        pair: Any = [0, min(1, d - 1)] if given is None else asked.get("columns")
         whole = isinstance(pair, list) and len(pair) == 2 and all(type(j) is int for j in pair)
         if not whole or not all(0 <= j < d for j in pair):
             must_be = f'two columns from 0 to {d - 1}, {{"columns": [0, 1]}}, or {{"pca": true}}'

@@ -9,18 +9,17 @@ import numpy as np
 from mercer import views
 from mercer.app.explore.meaning import row_number
 from mercer.app.explore.planes import Panel, listed
-from mercer.app.monitor import monitored, over_time
-from mercer.app.outcome import Run, refuse
+from mercer.app.monitor import Seen, monitored, over_time
+from mercer.app.outcome import Observer, Run, plain, refuse
 from mercer.app.rows import Opened
 
 if TYPE_CHECKING:
     from mercer.app.explore.dataset import Dataset
     from mercer.app.explore.fitting import Shown
-    from mercer.app.monitor import Seen
-    from mercer.app.outcome import Observer
     from mercer.preprocessing.align import Sheet
 
 TOP = 3
+CHART = ("name", "limit", "ends", "log")
 MOST_RUNS = 50
 
 
@@ -44,12 +43,9 @@ def timeline(shown: Shown, watch: Dataset | None, observer: Observer | None = No
     view = views.monitoring(report, axis=axis or "row")
     times = view.time
     dates = np.asarray(times).dtype.kind == "M"
-    charts = [
-        {"name": c.name, "limit": c.limit, "ends": list(c.ends), "log": c.log} for c in view.charts
-    ]
     header = {
         **listed(view),
-        "charts": charts,
+        "charts": [{name: plain(getattr(each, name)) for name in CHART} for each in view.charts],
         "axis": view.axis,
         "times": np.datetime_as_string(times, unit="s").tolist() if dates else None,
         "ids": None if view.ids is None else list(view.ids),

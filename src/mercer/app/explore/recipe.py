@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ OPTIONS = (
     "impute",
     "one_hot",
 )
+READING = ("id", "label", "columns")
 DEFAULT_KERNEL = "rbf(gamma='median')"
 DEFAULT_COMPONENTS = 6  # as many as a page shows well
 
@@ -131,17 +132,15 @@ class Recipe:
         options = {name: getattr(self, name) for name in KINDS[self.kind]}
         return FitRequest(**data.asked(self.scale), kind=self.kind, output=output, **options)
 
-    def approximated(self, approximation: str) -> Recipe:
-        """The same with an approximation, where it has none of its own and can have one."""
-        if self.approximation is not None or self.kind == "pca":
-            return self
-        return replace(self, approximation=approximation)
-
     # ── to take away ────────────────────────────────────────────────────────
     def command(self, data: Dataset) -> str:
-        words = ["mercer", "fit", argument(data.source)]
+        # A file whose name begins with a dash is no option.
+        source = f"./{data.source}" if data.source.startswith("-") else data.source
+        words = ["mercer", "fit", source]
         words += [] if self.kind == "kpca" else ["--model", self.kind]
-        for name, value in (self._options(data) | self._reading(data)).items():
+        for name, value in (
+            _given(self.request(data), OPTIONS) | _given(data.reading, READING)
+        ).items():
             words.append(f"--{name.replace('_', '-')}")
             if value is not True:
                 words.append(",".join(value) if name == "columns" else str(value))
@@ -151,9 +150,9 @@ class Recipe:
 
     def python(self, data: Dataset) -> str:
         """The fit as a program, which gives the numbers of the page."""
-        given = {"data": data.source, "kind": self.kind, **self._options(data)}
+        given = {"data": data.source, "kind": self.kind, **_given(self.request(data), OPTIONS)}
         lines = [f"    {name}={value!r}," for name, value in given.items()]
-        if read := self._reading(data):
+        if read := _given(data.reading, READING):
             inside = ", ".join(f"{name}={value!r}" for name, value in read.items())
             lines.append(f"    reading=app.Reading({inside}),")
         shown = ["print(fitted.model.fit_)", "scores = fitted.model.transform(fitted.sheet.rows)"]
@@ -163,23 +162,13 @@ class Recipe:
         tail = [")", "fitted = app.run(request).value", *shown, ""]
         return "\n".join([*head, *lines, *tail])
 
-    def _options(self, data: Dataset) -> dict[str, Any]:
-        request = self.request(data)
-        given = {name: getattr(request, name) for name in OPTIONS}
-        return {
-            name: value for name, value in given.items() if value is not None and value is not False
-        }
 
-    @staticmethod
-    def _reading(data: Dataset) -> dict[str, Any]:
-        """What is said of the columns of the file."""
-        given = {name: getattr(data.reading, name) for name in ("id", "label", "columns")}
-        return {name: value for name, value in given.items() if value is not None}
-
-
-def argument(name: str) -> str:
-    """The name of a file as the command line takes it: one that begins with a dash is no option."""
-    return f"./{name}" if name.startswith("-") else name
+def _given(source: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of the attributes that are set."""
+    values = {name: getattr(source, name) for name in names}
+    return {
+        name: value for name, value in values.items() if value is not None and value is not False
+    }
 
 
 def written(data: Dataset) -> list[str]:

@@ -279,9 +279,7 @@ def _require_judged(counts: list[dict[str, int]], rows: int, detector: Any) -> N
         return
     short = sum(each["short"] for each in counts)
     if not short or not how.lags:
-        refuse_data(
-            f"None of {rows} rows can be judged: each lacks a reading.", "Look at the lines."
-        )
+        refuse_data(f"None of {rows} rows can be judged: each lacks a reading.", "See the lines.")
     gaps = sum(each["gaps"] for each in counts)
     why = [(gaps, "after a gap"), (rows - short, "without a reading")]
     found = "".join(f", {n} of them {what}" for n, what in why if n)

@@ -83,10 +83,7 @@ def check_output(output: str, inputs: Iterable[str], *, option: str = "output") 
     if path.is_dir():
         refuse(f"{named} is a folder. Name a file in it.", path=output)
     if path.exists() and not path.is_file():  # a device would be replaced by a file
-        refuse(
-            f"{named} is not a plain file. Name one that is, or that does not exist yet.",
-            path=output,
-        )
+        refuse(f"{named} is not a plain file. Name one that is, or a new one.", path=output)
     part = part_of(Path(os.path.realpath(path)))  # beside the file that a link leads to
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))

@@ -77,7 +77,9 @@ def explore(
         session.close()
         raise
     if host not in LOCAL:
-        call.warn("Other machines that know this address see the data, unencrypted.", "remote")
+        call.warn(
+            "Other machines that know this address see the data; nothing is encrypted.", "remote"
+        )
     call.tell({"url": page.url}, page.url)
     call.say("Ctrl-C, or the button on the page, ends it")
     if browser:

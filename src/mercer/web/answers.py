@@ -21,7 +21,6 @@ from mercer.app.explore import (
     keeping,
     meaning,
     panels,
-    process,
 )
 from mercer.app.explore.dataset import MOST_COLUMNS
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, quietly
@@ -225,13 +224,13 @@ def row(session: Session, body: dict[str, Any], job: Job) -> Reply:
 def detector(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """Statistics over time."""
     shown = _shown(session, body, job)
-    return packet(process.timeline(shown, _watched(session, body), job))
+    return packet(meaning.timeline(shown, _watched(session, body), job))
 
 
 def contributions(session: Session, body: dict[str, Any], job: Job) -> Reply:
     """The variables behind one row."""
     shown = _shown(session, body, job)
-    return packet(process.contributions(shown, _watched(session, body), body.get("row")))
+    return packet(meaning.contributions(shown, _watched(session, body), body.get("row")))
 
 
 def check(session: Session, body: dict[str, Any], job: Job) -> Reply:

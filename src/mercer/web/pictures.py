@@ -10,8 +10,8 @@ from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import OneOf, require
 from mercer.app.explore.fitting import SAMPLE, drawn
 from mercer.app.explore.keeping import Kept, stem
+from mercer.app.explore.meaning import watched
 from mercer.app.explore.planes import Plane
-from mercer.app.explore.process import watched
 from mercer.app.monitor import monitored
 from mercer.data.frames import need
 from mercer.views.classes import classes

@@ -72,6 +72,7 @@ class Dataset:
     def __post_init__(self) -> None:
         self.source = self.source or self.path.name
         self._sheets: dict[str, Sheet] = {}
+        self._planes: dict[str, PCA] = {}
         self._lock = threading.RLock()
         self._stamp: tuple[int, int] | None = None
         self.findings: list[dict[str, Any]] = []
@@ -150,14 +151,12 @@ class Dataset:
 
     def plane(self, scale: str) -> PCA:
         """Linear PCA of the prepared rows, for a plane to look at them in."""
-        key = f"_plane_{scale}"
         with self._lock:
-            if key not in vars(self):
+            if scale not in self._planes:
                 rows = self.sheet(scale).rows
                 with Run().following():  # a plane to look at rows in: no finding of the fit
-                    vars(self)[key] = PCA(min(2, rows.shape[1]), random_state=0).fit(rows)
-            found: PCA = vars(self)[key]
-        return found
+                    self._planes[scale] = PCA(min(2, rows.shape[1]), random_state=0).fit(rows)
+            return self._planes[scale]
 
     # ── what stands beside them ─────────────────────────────────────────────
     @cached_property

@@ -177,17 +177,13 @@ def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) ->
         refuse("The numbers of these columns are too large to be drawn. Give them in another unit.")
     header: dict[str, Any] = {"centre": centre.tolist(), "extent": [list(across), list(up)]}
     if choice.how != "density":
-        arrays: dict[str, Any] = {"points": points[:, :2] - centre}
+        found = {"points": points[:, :2] - centre, "rows": choice.rows}
         if looks is not None:
-            arrays["codes"] = looks.codes
-            if looks.shade is not None:
-                arrays["shade"] = looks.shade
-        if choice.rows is not None:
-            arrays["rows"] = choice.rows
-        return Panel(header, arrays)
-    found = cells(points[:, 0], points[:, 1], across, up, classes(None, len(points)))
+            found |= {"codes": looks.codes, "shade": looks.shade}
+        return Panel(header, {name: each for name, each in found.items() if each is not None})
+    filled = cells(points[:, 0], points[:, 1], across, up, classes(None, len(points)))
     density = np.zeros(BINS * BINS)
-    density[found.places] = found.counts
+    density[filled.places] = filled.counts
     return Panel(header, {"density": density.reshape(BINS, BINS)})
 
 

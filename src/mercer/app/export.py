@@ -48,9 +48,8 @@ class ExportRequest(OfModel, Request[Exported]):
 
     def fulfil(self, run: Run) -> Exported:
         """The file is written when onnxruntime agrees on all rows tried, and not before."""
-        path = None
-        if self.output is not None:
-            path = check_output(self.output, [self.model, self.data or "-"])
+        inputs = [self.model, self.data or "-"]
+        path = None if self.output is None else check_output(self.output, inputs)
         proto, agreement = self._verified(run)
         content: bytes = proto.SerializeToString()
         if path is not None:

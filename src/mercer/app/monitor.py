@@ -223,8 +223,7 @@ def _drift(detector: Any, sheet: Sheet, report: Monitoring) -> DriftReport:
         switch(bool(table["alarm"][begin + i]), float(ratios[i]))
         if not switch.raised:  # what belongs to an event is a fault
             stream.seen_normal(float(ratios[i]), row)
-    found: DriftReport = stream.drift()
-    return found
+    return stream.drift()
 
 
 def _seen(report: Monitoring, sheet: Sheet, top: int) -> Seen:

@@ -32,8 +32,7 @@ class Selected:
 
     @property
     def winner(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.facts["winner"]
-        return found
+        return self.facts["winner"]
 
 
 @dataclass(frozen=True, kw_only=True)

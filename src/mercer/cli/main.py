@@ -61,8 +61,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.verbs:
             return None
         home = import_module(f"mercer.cli.{HOMES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(home, cmd_name)
-        return command
+        return getattr(home, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

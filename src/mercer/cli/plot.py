@@ -83,7 +83,7 @@ def _places(value: Any) -> tuple[int, ...] | None:
 
 
 INCHES = Read("WxH", "a width and a height in inches, 0.5 to 100, such as 6x4.5", _inches)
-PLACES = Read("I,J,…", "components from 1 on, each once, such as 1,2", _places, takes_lists=True)
+PLACES = Read("I,J,…", "numbers counted from 1, each once, such as 1,2", _places, takes_lists=True)
 
 
 @verb("reading", "memory", example=EXAMPLE)

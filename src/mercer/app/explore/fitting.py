@@ -62,7 +62,6 @@ class Shown:
 
     @cached_property
     def inside(self) -> Fitted:
-        """What views ask of it."""
         return Fitted.of(self.model, self.sheet.preparation)
 
     @property

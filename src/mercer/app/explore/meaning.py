@@ -94,8 +94,7 @@ def _walked(path: Array, names: tuple[str, ...]) -> dict[str, Any]:
     caption = "Where the columns begin and end"
     if len(most) < len(names):
         caption = f"The {len(most)} of {count(len(names))} columns that move most"
-    found: dict[str, Any] = plain(listing(caption, ["column", "begins", "ends", "moves by"], rows))
-    return found
+    return plain(listing(caption, ["column", "begins", "ends", "moves by"], rows))
 
 
 def importance(shown: Shown) -> Panel:

@@ -190,7 +190,7 @@ def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict
     asked += ["--rule"] if flagged("rule") else []
     if whole and (asked or len(data) > 1):
         why, what = "--json" if chart is None else "--chart", (*asked, "several files")[0]
-        refuse(f"{why} needs all rows, and {what} judges them as they arrive: leave one out.")
+        refuse(f"{why} needs all rows at once; {what} judges each on arrival: leave one out.")
     form = call.reading.format
     others = [p for p in data if (form or SUFFIXES.get(Path(p).suffix.lower())) not in TEXTS]
     if (asked or len(data) > 1) and others:

@@ -146,7 +146,7 @@ import os, signal, sys
 from mercer.app import live
 from mercer.cli.main import main
 
-opened = live.open_model
+opened = live.open_detector
 
 def terminated(path):
     try:  # as imports of optional packages are written
@@ -155,7 +155,7 @@ def terminated(path):
         pass
     return opened(path)
 
-live.open_model = terminated
+live.open_detector = terminated
 main(sys.argv[1:])
 """
 

@@ -11,7 +11,7 @@ from markets.commands import good, refused, results, run, write_csv
 from mercer import KernelPCADetector
 from mercer.app import monitor
 from mercer.app.demo import FAULT_AT, SENSORS
-from mercer.cli.monitor import axis_times
+from mercer.views.process import axis_times
 
 NUMBERS = ["T2", "T2_limit", "Q", "Q_limit", "index", "index_limit"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from markets.commands import good, refused, run, write_csv
 from mercer._core.errors import many
-from mercer.cli.live import WORDS
+from mercer.cli.monitor import WORDS
 from mercer.monitoring.clock import KINDS
 
 PACES = {

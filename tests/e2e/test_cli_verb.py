@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from mercer._core.atomic import replacing
 from mercer._core.errors import (
     DataError,
     KernelSyntaxError,
@@ -19,8 +20,8 @@ from mercer._core.errors import (
     ParameterError,
 )
 from mercer._core.findings import Finding
-from mercer.app.files import check_output, replacing
 from mercer.app.outcome import plain
+from mercer.app.rows import check_output
 from mercer.cli.config import LARGEST_BYTES
 from mercer.cli.ending import printable
 from mercer.cli.main import LazyGroup, main

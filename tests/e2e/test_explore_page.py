@@ -271,6 +271,17 @@ def test_a_walk_moves_a_point_through_input_space(visit):
     assert first[1:] != last[1:]
 
 
+def test_a_walk_along_a_component_of_one_kernel_is_not_drawn_over_the_level_sets_of_another(visit):
+    seen = visit()
+    seen.page.wait_for_selector(".moves")
+    seen.page.get_by_role("tab", name="Compare").click()
+    seen.panel("Compare two kernels").get_by_role("button", name="linear()").click()
+    seen.page.wait_for_selector(".versus")
+    seen.panel("Walk").get_by_role("slider").fill("40")
+    assert seen.panel("Level sets").locator(".walker").is_visible()
+    assert seen.panel("Level sets, kernel B").locator(".walker").is_hidden()
+
+
 def test_a_dropped_table_is_shown_and_its_texts_stay_texts(visit):
     seen = visit()
     rng = np.random.default_rng(0)

@@ -6,8 +6,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 from mercer.app.explore import Dataset, Recipe, fitted, write_builtin
-from mercer.app.explore.closeness import closeness
-from mercer.app.explore.separating import beside_pca
+from mercer.app.explore.fitting import closeness
+from mercer.app.explore.judging import beside_pca
 from mercer.kernels import RBF, Linear, Matern
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mercer import KernelPCA, app
 from mercer.app import demo
-from mercer.app.explore import Recipe, panels, planes, process
+from mercer.app.explore import Recipe, meaning, panels, planes
 from mercer.app.explore.dataset import opened
 from mercer.web.launch import begin
 from mercer.web.session import Session
@@ -41,7 +41,7 @@ def shown(folder):
 def test_alarms_are_those_of_the_command_line(shown, folder):
     request = app.MonitorRequest(model=str(folder / "tank.mercer"), data=str(folder / "today.csv"))
     table = app.run(request).value.seen.report.table
-    panel = process.timeline(shown, None)
+    panel = meaning.timeline(shown, None)
     np.testing.assert_array_equal(panel.arrays["alarm"], table["alarm"])
     np.testing.assert_array_equal(np.flatnonzero(~np.asarray(table["judged"])), sorted(BAD))
     assert panel.header["judged"] == 358

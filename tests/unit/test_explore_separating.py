@@ -6,7 +6,7 @@ from sklearn.datasets import make_circles
 
 import mercer
 from mercer.app.explore import Dataset, Recipe, fitted, panels, write_builtin
-from mercer.app.explore.separating import separated
+from mercer.app.explore.judging import separated
 
 
 def fits(data, *kernels):

@@ -10,8 +10,9 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from mercer import KernelPCA, KernelPCADetector
+from mercer import KernelPCA, KernelPCADetector, load
 from mercer._core.errors import InputError, StoppedError
+from mercer.app import FitRequest, run
 from mercer.app.explore import BUILTINS, Recipe, fitted, panels, write_builtin
 from mercer.app.explore.dataset import opened
 from mercer.app.explore.expression import completed, described
@@ -81,6 +82,44 @@ def test_component_1_of_the_suggested_kernel_separates_the_circles(session):
         [(score[inner].min(), score[inner].max()), (score[~inner].min(), score[~inner].max())]
     )
     assert ends[0][1] < ends[1][0]
+
+
+def test_an_iteration_stops_at_the_digits_of_a_picture_while_the_finger_is_down(session, tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(
+        tmp_path / "x.npy", rng.standard_normal((2000, 4)) + 3.0 * rng.integers(2, size=(2000, 1))
+    )
+    key = session.open_file(tmp_path / "x.npy", "x.npy")
+    recipe = Recipe(kernel="rbf(gamma=0.3)", components=6)
+    drag, rest = (session.shown(key, recipe, quality).model for quality in ("drag", "rest"))
+    assert 1e-10 < drag.residuals_.max() <= 1e-6
+    assert rest.residuals_.max() <= 1e-10
+    # What is shown says how far it is solved, and the settled values are between its bounds.
+    header, arrays = unpacked(
+        ask(
+            session, "fit", table=key, recipe=recipe.plain, quality="drag", panels={"spectrum": {}}
+        ).body
+    )
+    assert f"at most {drag.residuals_.max():.1e}" in " ".join(header["fit"]["evidence"])
+    assert np.all(arrays["residuals"] >= 0.99 * drag.residuals_)
+    low, high = np.transpose(drag.fit_.bounds)
+    assert np.all((low <= rest.eigenvalues_) & (rest.eigenvalues_ <= high))
+    np.testing.assert_allclose(arrays["eigenvalues"], rest.eigenvalues_, rtol=1e-6)
+    # What is kept is what `mercer fit` would keep, to the bit.
+    kept = ask(session, "save", what="model", table=key, recipe=recipe.plain).body
+    (tmp_path / "kept.mercer").write_bytes(kept)
+    request = FitRequest(data=str(tmp_path / "x.npy"), kernel="rbf(gamma=0.3)", components=6)
+    fitted_there = run(request).value
+    found = load(tmp_path / "kept.mercer").transform(np.load(tmp_path / "x.npy"))
+    assert np.array_equal(found, fitted_there.model.transform(fitted_there.sheet.rows))
+
+
+@pytest.mark.parametrize("n", [400, 3500])
+def test_a_drag_over_rows_that_are_solved_alike_is_not_fitted_again_at_rest(session, tmp_path, n):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((n, 4)))
+    key = session.open_file(tmp_path / "x.npy", "x.npy")
+    recipe = Recipe(kernel="rbf(gamma=0.3)", components=6)
+    assert session.shown(key, recipe, "drag") is session.shown(key, recipe, "rest")
 
 
 # ── bounds ──────────────────────────────────────────────────────────────────

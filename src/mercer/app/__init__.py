@@ -51,14 +51,21 @@ __all__ = [
     "run",
 ]
 
+HOMES = {
+    "PlanRequest": "mercer.app.fit",
+    "Reading": "mercer.data.table",
+    "ReconstructRequest": "mercer.app.transform",
+    "RetrainRequest": "mercer.app.shadow",
+}
+
 
 def __getattr__(name: str) -> Any:
     """`FitRequest` is in `fit`: imported when asked for, as each works with other parts of the library."""
     if name not in __all__:
         msg = f"module 'mercer.app' has no attribute {name!r}"
         raise AttributeError(msg)
-    home = f"mercer.app.{name.removesuffix('Request').lower()}"
-    return getattr(import_module("mercer.data.table" if name == "Reading" else home), name)
+    home = HOMES.get(name, f"mercer.app.{name.removesuffix('Request').lower()}")
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mercer import check_kernel
-from mercer._core.errors import InputError, MemoryBudgetError
+from mercer._core.errors import MemoryBudgetError, refuse_data
 from mercer._core.memory import format_bytes
 from mercer._core.types import Array, Indices
 from mercer._core.wording import Message
@@ -46,16 +46,13 @@ class Points:
         if verdict.witness is None:
             return None
         # The same numbers went in: equal rows are alike in every respect, and the first will do.
-        where = [
-            int(positions[np.argmax(np.all(rows == point, axis=1))])
-            for point in verdict.witness.points
-        ]
+        first = [np.argmax(np.all(rows == point, axis=1)) for point in verdict.witness.points]
+        where = [int(i) for i in positions[first]]
         ids = None if sheet.ids is None else [sheet.ids[i] for i in where]
         scaled = sheet.preparation.center is not None
         return cls(where, ids, [str(name) for name in sheet.names], scaled)
 
     def place(self, i: int) -> str:
-        """Where point i stands in the file."""
         return f"row {self.rows[i]}" + ("" if self.ids is None else f" ({self.ids[i]})")
 
 
@@ -92,13 +89,11 @@ class CheckRequest(OfTraining, Request[Checked]):
     matrix: bool = False
 
     def fulfil(self, run: Run) -> Checked:
-        """The verdict, with a witness where there is one."""
-        judged = self.kernel
         if self.matrix:
             return self._matrix(run)
-        if judged is None:
+        if self.kernel is None:
             refuse("Give {kernel:'rbf(gamma=0.5)'}, or a matrix file with {matrix:True}.")
-        judged = parse_kernel(judged) if isinstance(judged, str) else judged
+        judged = parse_kernel(self.kernel) if isinstance(self.kernel, str) else self.kernel
         if judged.is_precomputed:
             return self._matrix(run)
         if self.data:
@@ -189,18 +184,17 @@ def _square(table: Table, *, budget: int) -> Array:
     if table.n_rows not in (None, m):
         _not_square(f"{table.n_rows} x {m}")
     if m * m * 8 * MATRICES > budget:
-        told = Message(
+        msg = Message(
             "To judge a matrix of {m} x {m}, about {needed} are needed, but {memory} allows {allowed}. Raise "
             "it, or judge a part of the matrix.",
             m=m,
             needed=format_bytes(m * m * 8 * MATRICES),
             allowed=format_bytes(budget),
         )
-        raise MemoryBudgetError(told)
+        raise MemoryBudgetError(msg)
     words = [column for column in table.columns if column.kind != "number"]
     if words:
-        msg = f"The column {words[0].name!r} holds words; a kernel matrix has numbers only."
-        raise InputError(msg)
+        refuse_data(f"The column {words[0].name!r} holds words; a kernel matrix has numbers only.")
     blocks: list[Array] = []
     height = 0
     for chunk in table.chunks(max(1, 2**20 // max(1, m))):
@@ -214,5 +208,5 @@ def _square(table: Table, *, budget: int) -> Array:
 
 
 def _not_square(shape: str) -> NoReturn:
-    msg = f"A kernel matrix is square, but the file has {shape} numbers. Write k(X, X) whole."
-    raise InputError(msg)
+    found = f"A kernel matrix is square, but the file has {shape} numbers."
+    refuse_data(found, "Write k(X, X) whole.")

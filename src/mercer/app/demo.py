@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.linear_model import LogisticRegression
 
 from mercer import PCA, KernelPCA
+from mercer._core.atomic import replacing
 from mercer._core.findings import collected
 from mercer._core.types import Array
-from mercer.app.files import check_output, replacing
-from mercer.app.outcome import Request, Run, refuse
+from mercer.app.outcome import Request, Run
+from mercer.app.rows import check_output, require_different
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.kernels import RBF
 
@@ -131,11 +132,7 @@ class DemoRequest(Request[Shown]):
     def _written(self, run: Run) -> list[dict[str, Any]]:
         """Write the files that were asked for; their names and numbers of rows."""
         paths = [*([] if self.csv is None else [self.csv]), *(self.process or ())]
-        if len({os.path.realpath(path) for path in paths}) < len(paths):
-            refuse(
-                "{paths}: two of these are one file. Give each its own name.",
-                paths=", ".join(paths),
-            )
+        require_different(paths)
         written = []
         for path in paths:
             option = "csv" if path == self.csv else "process"
@@ -188,18 +185,12 @@ class Case:
     make: Callable[[], tuple[Any, Any]]
     classes: tuple[str, str]
     gamma: float
-    back: int  # components for the pre-images: enough that the points return to where they were
 
 
+BACK = 10  # components for the pre-images: enough that the points return to where they were
 CASES = (
-    Case("circles", circles, classes=("outer circle", "inner circle"), gamma=10, back=10),
-    Case(
-        "moons",
-        lambda: make_moons(50, random_state=0),
-        classes=("upper moon", "lower moon"),
-        gamma=15,
-        back=10,
-    ),
+    Case("circles", circles, classes=("outer circle", "inner circle"), gamma=10),
+    Case("moons", partial(make_moons, 50, random_state=0), ("upper moon", "lower moon"), gamma=15),
 )
 
 
@@ -217,7 +208,7 @@ def _fit(case: Case) -> tuple[dict[str, Any], tuple[Any, ...]]:
     with noted("kernel PCA"):
         model = KernelPCA(n_components=2, kernel=kernel).fit(points)
     with noted("pre-images"):
-        back = KernelPCA(n_components=case.back, kernel=kernel, preimage="ridge")
+        back = KernelPCA(n_components=BACK, kernel=kernel, preimage="ridge")
         returned = back.inverse_transform(back.fit_transform(points))
     scores = model.transform(points)
     row = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError, ParameterError
-from mercer.app.outcome import refuse
+from mercer.app.outcome import refuse, refuse_value
 from mercer.approximations import APPROXIMATIONS
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.estimators.detector_lags import check_past
@@ -99,7 +99,7 @@ def asked_for(
     A comparison has several ``kernels``, and may end with any of them.
     """
     if kind not in ESTIMATORS:
-        raise ParameterError.about(parameter="kind", value=kind, must_be=", ".join(ESTIMATORS))
+        refuse_value("kind", kind, ", ".join(ESTIMATORS))
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if not takes(kind, name):
@@ -114,8 +114,9 @@ def asked_for(
         params["memory"] = memory
     asked = Asked(kind, params)
     if kind == "detector":
-        as_usage(Rule.of, asked.estimator(ENDLESS[0], scale=True))
-        as_usage(check_past, asked.estimator(ENDLESS[0], scale=True))
+        detector = asked.estimator(ENDLESS[0], scale=True)
+        as_usage(Rule.of, detector)
+        as_usage(check_past, detector)
     _check_parts(asked, kernels or [params.get("kernel", RBF())])
     return asked
 
@@ -123,17 +124,16 @@ def asked_for(
 def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
     """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are."""
     as_usage(resolve_engine, asked.params.get("engine", AUTO))
-    parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
-    solver, approximation, preimage = (parts[n] for n in ("solver", "approximation", "preimage"))
+    approximation, solver, preimage = (
+        _made(asked.params.get(name), known) for name, known in TABLES.items()
+    )
     if solver is not None:
         as_usage(solver.check_params)
     if approximation is not None:
         _suits_one(kernels, lambda kernel: approximation.check(kernel, ENDLESS))
     if preimage is not None:
         if asked.is_precomputed:
-            refuse(
-                "{preimage} needs rows, but with {kernel:'precomputed'} the file holds kernel values."
-            )
+            refuse("{preimage} needs rows; with {kernel:'precomputed'} the file has kernel values.")
         _suits_one(kernels, preimage.check)
 
 

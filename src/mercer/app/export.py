@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer._core.atomic import replacing
 from mercer._core.errors import Remedy
-from mercer.app.files import check_output, replacing, told_file
 from mercer.app.outcome import Request, Run
-from mercer.app.rows import OfModel, open_model, read_sheet
+from mercer.app.rows import OfModel, check_output, open_model, read_sheet, told_file
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ class ExportRequest(OfModel, Request[Exported]):
 
     def fulfil(self, run: Run) -> Exported:
         """The file is written when onnxruntime agrees on all rows tried, and not before."""
-        path = None
-        if self.output is not None:
-            path = check_output(self.output, [self.model, self.data or "-"])
+        inputs = [self.model, self.data or "-"]
+        path = None if self.output is None else check_output(self.output, inputs)
         proto, agreement = self._verified(run)
         content: bytes = proto.SerializeToString()
         if path is not None:
@@ -58,7 +57,17 @@ class ExportRequest(OfModel, Request[Exported]):
             with replacing(path) as file:
                 file.write(content)
             run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
-        return Exported(content, _facts(proto, content, agreement, self.data))
+        facts = {
+            "bytes": len(content),
+            "opset": proto.opset_import[0].version,
+            "ir_version": proto.ir_version,
+            "inputs": [value.name for value in proto.graph.input],
+            "outputs": [value.name for value in proto.graph.output],
+            "metadata": {entry.key: entry.value for entry in proto.metadata_props},
+            "verified_on": "data" if self.data else "points of the model",
+            "agreement": {name: getattr(agreement, name) for name in AGREEMENT},
+        }
+        return Exported(content, facts)
 
     def _verified(self, run: Run) -> tuple[Any, Agreement]:
         """The graph, and how well it agrees."""
@@ -88,17 +97,3 @@ class ExportRequest(OfModel, Request[Exported]):
                 max_rel=found.max_rel,
             )
         return proto, found
-
-
-def _facts(proto: Any, content: bytes, found: Agreement, data: str) -> dict[str, Any]:
-    facts = {entry.key: entry.value for entry in proto.metadata_props}
-    return {
-        "bytes": len(content),
-        "opset": proto.opset_import[0].version,
-        "ir_version": proto.ir_version,
-        "inputs": [value.name for value in proto.graph.input],
-        "outputs": [value.name for value in proto.graph.output],
-        "metadata": facts,
-        "verified_on": "data" if data else "points of the model",
-        "agreement": {name: getattr(found, name) for name in AGREEMENT},
-    }

@@ -1,28 +1,37 @@
-"""A model of the rows of a file, kept in a file, with the evidence that it is right."""
+"""A model of the rows of a file, with the evidence that it is right; and what it would cost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
+from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
+from mercer._core.errors import InputError, MemoryBudgetError, Remedy
+from mercer._core.memory import format_bytes
 from mercer._core.types import Array
 from mercer.app.estimator import Asked, asked_for
-from mercer.app.files import check_output
 from mercer.app.outcome import Request, Run, refuse
 from mercer.app.rows import (
     OfTraining,
     check_model_output,
+    check_output,
     keep_model,
     open_data,
     read_training,
+    require_two_rows,
     take_weights,
 )
+from mercer.approximations import RPCholesky
 from mercer.data.table import Table
 from mercer.estimators.anatomy import Anatomy
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, as_kernel
+from mercer.model import Plan
 from mercer.preprocessing.align import ReadingsTable, Sheet
+from mercer.stream.batch import stream_bytes
 
 FOLLOWED = ("false_alarm", "confidence", "folds")  # options that a choice of a detector obeys
 
@@ -88,16 +97,14 @@ class ModelOptions(OfTraining):
         self, run: Run, asked: Asked, table: Table | None = None
     ) -> tuple[Sheet, Array | None]:
         """The rows, and how often each counts."""
-        preparing = self.preparing_for(asked)
+        how = self.preparing_for(asked)
         weights = take_weights(run, self.data, self.weights, ", in scaling and filling too")
         # The limits of a detector come from rows that were held out of the scaling too.
         later = self.kind == "detector"
         if later and not asked.is_precomputed:
             opened = open_data(run, self.data) if table is None else table
             table = ReadingsTable(opened, whole=self.impute is None and weights is None)
-        sheet = read_training(
-            run, self.data, preparing, table=table, scaled_later=later, weights=weights
-        )
+        sheet = read_training(run, self.data, how, table=table, scaled_later=later, weights=weights)
         looks_back = self.lags or self.differences or self.smoothing
         if looks_back and sheet.ids is None and table is not None and "left out" in table.noted:
             refuse(
@@ -112,9 +119,7 @@ class ModelOptions(OfTraining):
         if not asked.is_precomputed:
             return self.preparing
         if self.scale == "standard":
-            refuse(
-                "{scale:'standard'} is for rows; with {kernel:'precomputed'} the file holds kernel values."
-            )
+            refuse("{scale:'standard'} is for rows; {kernel:'precomputed'} has kernel values.")
         return {**self.preparing, "scale": "none"}
 
     @property
@@ -151,10 +156,8 @@ class FitRequest(ModelOptions, Request[Fitted]):
         path = check_model_output(self.output, self.data)
         sheet, weights = self.prepared(run, asked)
         n, d = sheet.rows.shape
-        model, rows = (
-            asked.of(sheet.names).estimator(n, scale=self.standardises),
-            rows_for(asked, sheet),
-        )
+        model = asked.of(sheet.names).estimator(n, scale=self.standardises)
+        rows = rows_for(asked, sheet)
         # Times say where a detector that looks back finds a gap.
         when = {} if sheet.ids is None or self.kind != "detector" else {"time": sheet.clock}
         if self.choose:
@@ -162,9 +165,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
         with run.timed("fit"):
             model.fit(rows, sample_weight=weights, **when)
         if asked.has_free_preimages:
-            run.note(
-                "the linear kernel has exact pre-images, which are kept with the model", "preimage"
-            )
+            run.note("the exact pre-images of the linear kernel are kept with it", "preimage")
         facts = {"n": n, "d": d, "features": list(sheet.preparation.features), **evidence(model)}
         if path is not None and run.stopped:
             run.warn("A stop was asked for, and the model was not written.", "stopped")
@@ -177,8 +178,8 @@ class FitRequest(ModelOptions, Request[Fitted]):
         if self.kind != "detector":
             refuse("{choose} is an option of {kind:detector}.")
         own = {*FOLLOWED, "kind", *(each.name for each in fields(OfTraining))}
-        given = [each.name for each in fields(ModelOptions) if each.name not in own]
-        given = [name for name in given if getattr(self, name) is not None]
+        options = [each.name for each in fields(ModelOptions) if each.name not in own]
+        given = [name for name in options if getattr(self, name) is not None]
         if not self.standardises:
             given.append("scale")
         if given:
@@ -243,6 +244,145 @@ def evidence(model: Any) -> dict[str, Any]:
         found["preimage_quality"] = None if back.quality is None else str(back.quality)
     if body.detector is not None:
         limits = body.detector.limits_
-        found["limits"] = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
-        found["limits"]["summary"] = str(limits)
+        own = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
+        found["limits"] = {**own, "summary": str(limits)}
     return found
+
+
+# ── what a fit would do and cost ────────────────────────────────────────────
+# Of the approximation that is offered where an exact fit does not fit in memory, the best first.
+RANKS = (1000, 500, 200, 100, 50)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan; or why there is none, and the plan of an approximation that fits in memory."""
+
+    model: Any
+    shape: tuple[int, int]
+    dtype: str
+    budget: int
+    plan: Plan | None
+    refusal: str | None = None
+    alternative: Plan | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def remedy(self) -> Remedy | None:
+        """The approximation that the memory holds."""
+        if self.alternative is None:
+            return None
+        rank = getattr(self.alternative.approximation, "rank", None)
+        return Remedy("approximation", f"rpcholesky(rank={rank})")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For programs; a kernel that a detector chooses at the fit is "auto"."""
+        kernel = self.model.get_params(deep=False).get("kernel", "linear")
+        return {
+            "n": self.shape[0],
+            "d": self.shape[1],
+            "dtype": self.dtype,
+            "estimator": repr(self.model),
+            "kernel": kernel if kernel == "auto" else repr(as_kernel(kernel)),
+            "components": self.model.n_components,
+            "memory_bytes": self.budget,
+            "fits": self.fits,
+            "plan": plan_facts(self.plan),
+            "refusal": self.refusal,
+            "alternative": plan_facts(self.alternative),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(ModelOptions, Request[Planned]):
+    """What a fit of these options would do: route, bytes, products and seconds."""
+
+    def fulfil(self, run: Run) -> Planned:
+        """Rows of an NPY file stay where they are; others are read and prepared as a fit would."""
+        asked = self.asked
+        rows, weights, names = self._rows(run, asked)
+        n, d = map(int, rows.shape)
+        require_two_rows(self.data, n)
+        model = asked.of(names).estimator(n, scale=self.standardises)
+        with run.timed("plan"):
+            found = _asked(model, rows, weights)
+        planned = Planned(model, (n, d), str(rows.dtype), run.budget, **found)
+        if planned.refusal is not None:
+            run.warn(planned.refusal, "memory", remedy=planned.remedy, memory_bytes=run.budget)
+        return planned
+
+    def _rows(self, run: Run, asked: Asked) -> tuple[Any, Any, Sequence[str]]:
+        table = open_data(run, self.data) if self.weights is None else None
+        # What other models do to their rows first takes all of them.
+        in_place = table.in_place() if table is not None and self.kind == "kpca" else None
+        if table is None or in_place is None:
+            sheet, weights = self.prepared(run, asked, table)
+            return rows_for(asked, sheet), weights, sheet.names
+        n, d = in_place.shape
+        run.say(f"{table.source}: {n} rows, {d} features, which stay there", "read", n=n, d=d)
+        if self.preparing_for(asked)["scale"] != "none":
+            run.note(
+                "the rows are taken as they are in the file: scaling changes neither bytes nor seconds",
+                "unscaled",
+            )
+        return in_place, None, [column.name for column in table.columns]
+
+
+def _asked(model: Any, rows: Any, weights: Any) -> dict[str, Any]:
+    """The plan of a model, or why there is none, and what fits in memory instead."""
+    notes: tuple[str, ...] = ()
+    if isinstance(model, IncrementalKernelPCA):
+        n_bytes = stream_bytes(model.max_landmarks, model.batch_size, rows.shape[1])
+        note = f"one pass, at most {model.max_landmarks} rows kept, {format_bytes(n_bytes)}"
+        return {"plan": None, "notes": (note,)}
+    if isinstance(model, KernelPCADetector) and model.limits == "cross-validation":
+        notes = (f"and once more for each of {model.folds} stretches of rows held out",)
+    planner = _planner(model, rows)
+    try:
+        return {"plan": planner.plan(rows, sample_weight=weights), "notes": notes}
+    except MemoryBudgetError as error:
+        refused: dict[str, Any] = {"plan": None, "refusal": error.args[0], "notes": notes}
+    if planner.approximation is not None or as_kernel(planner.kernel).is_precomputed:
+        return refused
+    return {**refused, "alternative": _alternative(planner, rows)}
+
+
+def _planner(model: Any, rows: Any) -> KernelPCA:
+    """The kernel PCA that is planned as this model is: linear PCA is that of the linear kernel."""
+    if isinstance(model, KernelPCADetector):
+        from mercer.estimators.detector_fit import chosen_model  # which a fit does not need
+
+        model = chosen_model(model, rows)
+    if isinstance(model, PCA):
+        shared = {name: getattr(model, name) for name in ("solver", "memory", "engine")}
+        return KernelPCA(model.n_components, kernel="linear", **shared)
+    assert isinstance(model, KernelPCA)  # `ESTIMATORS` has no other
+    return model
+
+
+def _alternative(model: KernelPCA, rows: Any) -> Plan | None:
+    for rank in RANKS:
+        other = clone(model).set_params(approximation=RPCholesky(rank=rank), solver="auto")
+        try:
+            return other.plan(rows)
+        except (InputError, MemoryBudgetError):  # a rank that rows, components or memory forbid
+            continue
+    return None
+
+
+def plan_facts(found: Plan | None) -> dict[str, Any] | None:
+    """Every field of a plan; solver and approximation as one would write them."""
+    if found is None:
+        return None
+    plain = {each.name: getattr(found, each.name) for each in fields(found)}
+    plain["solver"] = repr(found.solver)
+    if found.recipe is not None:
+        plain["recipe"] = {"kind": type(found.recipe).__name__.lower(), **asdict(found.recipe)}
+    plain["approximation"] = None if found.approximation is None else repr(found.approximation)
+    return plain

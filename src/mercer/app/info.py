@@ -28,13 +28,12 @@ class InfoRequest(Request[Info]):
     def fulfil(self, run: Run) -> Info:
         """Read the header, or look for devices: importing torch for that takes seconds."""
         with run.timed("read"):
-            return _machine() if self.model is None else _file(Path(self.model))
+            if self.model is None:
+                return _machine()
+            from mercer.persistence.model_file import read_header
 
-
-def _file(path: Path) -> Info:
-    from mercer.persistence.model_file import read_header
-
-    return Info({"header": read_header(path), "bytes": path.stat().st_size})
+            path = Path(self.model)
+            return Info({"header": read_header(path), "bytes": path.stat().st_size})
 
 
 def _machine() -> Info:

@@ -14,14 +14,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mercer._core.errors import DataError, close_to
-from mercer.app.files import check_output, replacing
+from mercer._core.atomic import replacing
+from mercer._core.errors import close_to, refuse_data
 from mercer.app.live_output import EventLog, Metrics, RowSink
 from mercer.app.live_unit import News, Row, Unit, loaded, unit_key, unit_names, whole
-from mercer.app.monitor import named_by_time
+from mercer.app.monitor import OfProcess, named_by_time
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, open_model
-from mercer.app.shadow import require_another, require_detector
+from mercer.app.rows import Opened, check_output, open_detector, require_different
+from mercer.app.shadow import require_another
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.clock import require_turns, rows_before
 
@@ -30,7 +30,7 @@ SAVE_SECONDS = 2.0  # between two writings of the state and the metrics
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveRequest(OfModel, Request["Watched"]):
+class LiveRequest(OfProcess, Request["Watched"]):
     """Judge rows as they arrive, by the detector in a model file.
 
     Parameters
@@ -68,17 +68,13 @@ class LiveRequest(OfModel, Request["Watched"]):
     """
 
     more: tuple[str, ...] = ()
-    time: str | None = None
-    top: int = 3
     follow: bool = False
     state: str | None = None
     events: str | None = None
     metrics: str | None = None
-    output: str | None = None
     marks: bool = False
     rule: AlarmRule = field(default_factory=AlarmRule)
     shelve: tuple[tuple[str, int], ...] = ()
-    shadow: str | None = None
     shadow_events: str | None = None
     precision: str | None = None
     emit: Callable[[str], None] | None = None
@@ -88,14 +84,12 @@ class LiveRequest(OfModel, Request["Watched"]):
         """Read, judge and write until the lines end, or a signal asks for an end."""
         named_by_time(run, self.time)
         named = [path for path in (self.model, self.shadow) if path is not None]
-        models = tuple(map(open_model, named))
-        for each in models:
-            require_detector(each)
+        models = tuple(map(open_detector, named))
         found = models[0]
         self._check_outputs()
         before = loaded(self.state)
         paths = (self.data, *self.more)
-        sinks = Sinks.of(self, found, before, several=len(paths) > 1)
+        sinks = Sinks.of(self, found, before)
         units = [
             Unit.of(self, run, models, path, name=name, before=before)
             for path, name in zip(paths, unit_names(paths), strict=True)
@@ -126,9 +120,7 @@ class LiveRequest(OfModel, Request["Watched"]):
         given = {option: path for option, path in named.items() if path is not None}
         for option, path in given.items():
             check_output(path, inputs, option=option)
-        if len({os.path.realpath(path) for path in given.values()}) < len(given):
-            paths = ", ".join(given.values())
-            refuse("{paths}: two of these are one file. Give each its own name.", paths=paths)
+        require_different(given.values())
 
 
 # ── outputs ─────────────────────────────────────────────────────────────────
@@ -142,18 +134,13 @@ class Sinks:
     metrics: Metrics
 
     @classmethod
-    def of(
-        cls, request: LiveRequest, found: Opened, before: dict[str, Any], *, several: bool
-    ) -> Sinks:
+    def of(cls, request: LiveRequest, found: Opened, before: dict[str, Any]) -> Sinks:
         """The sinks of a request, cut back to what a state knows of."""
-        begins = {
-            option: _begin(getattr(request, option), option, request.state, before)
-            for option in LOGS
-        }
+        begins = {option: _begin(request, option, before) for option in LOGS}
         learned = found.preparation
         trained, label = (None, None) if learned is None else (learned.id, learned.label)
         with whole(request.state):
-            told = any(own["stream"]["rows"] for own in before.get("units", {}).values())
+            goes_on = any(own["stream"]["rows"] for own in before.get("units", {}).values())
         rows = RowSink(
             request.output,
             begins["output"],
@@ -161,8 +148,8 @@ class Sinks:
             named=request.time or request.reading.id or trained or "time",
             labelled=request.reading.label or label or "label",
             limits=found.model._rule.joint(found.model.limits_),
-            has_head=begins["output"] > 0 or (told and request.output is None),
-            several=several,
+            has_head=begins["output"] > 0 or (goes_on and request.output is None),
+            several=bool(request.more),
             marks=request.marks,
             shadow=request.shadow is not None,
         )
@@ -183,12 +170,13 @@ class Sinks:
         return {option: length for option, length in found.items() if length is not None}
 
 
-def _begin(path: str | None, option: str, state: str | None, before: dict[str, Any]) -> int:
+def _begin(request: LiveRequest, option: str, before: dict[str, Any]) -> int:
     """Bytes after which an output goes on: those that a state knows, or all of a file that it does not."""
+    path = getattr(request, option)
     if path is None or not before or not Path(path).exists():
         return 0
     length = Path(path).stat().st_size
-    with whole(state):
+    with whole(request.state):
         known = before["outputs"].get(option)
         if known is not None and known["path"] == os.path.realpath(path):
             return min(int(known["bytes"]), length)
@@ -208,7 +196,6 @@ class _Watch:
     saved: float = field(default_factory=time.monotonic)
 
     def go(self) -> None:
-        """Until all lines are read, or an end is asked for."""
         for unit in self.units:
             self._tell(unit, *unit.changed)
         running = list(self.units)
@@ -243,8 +230,8 @@ class _Watch:
                 self.run.say(f"{where}{event}", "event", **event.to_dict(), status=status)
         for event, status in shadow:
             self.sinks.shadow_events.write(unit.name, event, status)
-            told = f"{where}in the shadow, {event}"
-            self.run.say(told, "shadow_event", **event.to_dict(), status=status)
+            words = f"{where}in the shadow, {event}"
+            self.run.say(words, "shadow_event", **event.to_dict(), status=status)
 
     def _keep(self) -> None:
         """Outputs first, then the state that knows their lengths: a kill between the two loses nothing."""
@@ -292,16 +279,14 @@ def _require_judged(counts: list[dict[str, int]], rows: int, detector: Any) -> N
         return
     short = sum(each["short"] for each in counts)
     if not short or not how.lags:
-        msg = f"None of {rows} rows can be judged: each lacks a reading. Look at the lines."
-        raise DataError(msg)
+        refuse_data(f"None of {rows} rows can be judged: each lacks a reading.", "See the lines.")
     gaps = sum(each["gaps"] for each in counts)
-    told = [(gaps, "after a gap"), (rows - short, "without a reading")]
-    found = "".join(f", {n} of them {what}" for n, what in told if n)
-    msg = (
-        f"None of {rows} rows can be judged: none has {rows_before(how.lags)} directly before it{found}. "
-        "Give rows at the step of those of the fit, or fit a detector to rows like these."
+    why = [(gaps, "after a gap"), (rows - short, "without a reading")]
+    found = "".join(f", {n} of them {what}" for n, what in why if n)
+    refuse_data(
+        f"None of {rows} rows can be judged: none has {rows_before(how.lags)} directly before it{found}.",
+        "Give rows at the step of those of the fit, or fit a detector to rows like these.",
     )
-    raise DataError(msg)
 
 
 @dataclass(frozen=True)
@@ -324,10 +309,10 @@ class Watched:
         if rows and not stopped:
             _require_judged([unit.stream.counts for unit in units], rows, detector)
         if not rows and not stopped and not any(unit.lines.follow for unit in units):
-            msg = (
-                "There is no row to judge: the lines ended before the first. Give names, then rows."
+            refuse_data(
+                "There is no row to judge: the lines ended before the first.",
+                "Give names, then rows.",
             )
-            raise DataError(msg)
         alarms = sum(own["new_alarms"] for own in facts.values())
         lasts = any(unit.stream.current is not None for unit in units)
         return cls({"units": facts}, detector, alarms, lasts, stopped)

@@ -12,8 +12,8 @@ from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
+from mercer._core.atomic import replacing
 from mercer._core.wording import Message
-from mercer.app.files import replacing
 from mercer.app.live_unit import Row, Unit
 from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, cell, lines_of
 from mercer.app.outcome import plain
@@ -35,7 +35,6 @@ class Appended:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """While lines are written."""
         if self.path is None:
             yield
             return
@@ -45,7 +44,6 @@ class Appended:
             yield
 
     def put(self, text: str) -> None:
-        """Add text."""
         if self._file is not None:
             self._file.write(text.encode())
 
@@ -80,8 +78,8 @@ class RowSink(Appended):
             self.has_head = True
         limits = self.limits
         numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
-        told = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
-        row = [*([unit] if self.several else []), verdict.time, *map(cell, told)]
+        cells = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
+        row = [*[unit] * self.several, verdict.time, *map(cell, cells)]
         if label is not None:
             row.append(label)
         if self.marks:
@@ -93,17 +91,12 @@ class RowSink(Appended):
         self._lines.append(row)
 
     def _head(self, label: str | None) -> list[str]:
-        return [
-            *(["unit"] if self.several else []),
-            self.named,
-            *COLUMNS,
-            *([] if label is None else [self.labelled]),
-            *(["state", "event", "marks"] if self.marks else []),
-            *(SHADOW_COLUMNS if self.shadow else []),
-        ]
+        head = [*["unit"] * self.several, self.named, *COLUMNS]
+        head += [] if label is None else [self.labelled]
+        head += ["state", "event", "marks"] if self.marks else []
+        return [*head, *(SHADOW_COLUMNS if self.shadow else [])]
 
     def flush(self) -> None:
-        """Write what waits."""
         delimiter = DELIMITERS.get(Path(self.path or "").suffix.lower(), ",")
         text, self._lines = lines_of(self._lines, delimiter), []
         self.put(text)
@@ -115,7 +108,6 @@ class EventLog(Appended):
     """One JSON line when an event is raised, and one when it is over."""
 
     def write(self, unit: str, event: Event, status: str) -> None:
-        """The line of an event."""
         self.put(json.dumps(plain({"unit": unit, "status": status, **event.to_dict()})) + "\n")
 
 
@@ -135,7 +127,6 @@ HELP = {
     "range": "Readings far out of the range of the training rows.",
 }
 
-
 SHADOW_HELP = {
     "both": "Rows that are alarms of both detectors.",
     "only_old": "Rows that are alarms of the detector that counts alone.",
@@ -148,41 +139,41 @@ SHADOW_HELP = {
 def metrics_text(units: dict[str, Unit]) -> str:
     """Counters and gauges of each unit, in the text format of Prometheus."""
     lines = []
-    for name, told in HELP.items():
+    for name, words in HELP.items():
         counts = {unit: own.stream.counts[name] for unit, own in units.items()}
-        lines += _metric(f"{name.replace(' ', '_')}_total", told, "counter", counts)
+        lines += _metric(f"{name.replace(' ', '_')}_total", words, "counter", counts)
     lasts = {unit: int(own.stream.current is not None) for unit, own in units.items()}
     lines += _metric("event_lasts", "Whether an event lasts.", "gauge", lasts)
     drifts = {unit: own.stream.drift() for unit, own in units.items()}
     levels = {unit: repr(drift.level) for unit, drift in drifts.items()}
     lines += _metric("drift_level", "Mean index in units of that at the fit.", "gauge", levels)
-    told = "Whether rows drift slowly, so that the detector wants mercer retrain."
+    words = "Whether rows drift slowly, so that the detector wants mercer retrain."
     drifted = {unit: int(drift.drifted) for unit, drift in drifts.items()}
-    lines += _metric("drifted", told, "gauge", drifted)
+    lines += _metric("drifted", words, "gauge", drifted)
     shades = {unit: own.shade.agreement.report() for unit, own in units.items() if own.shade}
-    for name, told in SHADOW_HELP.items() if shades else ():
+    for name, words in SHADOW_HELP.items() if shades else ():
         found = {unit: getattr(shade, name) for unit, shade in shades.items()}
-        lines += _metric(f"shadow_{name}_total", told, "counter", found)
+        lines += _metric(f"shadow_{name}_total", words, "counter", found)
     return "\n".join(lines) + "\n"
 
 
-def _metric(name: str, told: str, kind: str, values: dict[str, Any]) -> list[str]:
-    head = [f"# HELP mercer_{name} {told}", f"# TYPE mercer_{name} {kind}"]
+def _metric(name: str, words: str, kind: str, values: dict[str, Any]) -> list[str]:
+    head = [f"# HELP mercer_{name} {words}", f"# TYPE mercer_{name} {kind}"]
     return [*head, *(f"mercer_{name}{_labels(unit)} {value}" for unit, value in values.items())]
 
 
 def _labels(unit: str) -> str:
-    told = unit.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'{{unit="{told}"}}'
+    quoted = unit.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{unit="{quoted}"}}'
 
 
 class Metrics:
     """A file for the node exporter of Prometheus, or a port of this machine that answers with the text."""
 
     def __init__(self, where: str | None) -> None:
-        port = where is not None and where.startswith(":")
-        self._path = None if where is None or port else Path(where)
-        self._port = int(where[1:]) if where is not None and port else None
+        where = where or ""
+        self._port = int(where[1:]) if where.startswith(":") else None
+        self._path = Path(where) if where and self._port is None else None
         self._text = b""
 
     @contextmanager
@@ -202,7 +193,6 @@ class Metrics:
             server.server_close()
 
     def write(self, units: dict[str, Unit]) -> None:
-        """The metrics as they are now."""
         if self._path is None and self._port is None:
             return
         self._text = metrics_text(units).encode()

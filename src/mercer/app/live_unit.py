@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError
 from mercer._core.wording import Message
-from mercer.app.monitor import names_of_rows, rows_are_counted, times_are_unread, unread
+from mercer.app.monitor import names_of_rows, rows_are_counted, unread_times
 from mercer.app.outcome import Run, refuse
 from mercer.app.rows import Opened
 from mercer.app.shadow import shadow_facts
@@ -35,6 +35,7 @@ from mercer.preprocessing.preparation import Preparation
 if TYPE_CHECKING:
     from mercer.app.live import LiveRequest
 
+KEPT = ("drifts", "unannounced", "shelved")  # counts of a unit that its state has, perhaps
 News = tuple[tuple[Event, str], ...]  # events, with what became of them
 
 
@@ -49,15 +50,15 @@ class Row(NamedTuple):
     @property
     def news(self) -> tuple[News, News]:
         """The events that were raised with the row, or are over with it: of the stream, and of its shadow."""
-        return _news_of(self.verdict), _news_of(self.shade)
+        own, shadow = (
+            () if one is None else _news((one.began, "raised"), (one.ended, "ended"))
+            for one in (self.verdict, self.shade)
+        )
+        return own, shadow
 
 
-def _news_of(verdict: Verdict | None) -> News:
-    return () if verdict is None else _told((verdict.began, "raised"), (verdict.ended, "ended"))
-
-
-def _told(*news: tuple[Event | None, str]) -> News:
-    return tuple((event, status) for event, status in news if event is not None)
+def _news(*found: tuple[Event | None, str]) -> News:
+    return tuple((event, status) for event, status in found if event is not None)
 
 
 @dataclass(eq=False)
@@ -117,42 +118,31 @@ class Unit:
             run.note(f"there is no file {path!r} yet: it is waited for", "waiting", path=path)
         made = []
         for found in models:
-            preparation = _preparation(found)
-            about = preparation, run.reading, source, _wanted(models)
-            reader = RowReader(*about, request.precision)
-            stream = found.model.stream(
-                names=preparation.features, rule=request.rule, top=request.top
-            )
+            known = _preparation(found)
+            reader = RowReader(known, run.reading, source, _wanted(models), request.precision)
+            stream = found.model.stream(names=known.features, rule=request.rule, top=request.top)
             made.append((reader, stream))
         (reader, stream), shade = made[0], Shade(*made[1]) if len(made) > 1 else None
         named = None if run.reading.id is not None else names_of_rows(models[0])
-        time_name = run.reading.id or named or "time"
+        columns: dict[str, Any] = {"named": named, "time_name": run.reading.id or named or "time"}
         if unit_key(path) not in before.get("units", {}):
             lines = Lines(path, follow=request.follow)
-            return cls(name, lines, reader, stream, shade=shade, named=named, time_name=time_name)
+            return cls(name, lines, reader, stream, shade=shade, **columns)
         with whole(request.state):
             own = before["units"][unit_key(path)]
-            changed = _restore(stream, shade, own)
+            kept: dict[str, Any] = {
+                "changed": _restore(stream, shade, own),
+                "bad_lines": own["bad_lines"],
+            }
+            kept |= {name: own[name] for name in KEPT if name in own}
+            # Of the stream that counts now: another may have done so before.
+            kept["known"] = stream.rows, stream.counts["alarms"]
             for each, _ in made:
                 each.go_on(own["head"])
             # Above the names nothing was read that counts: they are read again.
             at = None if own["head"] is None and path != "-" else own["place"]
-            return cls(
-                name,
-                Lines(path, follow=request.follow, at=at),
-                reader,
-                stream,
-                bad_lines=own["bad_lines"],
-                drifts=own.get("drifts", 0),
-                unannounced=own.get("unannounced", 0),
-                shade=shade,
-                # Of the stream that counts now: another may have done so before.
-                known=(stream.rows, stream.counts["alarms"]),
-                shelved=own.get("shelved", []),
-                changed=changed,
-                named=named,
-                time_name=time_name,
-            )
+            lines = Lines(path, follow=request.follow, at=at)
+            return cls(name, lines, reader, stream, shade=shade, **columns, **kept)
 
     def shelve(self, rows: int, variable: str) -> None:
         """Shelve a variable, or all: once, also where the same command goes on from its state."""
@@ -178,7 +168,6 @@ class Unit:
         return found
 
     def read(self) -> list[Row]:
-        """The rows that are there now, judged."""
         texts, fresh = self.lines.read()
         found: list[Row] = []
         for part in self.reader.parted(texts) if texts else ():
@@ -217,8 +206,8 @@ class Unit:
         if not times:
             if self.named is not None and self._lacks(self.named):
                 self.reader.notes.append(rows_are_counted(self.named))
-        elif arrived.clock is None and (time := unread(times)) is not None:
-            self.reader.notes.append(times_are_unread(self.time_name, time))
+        elif arrived.clock is None and (words := unread_times(self.time_name, times)):
+            self.reader.notes.append(words)
 
     def _lacks(self, column: str) -> bool:
         """Whether the names of a CSV are without a column; points of line protocol have their own times."""
@@ -228,14 +217,8 @@ class Unit:
         return not any(column in map(str.strip, split(head, mark)) for mark in DELIMITERS)
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of it."""
-        own: dict[str, Any] = {
-            "place": self.lines.place,
-            "head": self.reader.head,
-            "stream": self.stream.state(),
-        }
-        own |= {"bad_lines": self.bad_lines, "drifts": self.drifts, "shelved": self.shelved}
-        own["unannounced"] = self.unannounced
+        own = {"place": self.lines.place, "head": self.reader.head, "stream": self.stream.state()}
+        own |= {name: getattr(self, name) for name in ("bad_lines", *KEPT)}
         if self.shade is not None:
             stream, agreement = self.shade.stream.state(), self.shade.agreement.state()
             own["shadow"] = {"stream": stream, "agreement": agreement}
@@ -263,11 +246,11 @@ def _restore(stream: LiveStream, shade: Shade | None, own: dict[str, Any]) -> tu
     if swapped:
         _renumber(states)
     stream.restore(states[0])
-    changed, of_shadow = _told((theirs, "ended"), (stream.current, "raised")), _told()
+    changed, of_shadow = _news((theirs, "ended"), (stream.current, "raised")), _news()
     if shade is not None and len(states) > 1 and shade.stream.knows(states[1]):
         shade.stream.restore(states[1])  # another one begins anew
         shade.agreement = Agreement.of(known["agreement"], swapped=swapped)
-        of_shadow = _told((mine, "ended"), (shade.stream.current, "raised"))
+        of_shadow = _news((mine, "ended"), (shade.stream.current, "raised"))
     return (changed, of_shadow) if swapped else ((), ())
 
 

@@ -11,20 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer._core.atomic import replacing
 from mercer._core.errors import DataError, many
 from mercer._core.table import Table, plain
 from mercer._core.wording import Message
-from mercer.app.files import check_output, replacing
 from mercer.app.outcome import Request, Run, refuse
-from mercer.app.rows import OfModel, Opened, open_model, read_sheet
-from mercer.app.shadow import (
-    Compared,
-    compared,
-    open_shadow,
-    require_another,
-    require_detector,
-    shadow_facts,
-)
+from mercer.app.rows import OfModel, Opened, check_output, open_detector, read_sheet
+from mercer.app.shadow import Compared, compared, open_shadow, require_another, shadow_facts
 from mercer.data.columns import are_dates
 from mercer.monitoring.alarm_rule import AlarmRule, Switch
 from mercer.monitoring.alarms import Gaps, leading, shares
@@ -34,6 +27,7 @@ from mercer.monitoring.drift import DriftReport
 from mercer.monitoring.lags import clock_of
 from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import Sheet
+from mercer.views.process import axis_times
 
 PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -42,7 +36,17 @@ BLOCK = 20_000  # rows a call: what a detector works with beside them stays smal
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonitorRequest(OfModel, Request["Monitored"]):
+class OfProcess(OfModel):
+    """A request about the rows of a process and a detector."""
+
+    time: str | None = None
+    top: int = 3
+    output: str | None = None
+    shadow: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorRequest(OfProcess, Request["Monitored"]):
     """Judge the rows of a file by the detector in a model file.
 
     Parameters
@@ -57,11 +61,6 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         A model file whose detector judges the rows too: it is compared, and decides nothing.
     """
 
-    time: str | None = None
-    top: int = 3
-    output: str | None = None
-    shadow: str | None = None
-
     def fulfil(self, run: Run) -> Monitored:
         """Rows with empty cells are not judged, unless the model fills them: they are marked and counted."""
         named_by_time(run, self.time)
@@ -70,16 +69,14 @@ class MonitorRequest(OfModel, Request["Monitored"]):
         if self.output is not None:
             if Path(self.output).suffix.lower() not in DELIMITERS:
                 refuse("{output} must be a .csv or .tsv file; got {path}.", path=self.output)
-            inputs = (self.model, self.data, *filter(None, [self.shadow]))
-            path = check_output(self.output, inputs)
-        found = open_model(self.model)
-        require_detector(found)
+            path = check_output(self.output, filter(None, (self.model, self.data, self.shadow)))
+        found = open_detector(self.model)
         shadow = None if self.shadow is None else open_shadow(self.shadow, self.data)
         sheet = read_sheet(run, self.data, found, gaps=True)
         if sheet.ids is None and (trained := names_of_rows(found)) is not None:
             run.note(rows_are_counted(trained))
-        if sheet.ids is not None and (time := unread(sheet.clock)) is not None:
-            run.note(times_are_unread(sheet.id_name or "id", time))
+        if sheet.ids is not None and (words := unread_times(sheet.id_name or "id", sheet.clock)):
+            run.note(words)
         with run.timed("monitor"):
             seen = monitored(found.model, sheet, top=self.top, run=run)
             if shadow is not None:
@@ -118,32 +115,26 @@ def names_of_rows(found: Opened) -> str | None:
 
 def rows_are_counted(trained: str) -> str:
     """What it means that rows lack the column that named those of the fit, as `names_of_rows` has it."""
-    if not trained:
-        why, column = "the model, saved in Python, knows no column of times", "a column"
-    else:
-        why, column = (
-            f"there is no column {trained!r}, which named the training rows",
-            "another column",
-        )
+    why, column = "the model, saved in Python, knows no column of times", "a column"
+    if trained:
+        why = f"there is no column {trained!r}, which named the training rows"
+        column = "another column"
     return f"{why}: rows are counted from 0. If {column} has their times, name it with --time"
 
 
-def unread(times: Any) -> str | None:
-    """The first of the times that are written as dates, if not all of them can be read; None otherwise.
+def unread_times(column: str, times: Any) -> str | None:
+    """What it means that times are written as dates which can't all be read, and what helps; else None.
 
-    >>> unread(["03/05/2026 08:00", "03/05/2026 08:03"])
-    '03/05/2026 08:00'
-    >>> unread(["03/13/2026 08:00"]), unread(["batch 7"])
+    >>> print(unread_times("when", ["03/05/2026 08:00", "03/05/2026 08:03"]))
+    it is not known how the times in column 'when' are written, such as '03/05/2026 08:00': ...
+    >>> unread_times("when", ["03/13/2026 08:00"]), unread_times("when", ["batch 7"])
     (None, None)
     """
     first = str(times[0]).strip() if len(times) else ""
-    return first if are_dates((first,)) and clock_of(times) is None else None
-
-
-def times_are_unread(column: str, time: str) -> str:
-    """What it means that times are texts, and what helps."""
+    if not are_dates((first,)) or clock_of(times) is not None:
+        return None
     return (
-        f"it is not known how the times in column {column!r} are written, such as {time!r}: gaps and late "
+        f"it is not known how the times in column {column!r} are written, such as {first!r}: gaps and late "
         'rows are not noticed, and charts count rows. Give --time-format, such as "%d/%m/%Y %H:%M"'
     )
 
@@ -160,11 +151,6 @@ class Seen:
     top: int  # variables that are named for an alarm, at most
     drift: DriftReport | None = None  # None for a detector that looks back: streams tell it
     shadow: Compared | None = None
-
-    @property
-    def time_name(self) -> str:
-        """What the first column of the table is called."""
-        return self.named or "time"
 
     @property
     def count(self) -> int:
@@ -190,12 +176,11 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
     """The rows in the order of the file, block by block, in one report."""
     run = Run() if run is None else run
     n, names = len(sheet), list(sheet.names)
+    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
     if not detector._past.static:  # a row is judged by those before it: no block is by itself
         # Without times rows follow each other, whatever step the detector knows.
-        told = detector.monitor(np.asarray(sheet.rows[:]), time=sheet.clock, names=names, top=top)
-        columns = {name: told.table[name] for name in told.table.columns}
-        columns["time"] = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-        return _seen(replace(told, table=Table(columns)), sheet, top)
+        report = detector.monitor(np.asarray(sheet.rows[:]), time=sheet.clock, names=names, top=top)
+        return _seen(_with_time(report, ids), sheet, top)
     warn_backwards(sheet.clock, n)
     warn_unread(sheet.clock, n)
     reports, found = [], []
@@ -215,17 +200,21 @@ def monitored(detector: Any, sheet: Sheet, *, top: int, run: Run | None = None) 
             where=gaps.where(names),
         )
         raise DataError(msg)
-    ids = np.arange(n) if sheet.ids is None else np.asarray(sheet.ids)
-    told = Monitoring.joined(reports).among(gaps, ids)
+    report = Monitoring.joined(reports).among(gaps, ids)
     if top and len(reports) > 1:  # runs go on from block to block
-        told = detector._with_onsets(told, lambda at: detector._rows(np.asarray(sheet.rows[at])))
-    return replace(_seen(told, sheet, top), drift=_drift(detector, sheet, told))
+        report = detector._with_onsets(report, lambda i: detector._rows(np.asarray(sheet.rows[i])))
+    return replace(_seen(report, sheet, top), drift=_drift(detector, sheet, report))
 
 
-def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:
+def _with_time(report: Monitoring, times: Any) -> Monitoring:
+    columns = {name: report.table[name] for name in report.table.columns}
+    return replace(report, table=Table(columns | {"time": times}))
+
+
+def _drift(detector: Any, sheet: Sheet, report: Monitoring) -> DriftReport:
     """Whether rows drift slowly, as a stream tells it, by the last rows: those before weigh e^-40."""
     begin = max(0, len(sheet) - BLOCK)
-    rows, table = np.asarray(sheet.rows[begin:]), told.table
+    rows, table = np.asarray(sheet.rows[begin:]), report.table
     stream, switch = detector.stream(list(sheet.names), top=0), Switch(AlarmRule())
     judged = np.flatnonzero(table["judged"][begin:])
     ratios = table["index"][begin:] / stream.limit
@@ -234,18 +223,25 @@ def _drift(detector: Any, sheet: Sheet, told: Monitoring) -> DriftReport:
         switch(bool(table["alarm"][begin + i]), float(ratios[i]))
         if not switch.raised:  # what belongs to an event is a fault
             stream.seen_normal(float(ratios[i]), row)
-    found: DriftReport = stream.drift()
-    return found
+    return stream.drift()
 
 
-def _seen(told: Monitoring, sheet: Sheet, top: int) -> Seen:
+def _seen(report: Monitoring, sheet: Sheet, top: int) -> Seen:
     return Seen(
-        told,
+        report,
         named=None if sheet.ids is None else sheet.id_name or "id",
         labels=sheet.labels,
         label_name=sheet.label_name or "label",
         top=top,
     )
+
+
+def over_time(seen: Seen, time_format: str | None) -> tuple[Monitoring, str | None]:
+    """The report with its rows at their times, and what the axis is called; None where rows only count."""
+    times = axis_times(seen.report.table["time"], time_format)
+    if times is None or seen.named is None:
+        return seen.report, None
+    return _with_time(seen.report, times), seen.named
 
 
 # ── a document ──────────────────────────────────────────────────────────────
@@ -306,21 +302,15 @@ def _not_judged(seen: Seen) -> dict[str, Any]:
 
 def _alarm(seen: Seen, row: int) -> dict[str, Any]:
     table = seen.report.table
-    told = {"row": row, "time": plain(table["time"][row])}
+    found = {"row": row, "time": plain(table["time"][row])}
     if seen.labels is not None:
-        told["label"] = plain(seen.labels[row])
-    told |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
-    return told | {"top": _leading(seen, row)}
-
-
-def _leading(seen: Seen, row: int) -> list[dict[str, Any]]:
-    """The variables that the table names, with their shares of what raises the statistic."""
-    report = seen.report
-    if report.contributions is None:  # nothing was explained
-        return []
-    own = shares(report.contributions[np.searchsorted(report.explained, row)])
-    named = leading(own, report.names, seen.top)
-    return [{"variable": name, "share": share} for name, share in named]
+        found["label"] = plain(seen.labels[row])
+    found |= {name: float(table[name][row]) for name in ("T2", "Q", "index")}
+    report, named = seen.report, []
+    if report.contributions is not None:  # the variables that the table names
+        own = shares(report.contributions[np.searchsorted(report.explained, row)])
+        named = leading(own, report.names, seen.top)
+    return found | {"top": [{"variable": name, "share": share} for name, share in named]}
 
 
 # ── the table ───────────────────────────────────────────────────────────────
@@ -329,7 +319,7 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
     table = seen.report.table
     labelled = seen.labels is not None
     shadow = seen.shadow
-    names = [seen.time_name, *table.columns[1:], *[seen.label_name] * labelled]
+    names = [seen.named or "time", *table.columns[1:], *[seen.label_name] * labelled]
     yield lines_of([[*names, *(SHADOW_COLUMNS if shadow else ())]], delimiter)
     for start in range(0, len(table), PIECE):
         part = slice(start, start + PIECE)
@@ -338,7 +328,7 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
             rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
         if shadow is not None:
             own = zip(shadow.index[part].tolist(), shadow.alarm[part].tolist(), strict=True)
-            rows = [[*row, *map(cell, told)] for row, told in zip(rows, own, strict=True)]
+            rows = [[*row, *map(cell, pair)] for row, pair in zip(rows, own, strict=True)]
         yield lines_of(rows, delimiter)
 
 

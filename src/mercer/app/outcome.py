@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from mercer._core.errors import ParameterError, Remedy, StoppedError
-from mercer._core.findings import Finding, collected, columns_matched
+from mercer._core.findings import Finding, Level, collected, columns_matched
 from mercer._core.memory import parse_bytes
 from mercer._core.observer import Observer as FitObserver
 from mercer._core.observer import observed_by
 from mercer._core.wording import Message
 
 if TYPE_CHECKING:
-    from mercer._core.errors import MercerWarning
-    from mercer._core.findings import Level
     from mercer.data.table import Reading
 
 T = TypeVar("T")
@@ -78,14 +76,10 @@ class Run(Observer, FitObserver):
     """One call of a use case: collects findings and seconds, and passes all on to the observer."""
 
     def __init__(
-        self,
-        observer: Observer | None = None,
-        *,
-        reading: Reading | None = None,
-        memory: str = "auto",
+        self, observer: Observer | None = None, *, reading: Any = None, memory: str | None = None
     ) -> None:
         self.observer = observer or Observer()
-        self.memory = memory
+        self.memory = memory or "auto"
         if reading is not None:
             self.reading = reading
         self.findings: list[Finding] = []
@@ -132,11 +126,9 @@ class Run(Observer, FitObserver):
 
     # ── progress ────────────────────────────────────────────────────────────
     def began(self, stage: str) -> None:
-        """Passed on."""
         self.observer.began(stage)
 
     def insist(self) -> None:
-        """Passed on."""
         self.observer.insist()
 
     def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
@@ -164,12 +156,9 @@ class Run(Observer, FitObserver):
     @contextmanager
     def following(self) -> Iterator[None]:
         """Warnings of the library are findings of this call, and its steps are this call's."""
-
-        def take(warning: MercerWarning) -> None:
-            self.found(Finding.of(warning))
-
+        found = collected(lambda warning: self.found(Finding.of(warning)))
         # Use cases read files, whose columns are matched by name before an estimator gets an array.
-        with collected(take), observed_by(self), columns_matched():
+        with found, observed_by(self), columns_matched():
             yield
 
     def outcome(self, request: Request[T]) -> Outcome[T]:
@@ -209,16 +198,19 @@ def run(request: Request[T], observer: Observer | None = None) -> Outcome[T]:
     True
     """
     if isinstance(request, type) or not hasattr(request, "fulfil"):
-        must_be = "a request, such as mercer.app.FitRequest(data='rows.csv')"
-        raise ParameterError.about(parameter="request", value=request, must_be=must_be)
+        refuse_value("request", request, "a request, such as mercer.app.FitRequest(data='x.csv')")
     known = {name: getattr(request, name, None) for name in ("reading", "memory")}
-    own = Run(observer, **{name: value for name, value in known.items() if value is not None})
-    return own.outcome(request)
+    return Run(observer, **known).outcome(request)
 
 
 def refuse(template: str, /, **parts: Any) -> NoReturn:
     """Raise about a request that can't be meant: what was given, what is needed, what to do."""
     raise ParameterError(Message(template, **parts))
+
+
+def refuse_value(name: str, value: Any, must_be: str, remedy: str = "") -> NoReturn:
+    """Raise about one parameter: "scale must be 'standard' or 'none'; got 2."."""
+    raise ParameterError.about(name, value, must_be=must_be, remedy=remedy)
 
 
 # ── as JSON can hold it ─────────────────────────────────────────────────────

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from mercer._core.errors import DataError, many, nearest, refuse_data
+from mercer._core.atomic import part_of, sweep
+from mercer._core.errors import many, nearest, refuse_data
+from mercer._core.memory import format_bytes
 from mercer._core.types import Array
-from mercer.app.files import check_output, told_file
+from mercer._core.wording import Message
 from mercer.app.outcome import Run, plain, refuse
 from mercer.data.formats import open_table
 from mercer.data.table import Reading, Table
@@ -56,19 +60,75 @@ class OfTraining(OfRows):
     @property
     def preparing(self) -> dict[str, Any]:
         """What is done to the rows before a fit."""
-        scale = self.scale or "standard"
-        return {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
+        return {"scale": self.scale or "standard", "impute": self.impute, "one_hot": self.one_hot}
 
     @property
     def about(self) -> dict[str, Any]:
         """What the header of a model file says of its making."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         del own["origin"]
-        return {
-            "command": "",
-            "options": plain({**own, "reading": asdict(self.reading)}),
-            **self.origin,
-        }
+        options = plain({**own, "reading": asdict(self.reading)})
+        return {"command": "", "options": options, **self.origin}
+
+
+# ── files that are written ──────────────────────────────────────────────────
+def check_output(output: str, inputs: Iterable[str], *, option: str = "output") -> Path:
+    """The path, if a file can be written there: an hour of work must not end in a file that can't be."""
+    path, named = Path(output), f"{{{option}:{{path}}}}"  # as a message names it
+    if not output:
+        refuse(f"{{{option}}} needs a file name; got an empty one.")
+    for given in inputs:
+        if given != "-" and _is_same(path, Path(given)):
+            refuse(f"{named} is the file that is read. Name another.", path=output)
+    if path.is_dir():
+        refuse(f"{named} is a folder. Name a file in it.", path=output)
+    if path.exists() and not path.is_file():  # a device would be replaced by a file
+        refuse(f"{named} is not a plain file. Name one that is, or a new one.", path=output)
+    part = part_of(Path(os.path.realpath(path)))  # beside the file that a link leads to
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except OSError as error:
+        there = path.parent.is_dir()
+        why = error.strerror if there else "its folder does not exist; create it first"
+        msg = Message(f"{named} can't be written: {{why}}.", path=output, why=why)
+        raise OSError(msg) from error
+    finally:  # also when the program is ended just here
+        with suppress(OSError):
+            part.unlink()
+    sweep(path)
+    return path
+
+
+def require_different(paths: Iterable[str]) -> None:
+    """Raise where two outputs are one file."""
+    paths = list(paths)
+    if len(set(map(os.path.realpath, paths))) < len(paths):
+        listed = ", ".join(paths)
+        refuse("{paths}: two of these are one file. Give each its own name.", paths=listed)
+
+
+def told_file(path: Path, *, replaced: bool) -> str:
+    """What is said about a file that was written, in one line whatever it is called."""
+    what = "replaced" if replaced else "wrote"
+    name = str(path) if str(path).isprintable() else repr(str(path))
+    return f"{what} {name}, {format_bytes(path.stat().st_size)}"
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return path.samefile(other)
+    return False
+
+
+def component_names(k: int) -> list[str]:
+    """The columns of scores in a file, for people: numbered from 1, as in pictures and reports.
+
+    Examples
+    --------
+    >>> component_names(2)
+    ['component_1', 'component_2']
+    """
+    return [f"component_{i + 1}" for i in range(k)]
 
 
 # ── models ──────────────────────────────────────────────────────────────────
@@ -98,6 +158,19 @@ def open_model(path: Path | str) -> Opened:
     return Opened(whole, None, header, found)
 
 
+def open_detector(path: str) -> Opened:
+    """The model in a file; raise when it judges no rows."""
+    found = open_model(path)
+    if not found.is_detector:
+        refuse(
+            "{path} must hold a detector; it holds a {holds}. Fit one to rows in normal operation: mercer "
+            "fit DATA --model detector -o detector.mercer",
+            path=repr(str(found.path)),
+            holds=type(found.model).__name__,
+        )
+    return found
+
+
 def check_model_output(output: str | None, data: str) -> Path | None:
     """The path of a model to come, if it can be written there; None where none is to be kept."""
     if output == "-":
@@ -110,8 +183,8 @@ def check_model_output(output: str | None, data: str) -> Path | None:
 def facts_of(sheet: Sheet) -> dict[str, Any]:
     """What the header of a model file says of rows."""
     n, d = sheet.rows.shape
-    told = {"n": n, "d": d, "dtype": str(sheet.rows.dtype), "digest": sheet.digest}
-    return {**told, "digest_of": "data"}
+    dtype = str(sheet.rows.dtype)
+    return {"n": n, "d": d, "dtype": dtype, "digest": sheet.digest, "digest_of": "data"}
 
 
 def keep_model(
@@ -133,8 +206,7 @@ def keep_model(
         about, fitted = {**about, **found}, facts_of(sheet)
     replaced = path.exists()
     with run.timed("write"):
-        prepared = Prepared(sheet.preparation, model)
-        prepared.save(path, data=fitted, about=about)
+        Prepared(sheet.preparation, model).save(path, data=fitted, about=about)
     run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
     return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}
 
@@ -192,13 +264,11 @@ def take_weights(run: Run, path: str, column: str | None, how: str) -> Array | N
     if column is None:
         return None
     if path == "-":
-        refuse(
-            "{weights} reads the file twice, and a pipe can be read once. Write the data to a file."
-        )
+        refuse("{weights} reads the data twice, and a pipe can be read once. Write them to a file.")
     table = open_table(path, run.reading)
     if column not in table.names:
-        msg = f"{table.source} has no column {column!r}, as `weights` needs. {nearest(column, table.names)}"
-        raise DataError(msg)
+        wrong = f"{table.source} has no column {column!r}, as `weights` needs."
+        refuse_data(wrong, nearest(column, table.names))
     alone = table.named_columns([column])
     if alone.columns[0].kind != "number":
         refuse_data(f"{table.source}: column {column!r} has words, and weights are numbers.")
@@ -226,9 +296,7 @@ def match_table(run: Run, path: str, opened: Opened, *, gaps: bool = False) -> M
     """
     preparation, reading = opened.preparation, run.reading
     if reading.time_format is not None and reading.id is None and preparation is not None:
-        reading = replace(
-            reading, id=preparation.id
-        )  # the times are in the column of the training file
+        reading = replace(reading, id=preparation.id)  # which has the times of the training file
     table = open_table(path, reading)
     if preparation is None:  # a model that Python saved: it takes rows as they are
         names = opened.feature_names or tuple(c.name for c in table.columns)

@@ -13,13 +13,7 @@ from mercer._core.types import Array
 from mercer._core.wording import Message
 from mercer.app.estimator import Asked, asked_for
 from mercer.app.outcome import Request, Run, plain, refuse
-from mercer.app.rows import (
-    OfTraining,
-    check_model_output,
-    keep_model,
-    read_training,
-    take_weights,
-)
+from mercer.app.rows import OfTraining, check_model_output, keep_model, read_training, take_weights
 from mercer.diagnostics import Selection
 from mercer.diagnostics.selection_door import check_max_rows
 from mercer.kernels import RBF, Kernel, Linear
@@ -38,9 +32,7 @@ class Selected:
 
     @property
     def winner(self) -> dict[str, Any]:
-        """The winner as options of a fit."""
-        found: dict[str, Any] = self.facts["winner"]
-        return found
+        return self.facts["winner"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +84,10 @@ class SelectRequest(OfTraining, Request[Selected]):
         facts = selection_facts(found, n=n, judged=most)
         if path is None:
             return Selected(found, facts)
-        model = _fitted(run, asked, found, sheet, counts)
-        chosen = {"selection": dict(facts)}
-        facts["model"] = None
+        model, kept = _fitted(run, asked, found, sheet, counts), None
         if model is not None:
-            facts["model"] = keep_model(run, path, model, sheet, {**self.about, **chosen})
-        return Selected(found, facts, model, failed=model is None)
+            kept = keep_model(run, path, model, sheet, {**self.about, "selection": facts})
+        return Selected(found, {**facts, "model": kept}, model, failed=model is None)
 
     def _asked(self) -> tuple[list[Kernel] | None, Asked]:
         """The candidates, None for the usual ones; and how the winner is fitted."""
@@ -145,19 +135,15 @@ class SelectRequest(OfTraining, Request[Selected]):
 def _fitted(run: Run, asked: Asked, found: Selection, sheet: Sheet, counts: Any) -> Any:
     """The winner; None where it can't be fitted, and the comparison is still worth having."""
     chosen = {"kernel": found.best_kernel_, "n_components": found.n_components_}
-    winner = Asked("kpca", {**asked.params, **chosen})
     try:
         with run.timed("fit"):
-            model = winner.estimator(len(sheet))
-            return model.fit(sheet.rows, sample_weight=counts)
+            winner = Asked("kpca", {**asked.params, **chosen}).estimator(len(sheet))
+            return winner.fit(sheet.rows, sample_weight=counts)
     except StoppedError:
         raise
     except MercerError as error:
-        message = Message(
-            "The winner was found, but not fitted, and nothing was written: {why}",
-            why=error.args[0],
-        )
-        run.warn(message, "not-fitted")
+        told = "The winner was found, but not fitted, and nothing was written: {why}"
+        run.warn(Message(told, why=error.args[0]), "not-fitted")
         return None
 
 

@@ -45,9 +45,7 @@ def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> 
     k(x, y) ≠ k(y, x).
     """
     if matrix and flagged("kernel"):
-        refuse(
-            "--kernel and --matrix exclude each other: judge a kernel on rows, or a matrix by itself."
-        )
+        refuse("--kernel and --matrix exclude each other: judge a kernel on rows, or a matrix.")
     given = {"data": data or "", "kernel": None if matrix else kernel, "matrix": matrix}
     checked = call.run(call.request(CheckRequest, **given)).value
     call.tell(checked.facts, told(checked))

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mercer import plots
-from mercer.app.demo import CASES, FAULT_AT, MINUTES, WARM_AT, DemoRequest
+from mercer.app.demo import BACK, CASES, FAULT_AT, MINUTES, WARM_AT, DemoRequest
 from mercer.cli.ending import refuse
 from mercer.cli.options import option
 from mercer.cli.plot_file import new_figure, save
@@ -29,7 +29,7 @@ from mercer.data.frames import MissingPackageError
     "--csv",
     "Write the two circles, id,x,y,label, to a CSV file (- is stdout) and fit nothing, "
     "unless --out is given too.",
-    metavar="FILE",
+    "FILE",
 )
 @option(
     "--process",
@@ -103,7 +103,7 @@ def _draw_all(out: Path, panels: dict[str, tuple[Any, ...]]) -> tuple[list[Path]
         for case in CASES:
             path = out / f"{case.name}.png"
             kernel = f"kernel PCA, RBF γ = {case.gamma:g}"
-            titles = ("data", "PCA", kernel, f"back from {case.back} components")
+            titles = ("data", "PCA", kernel, f"back from {BACK} components")
             plots.panels(*panels[case.name], titles=titles, fig=figures[case.name])
             save(figures[case.name], path)
             pictures.append(path)

@@ -25,7 +25,7 @@ mercer export circles.mercer circles.onnx --data circles.csv
 @option(
     "--data",
     "Rows to verify the graph on; points of the model, and rows near them, otherwise.",
-    metavar="FILE",
+    "FILE",
 )
 @option("--opset", "Version of ONNX's operators to state; 13 otherwise.", click.IntRange(min=13))
 def export(call: Call, *, output: str, data: str | None, **options: Any) -> None:

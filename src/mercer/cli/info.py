@@ -95,9 +95,8 @@ def _names(names: Any) -> str:
 def _rows(data: dict[str, Any]) -> str:
     if not data:
         return "-"
-    dtype = (
-        f" of {data['dtype']}" if data.get("dtype") else ""
-    )  # not known of rows that were not kept
+    # Not known of rows that were not kept.
+    dtype = f" of {data['dtype']}" if data.get("dtype") else ""
     size = f"{data.get('n', '?')} rows x {data.get('d', '?')} columns{dtype}"
     digest = data.get("digest")
     return f"{size}, SHA-256 {digest[:16]}…" if isinstance(digest, str) else size
@@ -105,9 +104,8 @@ def _rows(data: dict[str, Any]) -> str:
 
 def _evidence(evidence: dict[str, Any], taught: dict[str, Any]) -> list[str]:
     """The lines that the fit printed, the limits of a detector, and the events that it knows."""
-    limits = [f"{'limits':<12}{line}" for line in _list(evidence.get("limits"))]
+    lines = [f"{'limits':<12}{line}" for line in _list(evidence.get("limits"))]
     own, known = evidence.get("fingerprint"), _list(evidence.get("known_events"))
-    lines = [*limits]
     if own is not None:
         same = f" (the same model, with {many(len(known), 'known event')})" if known else ""
         lines.append(f"{'fingerprint':<12}{own}{same}")

@@ -1,4 +1,4 @@
-"""The command `mercer`: one file a verb, each imported only when it is called for."""
+"""The command `mercer`: verbs, each imported only when it is called for."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ from click.shell_completion import CompletionItem
 
 from mercer import __version__
 from mercer._core.errors import nearest
-from mercer.cli.ending import (
-    TERMINATED,
-    ClosedPipe,
-    Terminated,
-    end_on_sigterm,
-    ended,
-    fail,
-    wants,
-)
+from mercer.cli.ending import TERMINATED, ClosedPipe, Terminated, end_on_sigterm, ended, fail, wants
 
 # The short helps stand here as text: asking a verb for its own would import what it works with.
 VERBS = {
@@ -42,6 +34,7 @@ VERBS = {
     "select": "Compare kernels and widths on rows held out.",
     "transform": "Write the scores of the rows of a file.",
 }
+HOMES = {"plan": "fit", "reconstruct": "transform"}  # verbs that stand in the file of another
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad or unreadable data, 4 a check failed or an alarm, "
     "130 interrupted, 143 terminated."
@@ -67,8 +60,8 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in self.verbs:
             return None
-        command: click.Command = getattr(import_module(f"mercer.cli.{cmd_name}"), cmd_name)
-        return command
+        home = import_module(f"mercer.cli.{HOMES.get(cmd_name, cmd_name)}")
+        return getattr(home, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

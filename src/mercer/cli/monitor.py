@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mercer._core.table import Table
-from mercer.app.files import check_output
-from mercer.app.monitor import MonitorRequest, Seen, table_text
+from mercer._core.errors import MercerError, many
+from mercer.app.live import LiveRequest, Watched
+from mercer.app.monitor import MonitorRequest, Seen, named_by_time, over_time, table_text
+from mercer.app.rows import check_output
 from mercer.app.shadow import shadow_lines
 from mercer.cli.ending import ALARM, OK, refuse
-from mercer.cli.live import METRICS, RULE, SHELVE, is_live, live, name_by_time
-from mercer.cli.options import FORMATS, option
+from mercer.cli.options import FORMATS, Read, flagged, option
 from mercer.cli.plot_file import PicturePath, new_figure, save, verbatim
 from mercer.cli.verb import Call, verb
-from mercer.views.process import axis_times
+from mercer.data.formats import SUFFIXES
+from mercer.monitoring.alarm_rule import AlarmRule
+from mercer.monitoring.drift import REMEDY, DriftReport
 
 EXAMPLE = """\
 mercer demo --process normal.csv faulty.csv
@@ -28,27 +31,67 @@ mercer retrain detector.mercer normal.csv -o newer.mercer
 mercer monitor detector.mercer faulty.csv --shadow newer.mercer  # exit code 4"""
 
 
+LIVE = ("follow", "state", "events", "metrics", "marks", "shelve", "shadow_events", "precision")
+TEXTS = (None, "csv", "tsv", "influx")  # formats that are lines
+INFLUX = (".lp", ".influx", ".line")  # endings of files of line protocol
+
+
+def _rule(value: Any) -> AlarmRule | None:
+    """`3/5,delay=2,deadband=0.1` as a rule."""
+    if isinstance(value, AlarmRule):
+        return value
+    first, *others = str(value).split(",")
+    n, _, m = first.partition("/")
+    try:
+        settings: dict[str, Any] = {"n": int(n), "m": int(m or n)}
+        for other in others:
+            name, _, number = other.strip().partition("=")
+            settings[name] = float(number) if name == "deadband" else int(number)
+        return AlarmRule(**settings)
+    except (ValueError, TypeError, MercerError):
+        return None
+
+
+def _metrics(value: Any) -> str | None:
+    text = str(value)
+    if text.startswith(":"):
+        return text if text[1:].isdecimal() and int(text[1:]) < 2**16 else None
+    # 9108 is a port without its colon, hardly a file.
+    return None if text.isdecimal() else text or None
+
+
+RULE = Read(
+    "rule",
+    "n/m with n at most m, then delay=, clear=, deadband= or shelve=, such as 3/5,clear=10",
+    _rule,
+)
+
+
+def _shelved(value: Any) -> tuple[str, int] | None:
+    """`flow=600` or `600` as a variable, "" for all, and rows."""
+    if isinstance(value, tuple):
+        return value
+    variable, _, rows = str(value).rpartition("=")
+    return (variable, int(rows)) if rows.isdecimal() and int(rows) > 0 else None
+
+
+SHELVE = Read(
+    "[VARIABLE=]ROWS", "a variable and rows, such as flow=600, or rows alone, for all", _shelved
+)
+METRICS = Read("FILE|:PORT", "a file, or a port such as :9108", _metrics)
+
+
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("detector", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True), nargs=-1, required=True)
-@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
-@option("-o --output", "CSV or TSV file for the table; stdout otherwise.", metavar="FILE")
+@option("--time", "Column that says when each row was taken; --id otherwise.", "COLUMN")
+@option("-o --output", "CSV or TSV file for the table; stdout otherwise.", "FILE")
 @option("--chart", "Draw T² and Q over time: a .png, .svg or .pdf file.", PicturePath())
-@option(
-    "--top",
-    "Variables to name for an alarm; 0 names none, and is quicker.",
-    click.IntRange(0),
-    default=3,
-)
+@option("--top", "Variables to name for an alarm; 0 is quicker.", click.IntRange(0), default=3)
 @option("--follow", "Wait for rows that are written later; files may be replaced.", bool)
-@option("--state", "Go on from this file, and keep it up to date.", metavar="FILE")
-@option("--events", "File for a JSON line when an event is raised, or over.", metavar="FILE")
-@option(
-    "--metrics",
-    "Metrics for Prometheus: a file, or a port of this machine.",
-    METRICS,
-    metavar="FILE|:PORT",
-)
+@option("--state", "Go on from this file, and keep it up to date.", "FILE")
+@option("--events", "File for a JSON line when an event is raised, or over.", "FILE")
+@option("--metrics", "Metrics for Prometheus: a file, or a port of this machine.", METRICS)
 @option("--marks", "Columns for the event of a row, and what is wrong with it.", bool)
 @option(
     "--rule",
@@ -61,19 +104,10 @@ mercer monitor detector.mercer faulty.csv --shadow newer.mercer  # exit code 4""
     "Record events that begin with this variable, and don't announce them, for so many rows.",
     SHELVE,
     multiple=True,
-    metavar="[VARIABLE=]ROWS",
 )
-@option(
-    "--shadow",
-    "Judge the rows by this detector too, and compare. It decides nothing.",
-    metavar="DETECTOR",
-)
-@option("--shadow-events", "File for a JSON line for each event of --shadow.", metavar="FILE")
-@option(
-    "--precision",
-    "Unit of times in InfluxDB line protocol; guessed.",
-    ["ns", "us", "ms", "s"],
-)
+@option("--shadow", "Compare with this detector, which decides nothing.", "DETECTOR")
+@option("--shadow-events", "File for a JSON line for each event of --shadow.", "FILE")
+@option("--precision", "Unit of times in InfluxDB line protocol; guessed.", ["ns", "us", "ms", "s"])
 def monitor(
     call: Call,
     *,
@@ -102,8 +136,7 @@ def monitor(
     name_by_time(call, time)
     figure = None if chart is None else new_figure((8.0, 5.2))
     table = None if output == "-" else output
-    asked = call.request(MonitorRequest, model=detector, data=data[0], output=table)
-    found = call.run(asked).value
+    found = call.run(call.request(MonitorRequest, model=detector, data=data[0], output=table)).value
     if table is None and not call.as_json:  # the document has it otherwise
         for piece in table_text(found.seen, ","):
             click.echo(piece, nl=False)
@@ -111,11 +144,9 @@ def monitor(
         draw_charts(call, found.seen, figure)
         save(figure, chart)
         call.say(f"wrote {chart}")
-    for line in summary(found.seen, found.detector):
+    shadow = shadow_lines(found.facts["shadow"]) if "shadow" in found.facts else []
+    for line in (*summary(found.seen, found.detector), *shadow):
         call.say(line)
-    if "shadow" in found.facts:
-        for line in shadow_lines(found.facts["shadow"]):
-            call.say(line)
     call.tell(found.facts)
     return ALARM if found.seen.count else OK
 
@@ -142,12 +173,99 @@ def summary(seen: Seen, detector: Any) -> list[str]:
 
 def draw_charts(call: Call, seen: Seen, figure: Any) -> None:
     """Control charts over time, or over row numbers where the names of the rows are not times."""
-    times = axis_times(seen.report.table["time"], call.reading.time_format)
-    if times is None:
-        call.say(f"{seen.time_name!r} holds neither numbers nor dates: the chart counts the rows")
-    report, table = seen.report, seen.report.table
-    if times is not None:
-        columns = {name: table[name] for name in table.columns}
-        report = replace(report, table=Table(columns | {"time": times}))
-    label = "row" if times is None or seen.named is None else verbatim(seen.named)
-    report.plot(fig=figure, axis=label)
+    report, axis = over_time(seen, call.reading.time_format)
+    if axis is None and seen.named is not None:
+        call.say(f"{seen.named!r} holds neither numbers nor dates: the chart counts the rows")
+    report.plot(fig=figure, axis=verbatim(axis or "row"))
+
+
+# ── rows as they arrive ─────────────────────────────────────────────────────
+def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict[str, Any]) -> bool:
+    """Whether rows are judged as they arrive. A document and a chart need all of them."""
+    whole = chart is not None or call.as_json
+    if call.reading.format is None and all(path.endswith(INFLUX) for path in data):
+        call.reading = replace(call.reading, format="influx")
+    asked = [f"--{name.replace('_', '-')}" for name in LIVE if options.get(name)]
+    asked += ["InfluxDB line protocol"] if call.reading.format == "influx" else []
+    asked += ["--rule"] if flagged("rule") else []
+    if whole and (asked or len(data) > 1):
+        why, what = "--json" if chart is None else "--chart", (*asked, "several files")[0]
+        refuse(f"{why} needs all rows at once; {what} judges each on arrival: leave one out.")
+    form = call.reading.format
+    others = [p for p in data if (form or SUFFIXES.get(Path(p).suffix.lower())) not in TEXTS]
+    if (asked or len(data) > 1) and others:
+        what = repr(others[0]) if form is None else f"--format {form}"
+        refuse(f"Rows that arrive are lines of text: {what} can't be followed.")
+    if "-" in data and len(data) > 1:
+        refuse("- is one stream: name files, or give - alone.")
+    return not whole and not others and (bool(asked) or len(data) > 1 or data == ("-",))
+
+
+def live(
+    call: Call, detector: str, data: tuple[str, ...], time: str | None, output: str | None
+) -> int:
+    """Judge rows until they end, or a signal asks for an end."""
+    name_by_time(call, time)
+    if call.reading.format == "tsv" and call.reading.delimiter is None:
+        call.reading = replace(call.reading, delimiter="\t")
+    table = None if output == "-" else output
+    emit = partial(click.echo, nl=False) if table is None else None
+    given = {"model": detector, "data": data[0], "more": data[1:], "output": table}
+    found = call.run(call.request(LiveRequest, **given, emit=emit)).value
+    for line in live_summary(found):
+        call.say(line)
+    return ALARM if (found.alarms or found.lasts) and not found.stopped else OK
+
+
+def name_by_time(call: Call, time: str | None) -> None:
+    """The rows are named by their times; ids that mercer.toml or the environment name give way to them."""
+    if time is not None and not flagged("id"):
+        call.reading = replace(call.reading, id=None)
+    named_by_time(call, time)
+
+
+def live_summary(found: Watched) -> list[str]:
+    """What was seen of each unit, in a line."""
+    lines = []
+    for unit, seen in found.facts["units"].items():
+        where = f"{unit}: " if len(found.facts["units"]) > 1 else ""
+        parts = [", ".join(many(seen[f"{noun}s"], noun) for noun in ("row", "alarm", "event"))]
+        if seen["new_rows"] < seen["rows"]:  # a state was there before
+            new = f"{many(seen['new_rows'], 'new row')}, {many(seen['new_alarms'], 'alarm')}"
+            parts = [new, f"since the state began {parts[0]}"]
+        counts = seen | {"lacking": seen["unjudged"] - seen["short"]}
+        for name, (noun, one, more) in WORDS.items():
+            if (n := counts[name]) > 0:
+                parts.append(f"{many(n, noun)} {one if n == 1 else more}")
+        lines.append(where + "; ".join(parts) + ".")
+        if "shadow" in seen:
+            lines += [f"{where}{line}" for line in shadow_lines(seen["shadow"])]
+        drift = DriftReport(**seen["drift"])
+        if drift.drifted:
+            lines.append(f"{where}{drift} {drift.remedy}")
+        elif seen["drift_events"]:
+            moved = ", ".join(f"{name} by {shift:+.1f} spreads" for name, shift in drift.shifts)
+            began = f"{seen['drift_events']} of the events began as a drift, not as a fault"
+            lines.append(f"{where}{began}. Moved most: {moved}. {REMEDY}")
+    return lines
+
+
+# What is counted, of one and of several.
+WORDS = {
+    "shelved_events": ("event", "was shelved", "were shelved"),
+    "lacking": ("row", "lacks readings", "lack readings"),
+    "short": (
+        "row",
+        "has too few rows directly before it",
+        "have too few rows directly before them",
+    ),
+    "gaps": ("row", "followed a gap", "followed a gap"),
+    "late": ("row", "was late", "were late"),
+    "repeated": ("row", "repeated a time", "repeated a time"),
+    "clock put back": ("row", "followed a clock put back", "followed a clock put back"),
+    "no time": ("row", "has no time that can be read", "have no time that can be read"),
+    "missing": ("reading", "was missing", "were missing"),
+    "frozen": ("reading", "was of a frozen sensor", "were of frozen sensors"),
+    "range": ("reading", "was out of range", "were out of range"),
+    "bad_lines": ("line", "was not a row", "were not rows"),
+}

@@ -40,7 +40,6 @@ class Read(OptionType):
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value that was read."""
         found = self.read(value)
         if found is None:
             self.fail(f"it must be {self.needed}; got {value!r}.", param, ctx)
@@ -95,7 +94,6 @@ class Bytes(OptionType):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text as it is, if it is a size."""
         try:
             parse_bytes(value if isinstance(value, (int, float)) else str(value))
         except InputError as error:
@@ -127,9 +125,11 @@ def complete_columns(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def option(flags: str, text: str, kind: Any = None, **settings: Any) -> Callable[[Any], Any]:
-    """An option by its flags and its help; its kind is a type, the texts to choose from, or bool."""
+    """An option by its flags and its help; its kind is a type, texts to choose from, bool, or a metavar."""
     if kind is bool:
         settings["is_flag"] = True
+    elif isinstance(kind, str):
+        settings["metavar"] = kind
     elif kind is not None:
         settings["type"] = click.Choice(kind) if isinstance(kind, (list, tuple)) else kind
     return click.option(*flags.split(), help=text, **settings)
@@ -137,8 +137,7 @@ def option(flags: str, text: str, kind: Any = None, **settings: Any) -> Callable
 
 def of_column(flag: str, text: str, kind: Any = None) -> Callable[[Any], Any]:
     """An option that names columns of the data, which a shell completes."""
-    named = {} if isinstance(kind, Read) else {"metavar": "COLUMN"}
-    return option(flag, text, kind, shell_complete=complete_columns, **named)
+    return option(flag, text, kind or "COLUMN", shell_complete=complete_columns)
 
 
 WEIGHTS = of_column("--weights", "Column that says how often each row counts.")
@@ -171,41 +170,18 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             default=".",
         ),
         option("--header/--no-header", "Whether a CSV begins with names; guessed.", default=None),
-        option(
-            "--units-row/--no-units-row",
-            "Whether a line of units follows the names of a CSV; guessed.",
-            default=None,
-        ),
-        option(
-            "--na-values",
-            "Texts that stand for a missing value, beside NA, null, ? and the like.",
-            NAMES,
-        ),
-        option("--comment", "Skip lines of a CSV that begin with this text.", metavar="TEXT"),
-        option(
-            "--skip-rows",
-            "Lines to skip at the beginning of a CSV or a sheet.",
-            click.IntRange(0),
-            default=0,
-        ),
+        option("--units-row/--no-units-row", "Whether units follow names; guessed.", default=None),
+        option("--na-values", "Texts for a missing value, beside NA, null, ? and the like.", NAMES),
+        option("--comment", "Skip lines of a CSV that begin with this text.", "TEXT"),
+        option("--skip-rows", "Lines to skip above a CSV or sheet.", click.IntRange(0), default=0),
         option(
             "--time-format",
             "How the times in --id are written, such as %d.%m.%Y %H:%M; guessed.",
-            metavar="FORMAT",
+            "FORMAT",
         ),
-        option(
-            "--array",
-            "Which array of an NPZ or HDF5 file, or which sheet of a workbook.",
-            metavar="NAME",
-        ),
-        option(
-            "--image-size",
-            "Bring all images to this height and width, such as 64x48.",
-            SIZE,
-        ),
-        option(
-            "--dtype", "Precision to work in; that of the file otherwise.", ["float32", "float64"]
-        ),
+        option("--array", "Which array of an NPZ or HDF5 file, or sheet of a workbook.", "NAME"),
+        option("--image-size", "Bring all images to this height and width, such as 64x48.", SIZE),
+        option("--dtype", "Precision to work in; the file's otherwise.", ["float32", "float64"]),
     ),
     "seed": (option("--seed", "Seed.", click.IntRange(0, LARGEST_SEED), default=0),),
     "memory": (
@@ -222,10 +198,6 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         option("--json as_json", "Print one JSON document on stdout.", bool),
         option("--quiet -q", "Print only warnings and errors to stderr.", bool),
         option("--debug", "Show the traceback of a failure.", bool),
-        option(
-            "--show-config",
-            "Print every option, its value and where it comes from; do nothing.",
-            bool,
-        ),
+        option("--show-config", "Only print every option, its value and where it is from.", bool),
     ),
 }

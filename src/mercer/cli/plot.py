@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from mercer._core.errors import nearest
-from mercer.app.files import check_output, told_file
-from mercer.app.rows import Opened, open_model
+from mercer.app.rows import Opened, check_output, open_model, told_file
 from mercer.cli.ending import refuse
 from mercer.cli.options import NAMES, OptionType, Read, flagged, option, read_numbers, read_sides
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
@@ -68,13 +68,8 @@ class KindName(OptionType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
         del ctx, param
-        from click.shell_completion import CompletionItem
-
-        return [
-            CompletionItem(name, help=kind.shows)
-            for name, kind in KINDS.items()
-            if name.startswith(incomplete)
-        ]
+        begun = [name for name in KINDS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=KINDS[name].shows) for name in begun]
 
 
 def _inches(value: Any) -> tuple[float, float] | None:
@@ -88,9 +83,7 @@ def _places(value: Any) -> tuple[int, ...] | None:
 
 
 INCHES = Read("WxH", "a width and a height in inches, 0.5 to 100, such as 6x4.5", _inches)
-PLACES = Read(
-    "I,J,…", "components counted from 1, each once, such as 1,2", _places, takes_lists=True
-)
+PLACES = Read("I,J,…", "numbers counted from 1, each once, such as 1,2", _places, takes_lists=True)
 
 
 @verb("reading", "memory", example=EXAMPLE)
@@ -108,20 +101,16 @@ PLACES = Read(
 @option(
     "--fixed",
     "Where levels holds the other variables: at their medians, or as in a row, counted from 0.",
-    metavar="median|ROW",
+    "median|ROW",
     default="median",
 )
 @option(
     "--time",
     "Column that says when each row of a chart, or of a detector's scores, was taken.",
-    metavar="COLUMN",
+    "COLUMN",
 )
 @option("--title", "Written above the picture.")
-@option(
-    "--size",
-    "Width and height in inches; each kind has its own.",
-    INCHES,
-)
+@option("--size", "Width and height in inches; each kind has its own.", INCHES)
 @option("--dpi", "Pixels an inch.", click.IntRange(20, 1200), default=120)
 def plot(
     call: Call,
@@ -139,7 +128,7 @@ def plot(
     _check_usage(kind, data, chosen)
     replaced = check_output(str(output), [model, *filter(None, [data])]).exists()
     need_matplotlib()
-    from mercer.cli.live import name_by_time
+    from mercer.cli.monitor import name_by_time
     from mercer.cli.plot_kinds import DRAW, Asked
 
     found = open_model(model)
@@ -155,16 +144,13 @@ def plot(
             figure.suptitle(f"{above}\n{under}" if under else above, fontsize=11)
         save(figure, output, dpi=dpi)
     call.say(told_file(output, replaced=replaced))
-    inches = [float(side) for side in figure.get_size_inches()]
+    inches = figure.get_size_inches()
     call.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
 
 
-# The kinds as lines that stay as they are, which Click is told by a \b.
-_LINES = (
-    f"{name:<16}{kind.shows}{'' if kind.needs_data else '; needs no data'}"
-    for name, kind in KINDS.items()
-)
-plot.help = "\n".join([str(plot.help), "", "\b", *_LINES])
+plot.help = f"{plot.help}\n\n\b"  # lines that stay as they are
+for _name, _kind in KINDS.items():
+    plot.help += f"\n{_name:<16}{_kind.shows}{'' if _kind.needs_data else '; needs no data'}"
 
 
 def _check_usage(kind: str, data: str | None, chosen: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mercer.app.files import replacing
+from mercer._core.atomic import replacing
 from mercer.cli.options import OptionType
 from mercer.data.frames import need
 
@@ -24,7 +24,6 @@ class PicturePath(OptionType):
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, when its suffix is known."""
         path = Path(value)
         if not path.name:
             self.fail("it needs a file name; got an empty one.", param, ctx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer import PCA, plots
+from mercer._core.errors import many
 from mercer._core.types import Array
 from mercer.app.monitor import monitored
 from mercer.app.rows import Opened, read_sheet
@@ -43,17 +45,14 @@ class Asked:
 
     @property
     def model(self) -> Any:
-        """The estimator."""
         return self.found.model
 
     @cached_property
     def sheet(self) -> Sheet:
-        """The rows, prepared for the model."""
         return read_sheet(self.call, str(self.data), self.found)
 
     @cached_property
     def labels(self) -> Any:
-        """The labels, as a picture shows them."""
         return label_values(self.sheet.labels)
 
     @property
@@ -86,11 +85,11 @@ def label_values(labels: Any) -> Any:
     if values.dtype.kind not in "OUS":
         return values
     texts = ["missing" if value is None else str(value) for value in values]
-    try:
+    with suppress(ValueError):
         numbers = np.array(texts, dtype=np.float64)
-    except ValueError:
-        numbers = np.array([np.nan])
-    return numbers if np.isfinite(numbers).all() else np.array([verbatim(text) for text in texts])
+        if np.isfinite(numbers).all():
+            return numbers
+    return np.array([verbatim(text) for text in texts])
 
 
 # ── of rows ─────────────────────────────────────────────────────────────────
@@ -117,7 +116,7 @@ def draw_panels(asked: Asked) -> Any:
         )
     scores = np.asarray(asked.model.transform(rows))
     back = Fitted.of(asked.model, asked.found.preparation).back(scores)
-    k = scores.shape[1]
+    taken_back = f"back from {many(scores.shape[1], 'component')}"
     figure = asked.figure(7.6, 6.4)
     axes = plots.panels(
         asked.sheet.raw(),
@@ -125,7 +124,7 @@ def draw_panels(asked: Asked) -> Any:
         scores,
         back,
         asked.labels,
-        titles=("data", "PCA", model_name(asked.found), f"back from {k} component{'s' * (k > 1)}"),
+        titles=("data", "PCA", model_name(asked.found), taken_back),
         fig=figure,
     )
     for ax in (axes[0, 0], axes[1, 1]):
@@ -228,19 +227,17 @@ def _image_shape(asked: Asked, *, needed: bool = True) -> Any:
     shape = asked.call.reading.image_size
     if shape is None and asked.found.preparation is not None:
         shape = asked.found.preparation.image_shape
-    if shape is None and not needed:
-        return None
-    if shape is None:
+    if shape is None and needed:
         refuse(
             f"{str(asked.found.path)!r} was not fitted to a folder of images. If its columns are pixels, "
             "row by row, say their shape: --image-size HEIGHTxWIDTH"
         )
-    d = int(asked.model.n_features_in_)
-    if shape[0] * shape[1] != d:
-        refuse(
-            f"--image-size {shape[0]}x{shape[1]} means {shape[0] * shape[1]} pixels; there are {d}."
-        )
-    return int(shape[0]), int(shape[1])
+    if shape is None:
+        return None
+    (height, width), d = map(int, shape), int(asked.model.n_features_in_)
+    if height * width != d:
+        refuse(f"--image-size {height}x{width} means {height * width} pixels; there are {d}.")
+    return height, width
 
 
 def model_name(found: Opened) -> str:

@@ -57,11 +57,11 @@ class Terminal(Observer):
 
     def as_dict(self, finding: Finding) -> dict[str, Any]:
         """A finding as --json has it: the remedy as an option, where the command has it."""
-        told = {**as_dict(finding), "message": self.worded(finding)}
+        found = {**as_dict(finding), "message": self.worded(finding)}
         if finding.remedy is not None:
             option = self.mention(finding.remedy.parameter, str(finding.remedy.value))
-            told["remedy"]["option"] = option
-        return told
+            found["remedy"]["option"] = option
+        return found
 
     def found(self, finding: Finding) -> None:
         """A line; a warning also with --quiet, but with --json in the document only."""
@@ -103,11 +103,13 @@ def shown(terminal: Terminal) -> Iterator[None]:
 
     before = terminal.write, terminal.stage
     try:
-        console = _console()
-        if console is None:  # plain lines, about one a second
+        try:
+            from rich.console import Console
+        except ImportError:  # plain lines, about one a second
             terminal.counter = ConsoleObserver(terminal.command)
             yield
             return
+        console = Console(file=sys.stderr)  # which honours NO_COLOR itself
         with console.status(terminal.command) as status:
             lines: Any = _Lines(status.update)
             terminal.counter = ConsoleObserver(terminal.command, stream=lines)
@@ -119,15 +121,6 @@ def shown(terminal: Terminal) -> Iterator[None]:
     finally:
         terminal.write, terminal.stage = before
         terminal.counter = None
-
-
-def _console() -> Any:
-    """Rich's console on stderr; None where Rich is not installed. It honours NO_COLOR itself."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        return None
-    return Console(file=sys.stderr)
 
 
 class _Lines(io.TextIOBase):

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.app.files import check_output, told_file
-from mercer.app.rows import open_model, read_sheet
+from mercer.app.rows import check_output, open_model, read_sheet, told_file
 from mercer.cli.ending import refuse
 from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
@@ -27,8 +26,8 @@ mercer report circles.mercer circles.csv -o report.html"""
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("model", type=click.Path())
 @click.argument("data", type=click.Path(allow_dash=True))
-@option("-o --output", "The HTML file; - is stdout.", default="report.html", metavar="FILE")
-@option("--time", "Column that says when each row was taken; --id otherwise.", metavar="COLUMN")
+@option("-o --output", "The HTML file; - is stdout.", "FILE", default="report.html")
+@option("--time", "Column that says when each row was taken; --id otherwise.", "COLUMN")
 @option("--title", "The title of the page; what it is about otherwise.")
 @option(
     "--date/--no-date dated",
@@ -53,7 +52,7 @@ def report(
     than 20 000 rows are counted in cells, which the page says.
     """
     import mercer.report as page
-    from mercer.cli.live import name_by_time
+    from mercer.cli.monitor import name_by_time
     from mercer.report.build import ENDINGS
 
     if output == "-" and call.as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mercer.app.retrain import RetrainRequest
+from mercer.app.shadow import RetrainRequest
 from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
@@ -18,8 +18,8 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
 @verb("reading", "memory", example=EXAMPLE)
 @click.argument("model", metavar="DETECTOR")
 @click.argument("data")
-@option("-o --output", "File of the new detector.", metavar="FILE", required=True)
-@option("--event", "The rows are a fault, which will be known by this name.", metavar="NAME")
+@option("-o --output", "File of the new detector.", "FILE", required=True)
+@option("--event", "The rows are a fault, which will be known by this name.", "NAME")
 @option("--recent", "Rows that count; older ones are forgotten.", click.IntRange(2), default=2000)
 @option(
     "--guard",
@@ -28,12 +28,8 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
     metavar="NUMBER",
     default=3.0,
 )
-@option(
-    "--keep-faults",
-    "Learn rows in events of the old detector too; they are left out otherwise.",
-    bool,
-)
-@option("--why", "A remark for the lineage of the model.", metavar="TEXT", default="")
+@option("--keep-faults", "Learn rows in events of the old detector, too.", bool)
+@option("--why", "A remark for the lineage of the model.", "TEXT", default="")
 def retrain(call: Call, **_options: object) -> None:
     """Teach a detector later rows, or a fault by its name.
 

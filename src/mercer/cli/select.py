@@ -46,25 +46,21 @@ def _not_zero(ctx: click.Context, param: click.Parameter, value: int | None) -> 
 
 @verb("preparing", "reading", "seed", "memory", example=EXAMPLE)
 @click.argument("data")
-@option("--output -o", "Fit the winner to all rows, and keep it here.", metavar="FILE")
+@option("--output -o", "Fit the winner to all rows, and keep it here.", "FILE")
 @option("--kernel", "A candidate; repeat it.", KernelTexts(), multiple=True)
 @option(
     "--kernels",
     'Candidates in one text, such as "linear(); rbf(gamma=0.5)". Without any: linear, polynomial, '
     "Gaussian at several widths, Matérn and Laplacian.",
-    metavar="TEXTS",
+    "TEXTS",
 )
-@option(
-    "--components -k",
-    "Numbers of components to compare, such as 2,5,10.",
-    COUNTS,
-)
+@option("--components -k", "Numbers of components to compare, such as 2,5,10.", COUNTS)
 @option("--supervised", "Judge by how well the scores predict --label.", bool)
 @option(
     "--criterion",
     "agreement (default), denoising, reconstruction or variance; with --supervised a scoring of "
     "scikit-learn.",
-    metavar="NAME",
+    "NAME",
 )
 @option(
     "--noise",

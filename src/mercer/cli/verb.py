@@ -75,7 +75,7 @@ class Call(Run):
     @property
     def line(self) -> str:
         """The command as it was given; empty where it was not given as a line."""
-        args = (click.get_current_context().find_root().obj or {}).get("args")
+        args = _shared().get("args")
         return shlex.join(["mercer", *args]) if args else ""
 
     def request(self, kind: type[R], **given: Any) -> R:
@@ -97,7 +97,7 @@ class Call(Run):
 
     def insist(self) -> None:
         """End here if a SIGTERM was lost on the way."""
-        (click.get_current_context().find_root().obj or {}).get("insist", lambda: None)()
+        _shared().get("insist", lambda: None)()
 
     def tell(self, results: dict[str, Any], text: str = "") -> None:
         """What was found: one JSON document, or `text` for people (an empty one prints nothing)."""
@@ -108,7 +108,7 @@ class Call(Run):
         self.terminal.released()
 
     def document(self, results: dict[str, Any]) -> dict[str, Any]:
-        """The envelope of --json."""
+        """The document of --json, with what every verb has in it."""
         total = round(time.perf_counter() - self._begun, 6)
         found = [self.terminal.as_dict(finding) for finding in self.findings]
         return {
@@ -122,6 +122,11 @@ class Call(Run):
             "findings": [each for each in found if each["level"] != "info"],
             "results": plain(results),
         }
+
+
+def _shared() -> dict[str, Any]:
+    """What `main` and the verb tell each other: the arguments, and how a failure is shown."""
+    return click.get_current_context().find_root().obj or {}
 
 
 class Verb(click.Command):
@@ -251,8 +256,7 @@ def verb(*shared: str, example: str) -> Callable[[Callable[..., int | None]], Ve
         def run(as_json: bool, quiet: bool, debug: bool, show_config: bool, **options: Any) -> None:
             ctx = click.get_current_context()
             params = {str(param.name): param for param in ctx.command.params}
-            if isinstance(ctx.find_root().obj, dict):  # how a failure is shown
-                ctx.find_root().obj.update(json=as_json, debug=debug, params=params)
+            _shared().update(json=as_json, debug=debug, params=params)  # how a failure is shown
             call = Call(name, options, as_json=as_json, quiet=quiet, options=params)
             if show_config:
                 tell_config(ctx, call)
@@ -275,15 +279,11 @@ def tell_config(ctx: click.Context, call: Call) -> None:
         for key, param in keys(ctx.command).items()
         if param.name in call.params
     }
-    lines = [
-        f"{key:<16} {_worded(entry['value']):<28} {entry['origin']}"
-        for key, entry in sorted(shown.items())
-    ]
+    lines = []
+    for key, entry in sorted(shown.items()):
+        value = "-" if entry["value"] is None else str(plain(entry["value"]))
+        lines.append(f"{key:<16} {value:<28} {entry['origin']}")
     call.tell({"options": shown}, "\n".join(lines))
-
-
-def _worded(value: Any) -> str:
-    return "-" if value is None else str(plain(value))
 
 
 @contextmanager

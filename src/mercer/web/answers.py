@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 from mercer._core.errors import InputError, MercerError, nearest, refuse
 from mercer._core.params import OneOf, require
 from mercer._core.version import VERSION
-from mercer.app.explore import expression, judging, keeping, meaning, process, separating
-from mercer.app.explore.builtin import BUILTINS
+from mercer.app.explore import BUILTINS, Recipe, expression, judging, keeping, meaning
 from mercer.app.explore.dataset import MOST_COLUMNS, Dataset
 from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, Shown, quietly
 from mercer.app.explore.keeping import Kept
 from mercer.app.explore.panels import GRID, back_panel, panels
 from mercer.app.explore.planes import Panel, rows_panel
-from mercer.app.explore.recipe import Recipe
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
@@ -216,9 +214,9 @@ def select(ask: Asked) -> Panel:
 
 def separate(ask: Asked) -> dict[str, Any]:
     """How well a straight line separates the labels, with two kernels, or with a kernel and with PCA."""
-    a, other, compared = ask.shown, ask.get("other"), separating.separated
+    a, other, compared = ask.shown, ask.get("other"), judging.separated
     if other is None:
-        other, compared = {"kind": "pca", "scale": a.recipe.scale}, separating.beside_pca
+        other, compared = {"kind": "pca", "scale": a.recipe.scale}, judging.beside_pca
     b = Asked(ask.session, {**ask.body, "recipe": other}, ask.job).shown
     return compared(a, b, ask.get("components"))
 
@@ -256,8 +254,8 @@ ANSWERS: dict[str, Callable[[Asked], Any]] = {
     "importance": quiet(lambda _, shown: meaning.importance(shown)),
     "image": lambda ask: meaning.images(ask.data, ask.get("rows")),
     "row": lambda ask: meaning.row(ask.data, ask.get("row")),
-    "detector": lambda ask: process.timeline(ask.shown, ask.table("watch"), ask.job),
-    "contributions": lambda ask: process.contributions(
+    "detector": lambda ask: meaning.timeline(ask.shown, ask.table("watch"), ask.job),
+    "contributions": lambda ask: meaning.contributions(
         ask.shown, ask.table("watch"), ask.get("row")
     ),
     "check": lambda ask: judging.check(ask.get("kernel"), ask.table("table"), ask.scale, ask.job),

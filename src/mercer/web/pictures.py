@@ -12,8 +12,8 @@ from mercer._core.params import OneOf, require
 from mercer.app.explore.dataset import Dataset
 from mercer.app.explore.fitting import SAMPLE, Shown, drawn
 from mercer.app.explore.keeping import Kept, stem
+from mercer.app.explore.meaning import watched
 from mercer.app.explore.planes import Plane
-from mercer.app.explore.process import watched
 from mercer.app.monitor import monitored
 from mercer.data.frames import need
 from mercer.views.classes import classes

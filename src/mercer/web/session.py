@@ -52,7 +52,7 @@ class Session:
         self.partners: dict[str, str] = {}  # rows that a detector of a table is to watch
         self.own_tables: dict[str, str] = {}  # tables of the rows that a model keeps
         self.start: dict[str, Any] | None = None
-        self._fits: OrderedDict[tuple[str, str, bool], Shown] = OrderedDict()
+        self._fits: OrderedDict[tuple[Any, ...], Shown] = OrderedDict()
         self._lock, self._numbers = threading.RLock(), itertools.count(1)
         self._model_files: dict[str, Path] = {}
         self._held: dict[Path, int] = {}  # bytes of files that were handed over, by their folder
@@ -257,13 +257,13 @@ class Session:
         found = self._kept(place) or self.desk.alone(made)
         return found if found.recipe.preimage == own.preimage else replace(found, recipe=own)
 
-    def _kept(self, place: tuple[str, str, bool]) -> Shown | None:
+    def _kept(self, place: tuple[Any, ...]) -> Shown | None:
         with self._lock:
             if place in self._fits:
                 self._fits.move_to_end(place)
             return self._fits.get(place)
 
-    def _keep(self, place: tuple[str, str, bool], made: Shown, job: Job | None) -> Shown:
+    def _keep(self, place: tuple[Any, ...], made: Shown, job: Job | None) -> Shown:
         with self._lock:
             if (job is None or not job.cancelled.is_set()) and place[0] in self.tables:
                 self._fits[place] = made

@@ -16,20 +16,10 @@ Examples
 >>> folder.cleanup()
 """
 
-from mercer.app.explore.builtin import BUILTINS, write_builtin
 from mercer.app.explore.dataset import Dataset
 from mercer.app.explore.fitting import Shown, fitted
 from mercer.app.explore.panels import panels
 from mercer.app.explore.planes import Panel
-from mercer.app.explore.recipe import Recipe
+from mercer.app.explore.recipe import BUILTINS, Recipe, write_builtin
 
-__all__ = [
-    "BUILTINS",
-    "Dataset",
-    "Panel",
-    "Recipe",
-    "Shown",
-    "fitted",
-    "panels",
-    "write_builtin",
-]
+__all__ = ["BUILTINS", "Dataset", "Panel", "Recipe", "Shown", "fitted", "panels", "write_builtin"]

@@ -6,33 +6,31 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer import PCA
-from mercer._core.errors import DataError, InputError, MercerError
+from mercer._core.errors import DataError, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
-from mercer.app.outcome import Run, as_dict
+from mercer.app.outcome import Run, as_dict, plain, refuse_value
 from mercer.app.rows import Opened, read_sheet, read_training
 from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
-from mercer.data.table import Reading
-from mercer.kernels import RBF
+from mercer.data.table import Reading, Table
 from mercer.preprocessing.align import ReadingsTable
 from mercer.views.classes import classes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mercer._core.types import Array
-    from mercer.data.table import Table
     from mercer.preprocessing.align import Sheet
     from mercer.views import Classes
 
 MOST_COLUMNS = 20_000
 BLOCK_ENTRIES = 2**21
 PACKED = 10  # a file whose numbers take so many times its own size is packed
+OF_CLASSES = ("names", "counts", "ordered", "remark", "shaded")
 # A column of words that is called so names its rows.
 NAMES = {"id", "name", "time", "date", "datetime", "timestamp", "index", "row", "file"}
 
@@ -74,6 +72,7 @@ class Dataset:
     def __post_init__(self) -> None:
         self.source = self.source or self.path.name
         self._sheets: dict[str, Sheet] = {}
+        self._planes: dict[str, PCA] = {}
         self._lock = threading.RLock()
         self._stamp: tuple[int, int] | None = None
         self.findings: list[dict[str, Any]] = []
@@ -93,8 +92,7 @@ class Dataset:
             now = found.st_mtime_ns, found.st_size
             self._stamp = self._stamp or now
             if self._stamp != now:
-                msg = f"{self.source} has changed since it was opened. Open it again."
-                raise DataError(msg)
+                refuse_data(f"{self.source} has changed since it was opened.", "Open it again.")
 
     def _read(self, scale: str) -> Sheet:
         self._unchanged()
@@ -107,12 +105,8 @@ class Dataset:
         if self.image_shape is None:
             return sheet
         if int(np.prod(self.image_shape)) != sheet.rows.shape[1]:
-            height, width = self.image_shape
-            msg = (
-                f"image_shape must have as many pixels as rows have columns, {sheet.rows.shape[1]}; got "
-                f"{height} x {width}."
-            )
-            raise InputError(msg)
+            pixels = f"as many pixels as rows have columns, {sheet.rows.shape[1]}"
+            refuse_value("image_shape", self.image_shape, f"a height and a width with {pixels}")
         return replace(sheet, preparation=replace(sheet.preparation, image_shape=self.image_shape))
 
     def matched(self, opened: Opened, *, gaps: bool = False) -> Sheet:
@@ -130,6 +124,11 @@ class Dataset:
         table = open_table(self.path, reading)
         return ReadingsTable(table, whole=False) if self.readings else table
 
+    def asked(self, scale: str) -> dict[str, Any]:
+        """What a request says of the rows."""
+        how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
+        return {"data": str(self.path), "reading": self.reading, **how}
+
     @property
     def raw(self) -> Sheet:
         """The rows in the units of the file."""
@@ -137,22 +136,13 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
         return len(self.raw)
 
-    def column(self, place: int) -> Array:  # (n,)
-        """One feature, in the units of the file."""
-        return self.columns([place])[:, 0]
-
     def columns(self, places: Any, rows: Any = None) -> Array:  # (n, c)
-        """Some features of all rows, or of those at some positions."""
+        """Some features of all rows, or of those at some positions, in the units of the file."""
         d = self.raw.rows.shape[1]
         if not all(type(j) is int and 0 <= j < d for j in places):
-            raise InputError.about(
-                parameter="columns",
-                value=list(places),
-                must_be=f"numbers of columns from 0 to {d - 1}",
-            )
+            refuse_value("columns", list(places), f"numbers of columns from 0 to {d - 1}")
         if rows is not None:
             return np.asarray(self.raw.rows[rows], dtype=np.float64)[:, places]
         height = max(1, BLOCK_ENTRIES // d)
@@ -161,28 +151,17 @@ class Dataset:
 
     def plane(self, scale: str) -> PCA:
         """Linear PCA of the prepared rows, for a plane to look at them in."""
-        key = f"_plane_{scale}"
         with self._lock:
-            if key not in vars(self):
+            if scale not in self._planes:
                 rows = self.sheet(scale).rows
                 with Run().following():  # a plane to look at rows in: no finding of the fit
-                    vars(self)[key] = PCA(min(2, rows.shape[1]), random_state=0).fit(rows)
-            found: PCA = vars(self)[key]
-        return found
+                    self._planes[scale] = PCA(min(2, rows.shape[1]), random_state=0).fit(rows)
+            return self._planes[scale]
 
     # ── what stands beside them ─────────────────────────────────────────────
     @cached_property
     def classes(self) -> Classes:
-        """The labels as classes."""
         return classes(_numbers(self.raw.labels), self.n)
-
-    def median_gamma(self, scale: str) -> float | None:
-        """The width by the rule of the median, where one can be told."""
-        with suppress(MercerError):
-            rows = self.sheet(scale).rows
-            kernel: Any = RBF().resolve(rows, rng=np.random.default_rng(0))
-            return float(kernel.gamma)
-        return None
 
     @property
     def noted(self) -> list[str]:
@@ -191,9 +170,7 @@ class Dataset:
         return [note for note in notes if note != "columns are not scaled"]
 
     def described(self) -> dict[str, Any]:
-        """All that a page has to know of it."""
-        sheet, looks = self.raw, self.classes
-        shape = sheet.preparation.image_shape
+        sheet, shape = self.raw, self.raw.preparation.image_shape
         return {
             "name": self.name,
             "title": self.title or self.name,
@@ -204,13 +181,9 @@ class Dataset:
             "id_name": sheet.id_name,
             "columns": self.file_columns,
             "image_shape": None if shape is None else list(shape),
-            "has_time": sheet.times is not None,
-            "classes": described_classes(looks),
+            "classes": described_classes(self.classes),
             "notes": [*self.guessed, *self.noted],
             "source": self.source,
-            "gammas": {
-                scale: {"median": self.median_gamma(scale)} for scale in ("standard", "none")
-            },
             "suggested": self.suggested,
             "warnings": [found for found in self.findings if found["level"] == "warning"],
             "impute": self.impute,
@@ -220,20 +193,13 @@ class Dataset:
     @cached_property
     def file_columns(self) -> list[dict[str, str]]:
         """Every column of the file, whatever it is used for."""
-        plain = replace(self.reading, columns=None, label=None, id=None)
-        table = self._table(plain)
+        table = self._table(replace(self.reading, columns=None, label=None, id=None))
         return [{"name": c.name, "kind": c.kind} for c in table.columns[:MOST_COLUMNS]]
 
 
 def described_classes(looks: Classes) -> dict[str, Any]:
     """Classes of rows, without the rows."""
-    return {
-        "names": list(looks.names),
-        "counts": list(looks.counts),
-        "ordered": looks.ordered,
-        "remark": looks.remark,
-        "shaded": looks.shaded,
-    }
+    return {name: plain(getattr(looks, name)) for name in OF_CLASSES}
 
 
 def _numbers(labels: Any) -> Any:
@@ -253,14 +219,14 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
 
     Guesses are said, and can be changed on the page.
     """
-    plain = reading or Reading()
-    table = open_table(path, plain)
+    reading = reading or Reading()
+    table = open_table(path, reading)
     _require_room(path, table)
-    asked = bool(plain.id or plain.label or plain.columns)
+    asked = bool(reading.id or reading.label or reading.columns)
     if not asked and len(table.columns) > MOST_COLUMNS:
-        msg = f"{table.source} has {len(table.columns)} columns; the page shows at most {MOST_COLUMNS}."
-        raise DataError(msg)
-    as_it_is = Dataset(path, plain, name=name, source=name)
+        n = len(table.columns)
+        refuse_data(f"{table.source} has {n} columns; the page shows at most {MOST_COLUMNS}.")
+    as_it_is = Dataset(path, reading, name=name, source=name)
     counted = ReadingsTable(table, whole=False)
     if counted.columns != table.columns:  # "Bad" may stand for a reading, or be a class of the rows
         with suppress(DataError):
@@ -280,11 +246,9 @@ def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
     said = [f"column {called!r} names the rows"] if called else []
     said += [f"column {label!r} labels the rows"] if label else []
     said += [f"columns of words are left out: {', '.join(others)}"] if others else []
-    numbers = None
-    if others:
-        numbers = tuple(c.name for c in table.columns if c.kind == "number")
-    found = replace(data.reading, id=called, label=label, columns=numbers)
-    return replace(data, reading=found, guessed=tuple(said))
+    numbers = tuple(c.name for c in table.columns if c.kind == "number") if others else None
+    reading = replace(data.reading, id=called, label=label, columns=numbers)
+    return replace(data, reading=reading, guessed=tuple(said))
 
 
 def _require_room(path: Path, table: Table) -> None:
@@ -295,11 +259,11 @@ def _require_room(path: Path, table: Table) -> None:
     size = 8 * (table.n_rows or 0) * len(table.columns)
     packed = path.stat().st_size if path.is_file() else size
     if size > PACKED * packed and size > available_bytes() // 2:
-        msg = (
+        refuse_data(
             f"{table.source} has {format_bytes(packed)} and would unpack to {format_bytes(size)}, more than "
-            "the page has memory for. Use the command line, which reads it a block at a time."
+            "the page has memory for.",
+            "Use the command line, which reads it a block at a time.",
         )
-        raise DataError(msg)
 
 
 def _checked(data: Dataset) -> Dataset:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import MercerError, ParameterError
+from mercer._core.errors import MercerError
+from mercer.app.outcome import refuse_value
 from mercer.kernels.algebra import Constant
 from mercer.kernels.bandwidth import is_rule
 from mercer.kernels.names import KERNELS, kernel_classes
@@ -30,38 +33,23 @@ WHOLE = {"degree": (1.0, 10.0)}
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Every kernel that a text may name: its formula, and its parameters with their defaults."""
+    """Every kernel that a text may name, and its formula."""
     found = []
     for name, kind in sorted(KERNELS.items()):
         if name in HIDDEN:
             continue
         kernel, words = kind(), (kind.__doc__ or "").partition("\n")[0]
         formula, _, rest = words.partition(": ")
-        names = constructor_names(kind)
-        parameters = [{"name": each, "default": repr(getattr(kernel, each))} for each in names]
-        given = [p["name"] for p in parameters if p["name"] in (*kind.rules, *WHOLE)][:1]
+        given = [each for each in constructor_names(kind) if each in (*kind.rules, *WHOLE)][:1]
         call = f"{name}({given[0]}={getattr(kernel, given[0])!r})" if given else name
-        found.append(
-            {
-                "name": name,
-                "call": call,
-                "formula": formula.rstrip("."),
-                "words": rest,
-                "parameters": parameters,
-            }
-        )
+        about = {"formula": formula.rstrip("."), "words": rest}
+        found.append({"name": name, "call": call, **about})
     return found
 
 
 def completed(begun: str) -> list[dict[str, str]]:
     """Kernels whose names begin so."""
-    last = (
-        begun.rsplit("(", maxsplit=1)[-1]
-        .rsplit("+", maxsplit=1)[-1]
-        .rsplit("*", maxsplit=1)[-1]
-        .strip()
-        .lower()
-    )
+    last = re.split(r"[(+*]", begun)[-1].strip().lower()
     return [
         {"insert": each["call"], "label": each["name"], "words": each["formula"]}
         for each in catalogue()
@@ -69,32 +57,10 @@ def completed(begun: str) -> list[dict[str, str]]:
     ]
 
 
-@dataclass(frozen=True)
-class Slider:
-    """A number of a kernel expression: ``before + number + after`` is the text with another one."""
-
-    name: str
-    of: str
-    before: str
-    after: str
-    value: float
-    rule: str | None
-    median: float | None
-    low: float
-    high: float
-    log: bool
-    whole: bool
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return dict(vars(self))
-
-
 def described(text: Any, data: Dataset | None, scale: str) -> dict[str, Any]:
     """An expression in the words of the library, and the numbers of it that slide."""
     if not isinstance(text, str):
-        raise ParameterError.about(parameter="text", value=text, must_be="a kernel expression")
+        refuse_value("text", text, "a kernel expression")
     kernel = parse_kernel(text)
     kernel.check_parameters()
     on_rows = kernel
@@ -104,12 +70,15 @@ def described(text: Any, data: Dataset | None, scale: str) -> dict[str, Any]:
         "text": kernel_text(kernel),
         "formula": str(on_rows.shape()),
         "is_kernel": kernel.why_valid(),
-        "widths": [s.plain for s in sliders(text, data, scale)][:MOST_SLIDERS],
+        "widths": list(islice(sliders(text, data, scale), MOST_SLIDERS)),
     }
 
 
-def sliders(text: str, data: Dataset | None, scale: str) -> Iterator[Slider]:
-    """Those of every kernel that a text names, from left to right."""
+def sliders(text: str, data: Dataset | None, scale: str) -> Iterator[dict[str, Any]]:
+    """The numbers of every kernel that a text names, from left to right.
+
+    Of each, ``before + number + after`` is the text with another number.
+    """
     bare, known = text.strip(), kernel_classes()
     start = text.index(bare)
     named = [found for found in _calls(parse(bare), bare) if _plain(found[0]) in known]
@@ -157,13 +126,7 @@ def _arguments(call: ast.Call, text: str, names: tuple[str, ...]) -> dict[str, t
 
 
 def _around(
-    text: str,
-    name: str,
-    at: tuple[int, int] | None,
-    call: ast.Call | None,
-    *,
-    start: int,
-    end: int,
+    text: str, name: str, at: tuple[int, int] | None, call: ast.Call | None, *, start: int, end: int
 ) -> tuple[str, str]:
     """What stands before and after the number; a parameter that is not there is added to the call."""
     if at is not None:
@@ -174,17 +137,25 @@ def _around(
     return f"{text[: end - 1]}{comma}{name}=", text[end - 1 :]
 
 
-def _slider(name: str, of: str, around: tuple[str, str], read: _Reader, place: int) -> Slider:
-    given = getattr(read.leaves(read.text)[place], name)
-    if name in WHOLE:
-        low, high = WHOLE[name]
-        return Slider(name, of, *around, float(given), None, None, low, high, log=False, whole=True)
-    median = read.median(name, around, place)
-    rule = (given or "median") if is_rule(given) else None
+def _slider(
+    name: str, of: str, around: tuple[str, str], read: _Reader, place: int
+) -> dict[str, Any]:
+    given, whole = getattr(_leaves(parse_kernel(read.text))[place], name), name in WHOLE
+    median = None if whole else read.median(name, around, place)
+    rule = (given or "median") if not whole and is_rule(given) else None
     value = float(given) if rule is None else (read.number(read.text, name, place) or 1.0)
     middle = median or value
-    ends = min(middle / DECADES, value), max(middle * DECADES, value)
-    return Slider(name, of, *around, value, rule, median, *ends, log=True, whole=False)
+    low, high = WHOLE.get(name, (min(middle / DECADES, value), max(middle * DECADES, value)))
+    found = {"name": name, "of": of, "before": around[0], "after": around[1], "value": value}
+    ends = {"low": low, "high": high, "log": not whole, "whole": whole}
+    return {**found, "rule": rule, "median": median, **ends}
+
+
+def _leaves(kernel: Any) -> list[Any]:
+    """The kernels that a text names, in its order."""
+    if kernel.children:
+        return [leaf for child in kernel.children for leaf in _leaves(child)]
+    return [] if isinstance(kernel, Constant) else [kernel]
 
 
 @dataclass(frozen=True)
@@ -195,25 +166,13 @@ class _Reader:
     data: Dataset | None
     scale: str
 
-    def leaves(self, text: str, *, resolved: bool = False) -> list[Any]:
-        """The kernels that a text names; with every rule a number, where there are rows to read it off."""
-        kernel = parse_kernel(text)
-        if resolved and self.data is not None:
-            rows = self.data.sheet(self.scale).rows
-            kernel = kernel.resolve(rows, rng=np.random.default_rng(0))
-        found, todo = [], [kernel]
-        while todo:
-            first = todo.pop(0)
-            todo = [*first.children, *todo]
-            if not first.children and not isinstance(first, Constant):
-                found.append(first)
-        return found
-
     def number(self, text: str, name: str, place: int) -> float | None:
-        """A parameter of one of them, as a number; None without rows."""
+        """A parameter of one of them, read off the rows; None without rows."""
         if self.data is None:
             return None
-        return float(getattr(self.leaves(text, resolved=True)[place], name))
+        rows = self.data.sheet(self.scale).rows
+        kernel = parse_kernel(text).resolve(rows, rng=np.random.default_rng(0))
+        return float(getattr(_leaves(kernel)[place], name))
 
     def median(self, name: str, around: tuple[str, str], place: int) -> float | None:
         """What the rule of the median gives in this place; None where a kernel knows no such rule."""

@@ -6,36 +6,44 @@ import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError, ParameterError
-from mercer.app.explore.closeness import closeness
+from mercer._core.errors import MercerError
+from mercer._core.params import OneOf, require
 from mercer.app.fit import rows_for
-from mercer.app.outcome import Observer, Run, as_dict
+from mercer.app.outcome import Observer, Run, as_dict, refuse
 from mercer.diagnostics import symptoms
+from mercer.engine.resolve import resolve_engine
 from mercer.engine.threads import single_threaded_blas
+from mercer.estimators.fit_request import fit_request
 from mercer.kernels import Linear
 from mercer.kernels.text import parse_kernel
+from mercer.planning.problem import ONE_BY_ONE_ROWS, SMALL_ROWS
+from mercer.solvers import BlockKrylov
 from mercer.views.fitted import Fitted
-from mercer.views.wording import count
+from mercer.views.wording import count, number
 
 if TYPE_CHECKING:
+    from mercer import KernelPCA
     from mercer._core.types import Array, Indices
     from mercer.app.explore.dataset import Dataset
     from mercer.app.explore.recipe import Recipe
     from mercer.app.rows import Opened
     from mercer.preprocessing.align import Sheet
 
-Quality = Literal["drag", "rest", "exact"]
-QUALITIES = ("drag", "rest", "exact")
-DRAG_ROWS, REST_ROWS = 4000, 20_000  # up to which a fit is exact
+DRAG_ROWS, REST_ROWS = 4000, 20_000
+EXACT_ROWS = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}  # up to which a fit is exact
 LANDMARKS = 500
+DRAG_TOL = 1e-6  # residuals that will do for a picture in float32, while the finger is down
 SAMPLE = 20_000  # rows that are drawn while the finger is down
 POINTS = 200_000  # rows that are drawn as points; more are counted in cells
 SYMPTOM_ROWS, NEIGHBOUR_ROWS = 200, 2000
 PREIMAGE = "ridge"
+ALONE = 5.0  # neighbours: fewer make a component of single rows
+# Alignment with PCA: above the first nothing is bent, above the others little, and some.
+SAME, STRAIGHT, BENDING = 0.999, 0.98, 0.7
 INTENDED = "Nearly linear, as intended for a detector."
 
 
@@ -54,7 +62,6 @@ class Shown:
 
     @cached_property
     def inside(self) -> Fitted:
-        """What views ask of it."""
         return Fitted.of(self.model, self.sheet.preparation)
 
     @property
@@ -110,8 +117,8 @@ class Shown:
     @staticmethod
     def _as_wide(rows: Array, wanted: int) -> Array:
         if rows.shape[1] != wanted:
-            msg = f"The file has {wanted} columns here and the model {rows.shape[1]}: they share no plane."
-            raise InputError(msg)
+            n = rows.shape[1]
+            refuse(f"The file has {wanted} columns here and the model {n}: they share no plane.")
         return rows
 
     def returning(self) -> Shown:
@@ -133,10 +140,8 @@ class Shown:
         if fit is not None and fit.keeps_points and not fit.is_low_rank:
             return None
         if self.way is None:  # these are rows, but perhaps not those of its fit
-            msg = "This model keeps no rows to learn a pre-image from. Fit it with one: preimage='ridge'."
-            raise InputError(msg)
-        some = drawn(len(self.sheet), SAMPLE) if self.way.sampled else None
-        return self.sheet.rows if some is None else self.sheet.rows[some]
+            refuse("This model keeps no rows for a pre-image. Fit it with one: {preimage:'ridge'}.")
+        return rows_at(self.sheet.rows, self.way.drawn(len(self.sheet)))
 
     @property
     def is_indefinite(self) -> bool:
@@ -183,9 +188,7 @@ class Shown:
         some = drawn(len(others), SYMPTOM_ROWS)
         knob = "gamma" if hasattr(own.kernel, "gamma") else "length_scale"
         knob = "sigma" if "sigma=" in str(self.recipe.kernel) else knob
-        return closeness(
-            own.kernel, others if some is None else others[some], others, len(rows), knob
-        )
+        return closeness(own.kernel, rows_at(others, some), others, len(rows), knob)
 
     @cached_property
     def symptoms(self) -> list[dict[str, Any]]:
@@ -219,39 +222,95 @@ def drawn(n: int, most: int) -> Indices | None:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
+def rows_at(rows: Any, some: Indices | None) -> Any:
+    """The rows at some positions; None: all of them."""
+    return rows if some is None else rows[some]
+
+
+# ── what a width makes of the rows ──────────────────────────────────────────
+def closeness(kernel: Any, some: Array, others: Array, n: int, knob: str) -> dict[str, Any]:
+    """What a width makes of rows: all alike, each by itself, or only near ones alike; in words.
+
+    Two numbers say it. The values of a kernel, scaled so that a row has 1 with itself, add up to how many
+    neighbours a row has: of `some` rows among `others`, which may be a part of all n. The alignment of the
+    centred kernel matrix with that of the linear kernel, ⟨K, L⟩ / ‖K‖‖L‖ (Cristianini et al. 2002), is 1
+    where the components are those of PCA. `knob` is the parameter that is the width; nothing is said of a
+    kernel that has none.
+    """
+    if not kernel.shift_invariant or not hasattr(kernel, knob):
+        return {}
+    own = float(kernel(some[:1])[0, 0])
+    near = np.asarray(kernel(some, others), dtype=np.float64) / own  # (m, q)
+    # Of the q rows one is the row itself, and stands for no other.
+    neighbours = float(np.median(near.sum(axis=1)) - 1.0) * (n - 1) / max(1, len(others) - 1)
+    alignment = _alignment(np.asarray(kernel(some), dtype=np.float64), some @ some.T)
+    wider, narrower = ("larger", "smaller") if knob != "gamma" else ("smaller", "larger")
+    agrees = f"the kernel matrix agrees with that of PCA to {100 * alignment:.0f} %"
+    narrowed = f"A {narrower} {knob} tells near rows from far ones."
+    if neighbours < ALONE and alignment < STRAIGHT:
+        verdict = (
+            "That is too narrow: nearly every row stands by itself, and a component picks out a few rows. "
+            f"A {wider} {knob} joins neighbours."
+        )
+    elif alignment >= SAME:
+        verdict = f"That is too wide to bend anything: {agrees}, and components are those of PCA. {narrowed}"
+    elif alignment >= STRAIGHT:
+        verdict = f"That is wide: {agrees}, so first components are nearly those of PCA. {narrowed}"
+    elif alignment >= BENDING:
+        verdict = f"The first components are still much like those of PCA: {agrees}. {narrowed}"
+    else:
+        verdict = f"Only near rows are alike, so components bend with the rows: {agrees} only."
+    many = count(round(neighbours)) if neighbours >= 10 else number(max(neighbours, 0.0), 2)
+    begun = f"A row has {many} neighbours among {count(n - 1)} others: an equal row counts 1, a far one 0."
+    level = "warning" if verdict.startswith("That is too") else "note"
+    numbers = {"neighbours": neighbours, "alignment": alignment}
+    return {"words": [begun, verdict], "level": level, **numbers}
+
+
+def _alignment(a: Array, b: Array) -> float:
+    """Between two kernel matrices of the same rows, after centring."""
+    a, b = (m - m.mean(axis=0) - m.mean(axis=1)[:, None] + m.mean() for m in (a, b))
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.sum(a * b)) / lengths if lengths > 0 else 0.0
+
+
+# ── fits ────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Way:
-    """What is fitted at some quality: a recipe, to all rows or to a seeded sample of them."""
+    """What is fitted at some quality: a recipe, to all rows or to a seeded sample, solved how far."""
 
     recipe: Recipe
     sampled: bool = False
+    loose: bool = False  # an iteration stops at DRAG_TOL
 
     @property
-    def key(self) -> tuple[str, bool]:
+    def key(self) -> tuple[str, bool, bool]:
         """The same for ways whose fits are the same."""
-        return self.recipe.key, self.sampled
+        return self.recipe.key, self.sampled, self.loose
+
+    def drawn(self, n: int) -> Indices | None:
+        """The rows that are seen; None: all of them."""
+        return drawn(n, SAMPLE) if self.sampled else None
 
 
 def way_of(recipe: Recipe, data: Dataset, quality: Any) -> Way:
     """An exact fit where that is quick, else 500 landmarks; while dragging, of a sample of many rows."""
-    if quality not in QUALITIES:
-        raise ParameterError.about(
-            parameter="quality", value=quality, must_be="'drag', 'rest' or 'exact'"
-        )
+    require("quality", quality, OneOf(tuple(EXACT_ROWS)))
     if recipe.model is not None or recipe.kind == "pca":
         return Way(recipe)
-    most = {"drag": DRAG_ROWS, "rest": REST_ROWS, "exact": None}[quality]
+    most = EXACT_ROWS[quality]
     linear = recipe.kernel is not None and isinstance(parse_kernel(recipe.kernel), Linear)
     if most is None or data.n <= most or linear:
-        return Way(recipe)
-    approximated = recipe.approximated(f"nystrom(landmarks={LANDMARKS})")
-    return Way(approximated, sampled=quality == "drag" and data.n > SAMPLE)
+        # Of so many rows an iteration goes on to nearly all digits; of fewer that costs nothing.
+        tight = recipe.kind == "kpca" and ONE_BY_ONE_ROWS < data.n <= SMALL_ROWS
+        return Way(recipe, loose=tight and quality == "drag")
+    if recipe.approximation is None:
+        recipe = replace(recipe, approximation=f"nystrom(landmarks={LANDMARKS})")
+    return Way(recipe, sampled=quality == "drag" and data.n > SAMPLE)
 
 
 def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | None = None) -> Shown:
-    """Fit a recipe to a file, by the door that `mercer fit` has, without its pre-image.
-
-    The same fit serves every method of going back, which `Shown.returning` learns.
+    """Fit a recipe to a file as `mercer fit` does, without its pre-image, which `Shown.returning` learns.
 
     Parameters
     ----------
@@ -275,12 +334,21 @@ def fitted(recipe: Recipe, data: Dataset, quality: Any, observer: Observer | Non
     sheet = data.sheet("none" if recipe.kind == "detector" or asked.is_precomputed else own.scale)
     run = Run(observer)
     with run.following(), run.timed("fit"), quietly(quality, len(sheet)):
-        some = drawn(len(sheet), SAMPLE) if way.sampled else None
+        some = way.drawn(len(sheet))
         seen = sheet if some is None else replace(sheet, rows=sheet.rows[some])
         model = asked.of(seen.names).estimator(len(seen), scale=request.standardises)
-        model.fit(rows_for(asked, seen))
-    found = tuple(as_dict(finding) for finding in run.findings)
-    return Shown(own, data, sheet, model, way, found, run.timings)
+        rows = rows_for(asked, seen)
+        (_loosened(model, rows) if way.loose else model).fit(rows)
+    findings = tuple(as_dict(finding) for finding in run.findings)
+    return Shown(own, data, sheet, model, way, findings, run.timings)
+
+
+def _loosened(model: KernelPCA, rows: Any) -> KernelPCA:
+    """The estimator, whose iteration stops at DRAG_TOL where the planner would go on."""
+    solver = fit_request(model, rows, None, resolve_engine(model.engine).facts()).plan.solver
+    if isinstance(solver, BlockKrylov) and solver.tol < DRAG_TOL:
+        model.set_params(solver=replace(solver, tol=DRAG_TOL))
+    return model
 
 
 def of_model(recipe: Recipe, data: Dataset, opened: Opened) -> Shown:

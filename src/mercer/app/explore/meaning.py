@@ -1,4 +1,4 @@
-"""What a component means in the variables of the file: a walk along it, slopes, rows and pictures."""
+"""What a fit means in the variables of the file: walks, slopes, rows and pictures; alarms and what led."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import diagnostics, views
-from mercer._core.errors import InputError, ParameterError
 from mercer._core.params import Whole, require
-from mercer.app.explore.fitting import SAMPLE, drawn
-from mercer.app.explore.planes import Panel, Plane, listed, whole_rows
+from mercer.app.explore.fitting import SAMPLE, Shown, drawn, rows_at
+from mercer.app.explore.planes import Panel, Plane, listed, method_of, whole_rows
+from mercer.app.monitor import Seen, monitored, over_time
+from mercer.app.outcome import Observer, Run, refuse, refuse_value
+from mercer.app.rows import Opened
+from mercer.views.base import listing, plain
 from mercer.views.checks import component as component_index
 from mercer.views.fitted import unnamed
 from mercer.views.scatter import component_names
@@ -19,7 +22,7 @@ from mercer.views.wording import count, number
 if TYPE_CHECKING:
     from mercer._core.types import Array
     from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
+    from mercer.preprocessing.align import Sheet
 
 ENDS = (1.0, 99.0)  # percentiles of a score between which a walk goes
 MOST_STEPS, MOST_LISTED = 201, 12
@@ -36,14 +39,12 @@ def row_number(name: str, given: Any, n: int) -> int:
 def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -> Panel:
     """From a row, or from the mean, along one component: its score moves, all others stay."""
     if shown.inside.detector is not None:
-        msg = "A detector has no pre-images to walk through. Choose kernel PCA to walk along a component."
-        raise InputError(msg)
-    back = shown.returning()
-    own, sheet = back.inside, shown.sheet
+        refuse("A detector has no pre-images to walk through. Choose kernel PCA to walk along one.")
+    own, sheet = shown.returning().inside, shown.sheet
     component = component_index(component, own.k)
     steps = int(require("steps", steps, Whole(2, MOST_STEPS)))
-    some = drawn(len(sheet), SAMPLE)
-    scores = own.scores(sheet.rows if some is None else sheet.rows[some])  # (m, k)
+    some = rows_at(sheet.rows, drawn(len(sheet), SAMPLE))
+    scores = own.scores(some)  # (m, k)
     if at == "mean":
         begun, where = np.zeros(own.k), "the mean"
         original = own.back(begun[None])[0]
@@ -59,22 +60,20 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
     missed = np.sum((own.raw_scores(path) - asked) ** 2, axis=1)
     names = own.names(sheet.names)
     title = component_names([component], shown.shares)[0]
-    seen = Plane.read(plane, shown.data, "standard" if shown.recipe.scale == "standard" else "none")
+    seen = Plane.read(plane, shown.data, shown.recipe.scale)
     track = seen.of_raw(shown.in_file(path))
     centre = track.mean(axis=0)
     shape = own.image_shape
-    method = own.preimage
-    ends = path if shape is None else own.raw(sheet.rows if some is None else sheet.rows[some])
+    # One scale of greys for all walks: a picture that is brighter is a brighter one.
+    ends = np.vstack([path, original]) if shape is None else own.raw(some)
     header = {
+        **method_of(own),
         "component": title,
         "names": list(names),
         "values": [number(value) for value in t],
         "image_shape": None if shape is None else list(shape),
-        "method": "" if method is None else repr(method.method),
-        "quality": "" if method is None or method.quality is None else str(method.quality),
-        # One scale of greys for all walks: a picture that is brighter is a brighter one.
-        "low": float(min(ends.min(), original.min()) if shape is None else ends.min()),
-        "high": float(max(ends.max(), original.max()) if shape is None else ends.max()),
+        "low": float(ends.min()),
+        "high": float(ends.max()),
         "start": int(np.argmin(np.abs(t - begun[component]))),
         "centre": centre.tolist(),
         "axes": seen.axes,
@@ -83,14 +82,8 @@ def walk(shown: Shown, component: Any, at: Any, steps: Any, plane: Any = None) -
         "A ring in Data and Level sets marks it.",
         "tables": [_walked(path, names)],
     }
-    arrays = {
-        "t": t,
-        "path": path,
-        "original": original,
-        "track": track - centre,
-        "distance": missed,
-    }
-    return Panel(header, arrays)
+    arrays = {"t": t, "path": path, "original": original}
+    return Panel(header, {**arrays, "track": track - centre, "distance": missed})
 
 
 def _walked(path: Array, names: tuple[str, ...]) -> dict[str, Any]:
@@ -101,12 +94,7 @@ def _walked(path: Array, names: tuple[str, ...]) -> dict[str, Any]:
     caption = "Where the columns begin and end"
     if len(most) < len(names):
         caption = f"The {len(most)} of {count(len(names))} columns that move most"
-    return {
-        "caption": caption,
-        "head": ["column", "begins", "ends", "moves by"],
-        "rows": rows,
-        "texts": 1,
-    }
+    return plain(listing(caption, ["column", "begins", "ends", "moves by"], rows))
 
 
 def importance(shown: Shown) -> Panel:
@@ -120,47 +108,34 @@ def importance(shown: Shown) -> Panel:
     with unnamed():
         found = diagnostics.importance(own.projector, rows, names=names)
     n = count(len(sheet))
-    whose = (
-        f"all {n} rows" if some is None else f"{count(len(some))} of {n} rows, drawn with seed 0"
-    )
+    whose = f"all {n} rows"
+    if some is not None:
+        whose = f"{count(len(some))} of {n} rows, drawn with seed 0"
     order = np.argsort(-found.shares.max(axis=1), kind="stable")[:MOST_LISTED]
-    k = found.shares.shape[1]
-    rows_listed = [
-        [names[j], *(f"{100 * found.shares[j, i]:.1f} %" for i in range(k))] for j in order
-    ]
+    head = ["variable", *(f"component {i + 1}" for i in range(found.shares.shape[1]))]
+    cells = [[names[j], *(f"{100 * share:.1f} %" for share in found.shares[j])] for j in order]
     header = {
         "names": list(names),
         "sentences": str(found).splitlines(),
         "caption": "A share is how much of the change of a component is due to a column, when each column "
         f"moves alone and the others stay; averaged over {whose}.",
-        "tables": [
-            {
-                "caption": "Shares",
-                "head": ["variable", *(f"component {i + 1}" for i in range(k))],
-                "rows": rows_listed,
-                "texts": 1,
-            }
-        ],
+        "tables": [plain(listing("Shares", head, cells))],
     }
-    return Panel(
-        header, {"importance": found.sizes, "shares": found.shares, "slopes": found.slopes}
-    )
+    arrays = {"importance": found.sizes, "shares": found.shares, "slopes": found.slopes}
+    return Panel(header, arrays)
 
 
 def images(data: Dataset, rows: Any) -> Panel:
     """Rows as pictures."""
     shape = data.raw.preparation.image_shape
     if shape is None:
-        msg = f"The rows of {data.title or data.name} are not images. Give their height and width first."
-        raise InputError(msg)
+        name = data.title or data.name
+        refuse("The rows of {name} are not images. Give their height and width first.", name=name)
     if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_IMAGES:
-        raise ParameterError.about(
-            parameter="rows", value=rows, must_be=f"1 to {MOST_IMAGES} numbers of rows"
-        )
+        refuse_value("rows", rows, f"1 to {MOST_IMAGES} numbers of rows")
     places = [row_number("rows", row, data.n) for row in rows]
     view = views.images(np.asarray(data.raw.rows[places]), shape=shape)
     header = {**listed(view), "low": float(view.low.min()), "high": float(view.high.max())}
-    header["titles"] = [_called(data, place) for place in places]
     return Panel(header, {"images": view.images})
 
 
@@ -179,7 +154,80 @@ def row(data: Dataset, place: Any) -> dict[str, Any]:
     }
 
 
-def _called(data: Dataset, place: int) -> str:
-    sheet = data.raw
-    beside = sheet.ids if sheet.labels is None else sheet.labels
-    return f"row {place}" if beside is None else f"row {place}: {beside[place]}"
+# ── what a detector saw ─────────────────────────────────────────────────────
+TOP = 3
+CHART = ("name", "limit", "ends", "log")
+MOST_RUNS = 50
+
+
+def watched(shown: Shown, watch: Dataset | None) -> Sheet:
+    """The rows that are judged: another file, matched by the names of its columns, or the training rows."""
+    if shown.inside.detector is None:
+        refuse("These panels need a detector; the model is kernel PCA. Choose {kind:'detector'}.")
+    if watch is None:
+        return shown.sheet
+    opened = Opened(shown.model, shown.sheet.preparation, {}, shown.data.path)
+    return watch.matched(opened, gaps=True)
+
+
+def timeline(shown: Shown, watch: Dataset | None, observer: Observer | None = None) -> Panel:
+    """T² and Q of rows over time, their limits, and runs of alarms with what led when each began."""
+    sheet = watched(shown, watch)
+    run = Run(observer)
+    with run.following():
+        seen = monitored(shown.model, sheet, top=TOP, run=run)
+    report, axis = over_time(seen, sheet.time_format)
+    view = views.monitoring(report, axis=axis or "row")
+    times = view.time
+    dates = np.asarray(times).dtype.kind == "M"
+    header = {
+        **listed(view),
+        "charts": [{name: plain(getattr(each, name)) for name in CHART} for each in view.charts],
+        "axis": view.axis,
+        "times": np.datetime_as_string(times, unit="s").tolist() if dates else None,
+        "ids": None if view.ids is None else list(view.ids),
+        "runs": [_run(seen, each) for each in seen.report.longest(MOST_RUNS)],
+        "caption": seen.report.summary(view.axis),
+        "legend": view.legend,
+        "count": seen.count,
+        "judged": seen.judged,
+        "limits": shown.inside.limits,
+        "n": len(sheet),
+    }
+    arrays: dict[str, Any] = {f"chart{i}": c.drawn for i, c in enumerate(view.charts)}
+    arrays |= {"alarm": seen.report.table["alarm"], "judged": view.judged}
+    if not dates:
+        arrays["time"] = times
+    return Panel(header, arrays)
+
+
+def _run(seen: Seen, run: Any) -> dict[str, Any]:
+    time = seen.report.table["time"]
+    leaders = [{"name": name, "share": float(share)} for name, share in seen.report.began_with(run)]
+    return {
+        "first": run.first,
+        "last": run.last,
+        "from": str(time[run.first]),
+        "to": str(time[run.last]),
+        "rows": run.rows,
+        "alarms": run.alarms,
+        "leaders": leaders,
+        "words": f"{time[run.first]} to {time[run.last]}: {run}",
+    }
+
+
+def contributions(shown: Shown, watch: Dataset | None, row: Any) -> Panel:
+    """What each variable adds to the statistic of one row."""
+    sheet = watched(shown, watch)
+    place = row_number("row", row, len(sheet))
+    block = np.asarray(sheet.rows[place : place + 1])
+    if np.isnan(block).any():
+        refuse(f"Row {place} has missing values, and was not judged.")
+    own = shown.inside
+    values = own.contributions_at(sheet.rows, place)
+    if np.isnan(values).any():
+        refuse(f"Row {place} was not judged: too few rows stand before it, or some have gaps.")
+    view = views.contributions(values, own.names(sheet.names), top=25)
+    called = str(place if sheet.ids is None else sheet.ids[place])
+    header = {**listed(view), "names": list(view.names), "axis": view.axis}
+    return Panel({**header, "row": place, "called": called}, {"contributions": view.values})

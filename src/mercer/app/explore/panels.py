@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import views
-from mercer._core.errors import InputError, MercerError, ParameterError
-from mercer.app.explore.fitting import SAMPLE, SYMPTOM_ROWS, drawn, quietly
-from mercer.app.explore.planes import (
-    Choice,
-    Panel,
-    Plane,
-    all_scores,
-    drawn_points,
-    listed,
-    whole_rows,
-)
-from mercer.app.outcome import Run, as_dict, plain
-from mercer.views.base import spaced, span
+from mercer._core.errors import MercerError
+from mercer.app.explore import planes
+from mercer.app.explore.fitting import SAMPLE, SYMPTOM_ROWS, Shown, drawn, quietly, rows_at
+from mercer.app.explore.planes import Choice, Panel, Plane
+from mercer.app.outcome import Observer, Run, as_dict, plain, refuse, refuse_value
+from mercer.views.base import listing, spaced, span
 from mercer.views.scatter import component_names
 from mercer.views.variance import MOST_ROWS
 from mercer.views.wording import counted, number
@@ -28,8 +21,6 @@ from mercer.views.wording import counted, number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mercer.app.explore.fitting import Shown
-    from mercer.app.outcome import Observer
 
 GRID = {"drag": 48, "rest": 96, "exact": 96}
 ALIKE = "Rows that the kernel finds alike lie close together."
@@ -74,7 +65,7 @@ def panels(
     arrays: dict[str, Any] = {}
     for name, options in wanted.items():
         if name not in PANELS:
-            raise ParameterError.about(parameter="panels", value=name, must_be=", ".join(PANELS))
+            refuse_value("panels", name, ", ".join(PANELS))
         if not isinstance(options, dict):
             continue  # false: not wanted
         begun = time.perf_counter()
@@ -82,9 +73,8 @@ def panels(
             with quietly(quality, choice.of):
                 panel = PANELS[name](shown, options, choice, quality, observer)
         except MercerError as error:
-            panel = Panel(
-                {"error": {"code": "refused", "message": str(error), "remedy": error.remedy}}
-            )
+            told = {"code": "refused", "message": str(error), "remedy": error.remedy}
+            panel = Panel({"error": told})
         header["panels"][name] = panel.header
         header["timings"][name] = 1e3 * (time.perf_counter() - begun)
         arrays |= panel.arrays
@@ -98,49 +88,33 @@ def _score_panel(
     own, rows = shown.inside, shown.sheet.rows
     asked = options.get("components", [0, 1])
     if not isinstance(asked, list) or not 1 <= len(asked) <= 3:
-        raise ParameterError.about(
-            parameter="components", value=asked, must_be="one to three components"
-        )
-    k = own.k
-    wanted = [j for j in asked if not (isinstance(j, int) and j >= k)] or [0]
-    if choice.rows is not None and not own.looks_back:
-        rows = rows[choice.rows]
-    ready = shown.scores if choice.rows is None else None
-    scores = all_scores(own, rows, observer) if ready is None else ready
-    if choice.rows is not None and own.looks_back:
-        scores = scores[choice.rows]
+        refuse_value("components", asked, "one to three components")
+    wanted = [j for j in asked if not (isinstance(j, int) and j >= own.k)] or [0]
+    scores = shown.scores if choice.rows is None else None
+    if scores is None:
+        scores = planes.scores_at(own, rows, choice.rows, observer)
     view = views.scores(
         scores, components=wanted, explained_variance_ratio=shown.shares, keep_infinite=False
     )
     caption, gaps = view.caption, int(np.isnan(scores).any(axis=1).sum())
     if gaps:
         why = " or have too few rows before them" if own.looks_back else ""
+        far = f"{counted(view.left_out, 'row')} too far out to be computed are not drawn."
         gone = f"{gaps} of {len(scores)} rows lack a reading{why}, and are left out."
-        caption = caption.replace(
-            f"{counted(view.left_out, 'row')} too far out to be computed are not drawn.", gone
-        )
+        caption = caption.replace(far, gone)
     header = {
-        **listed(view),
+        **planes.listed(view),
         "caption": f"{caption if len(wanted) < 3 else THREE} {ALIKE}",
         "axes": list(view.axes),
         "components": wanted,
-        "left_out": view.left_out,
     }
     chosen = scores[:, wanted]
     if choice.how == "density":
         flat = chosen if chosen.shape[1] > 1 else np.column_stack([chosen, np.zeros(len(chosen))])
-        found = drawn_points(
-            flat, choice, shown.data.classes if len(flat) == shown.data.n else None
-        )
-        arrays = {
-            "score_density": found.arrays["density"],
-            "score_codes": found.arrays["density_codes"],
-        }
-        return Panel({**header, **found.header}, arrays)
-    arrays = {"scores": chosen}
-    if choice.rows is not None:
-        arrays["rows"] = choice.rows
-    return Panel(header, arrays)
+        found = planes.drawn_points(flat, choice)
+        return Panel({**header, **found.header}, {"score_density": found.arrays["density"]})
+    sample = {} if choice.rows is None else {"rows": choice.rows}
+    return Panel(header, {"scores": chosen, **sample})
 
 
 def _level_panel(
@@ -149,14 +123,15 @@ def _level_panel(
     del observer
     own, component = shown.inside, options.get("component", 0)
     if own.looks_back:
-        msg = "This detector judges a row by those before it: one point of the plane has no component. "
-        msg += "Fit kernel PCA to the rows to see level sets."
-        raise InputError(msg)
+        refuse(
+            "This detector judges a row by those before it: one point of the plane has no component. Fit "
+            "kernel PCA to the rows to see level sets."
+        )
     component = min(component, own.k - 1) if isinstance(component, int) else component
-    plane = Plane.read(options.get("plane"), shown.data, _scale(shown))
+    plane = Plane.read(options.get("plane"), shown.data, shown.recipe.scale)
     some = choice.rows if choice.how != "density" else drawn(choice.of, SAMPLE)
-    rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
-    whole = whole_rows(rows[:])
+    rows = rows_at(shown.sheet.rows, some)
+    whole = planes.whole_rows(rows[:])
     rows = rows if whole is None else rows[:][whole]
     knobs: dict[str, Any] = {"component": component, "resolution": GRID[quality]}
     if plane.columns is None:
@@ -165,17 +140,14 @@ def _level_panel(
         view = views.levels(through, plane.points(some), names=plane.axes, **knobs)
     else:
         if plane.columns[0] == plane.columns[1]:
-            msg = "Level sets are drawn over two different columns"
-            msg += (
-                ", and these rows have one." if own.d == 1 else ". Choose another one for an axis."
-            )
-            raise InputError(msg)
+            remedy = ", and these rows have one." if own.d == 1 else ". Choose another for an axis."
+            refuse("Level sets are drawn over two different columns{why}", why=remedy)
         knobs |= {"variables": plane.columns, "fixed": options.get("fixed", "median")}
         view = views.levels(shown.model, rows, preparation=shown.sheet.preparation, **knobs)
     centre = np.array([view.across.mean(), view.up.mean()])
     title = component_names([component], shown.shares)[0].capitalize()
     header = {
-        **listed(view),
+        **planes.listed(view),
         "axes": list(view.axes),
         "caption": f"{title} as a function of {' and '.join(view.axes)}: points of one "
         "shade have about the same score, which is 0 on the line.",
@@ -196,20 +168,16 @@ def _level_panel(
 
 def _reach(shown: Shown, component: int) -> float:
     """The largest score of some rows: a grid can miss the one row that a narrow kernel is about."""
-    some = drawn(len(shown.sheet), SYMPTOM_ROWS)
-    rows = shown.sheet.rows if some is None else shown.sheet.rows[some]
-    return float(np.nanmax(np.abs(all_scores(shown.inside, rows)[:, component])))
-
-
-def _scale(shown: Shown) -> str:
-    return "standard" if shown.recipe.scale == "standard" else "none"
+    rows = shown.sheet.rows
+    scores = planes.all_scores(shown.inside, rows_at(rows, drawn(len(rows), SYMPTOM_ROWS)))
+    return float(np.nanmax(np.abs(scores[:, component])))
 
 
 def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
     view = views.spectrum(shown.model)
     fit = shown.inside.fit
     header = {
-        **listed(view),
+        **planes.listed(view),
         "caption": f"A bar is one component's share of the variance, the line is their sum. {view.caption}",
         "axes": list(view.axes),
         "evidence": view.evidence,
@@ -220,14 +188,9 @@ def _spectrum_panel(shown: Shown, *_unused: Any) -> Panel:
         "certificate": "" if fit is None or fit.certificate is None else str(fit.certificate),
     }
     if shown.is_indefinite:
-        listing = [[str(i + 1), number(value)] for i, value in enumerate(view.eigenvalues)]
-        table = {
-            "caption": "Eigenvalues",
-            "head": ["component", "eigenvalue"],
-            "rows": listing,
-            "texts": 1,
-        }
-        header |= {"caption": NO_SHARES, "tables": [table], "reached": None, "shares": False}
+        rows = [[i, number(value)] for i, value in enumerate(view.eigenvalues, 1)]
+        tables = [plain(listing("Eigenvalues", ["component", "eigenvalue"], rows))]
+        header |= {"caption": NO_SHARES, "tables": tables, "reached": None, "shares": False}
         return Panel(header, {"eigenvalues": view.eigenvalues})
     arrays = {"eigenvalues": view.eigenvalues, "shares": view.shares, "running": view.running}
     if view.bounds is not None:
@@ -251,13 +214,12 @@ def _back_panel(
 def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Panel:
     """Rows taken to their scores and back, beside the error of always answering with the mean."""
     if shown.inside.detector is not None:
-        msg = "A detector judges rows and has no pre-images. Choose kernel PCA to see them."
-        raise InputError(msg)
+        refuse("A detector judges rows and has no pre-images. Choose kernel PCA to see them.")
     run = Run(observer)
     with run.following(), run.timed("pre-image"):
         back = shown.returning()
     own, sheet = back.inside, shown.sheet
-    plane = Plane.read(given, shown.data, _scale(shown))
+    plane = Plane.read(given, shown.data, shown.recipe.scale)
     view = views.reconstruction(back.model, sheet.rows, preparation=sheet.preparation)
     which = spaced(len(sheet), MOST_ROWS)
     if len(view.rows) == len(which) and np.array_equal(view.rows, which):
@@ -268,26 +230,14 @@ def back_panel(shown: Shown, given: Any, observer: Observer | None = None) -> Pa
     points = plane.of_raw(shown.in_file(there))
     centre = np.array([0.5 * sum(span(c, 0.0)) for c in plane.of_raw(shown.in_file(raw)).T])
     spread = np.where(view.spread > 0, view.spread, 1.0)
-    method = own.preimage
     header = {
-        **listed(view),
+        **planes.listed(view),
+        **planes.method_of(own),
         "findings": [as_dict(finding) for finding in run.findings],
         "axes": plane.axes,
         "centre": centre.tolist(),
-        "method": "" if method is None else repr(method.method),
-        "quality": "" if method is None or method.quality is None else str(method.quality),
-        "caption": view.caption,
         "rms": float(np.sqrt(np.mean(view.error**2))),
         "mean_rms": float(np.sqrt(np.mean(view.spread**2))),
-        "worst": [
-            {
-                "name": view.names[j],
-                "error": number(view.error[j]),
-                "spread": number(view.spread[j]),
-                "relative": plain(float(view.relative[j])),
-            }
-            for j in view.drawn.tolist()
-        ],
     }
     if header["quality"] and shown.recipe.model is None:
         header["caption"] = f"{view.caption} {SEEN}"

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, ParameterError
-from mercer.app.explore.dataset import described_classes
-from mercer.app.explore.fitting import POINTS, SAMPLE, drawn
-from mercer.views.base import span
+from mercer._core.errors import ParameterError
+from mercer.app.explore.dataset import Dataset, described_classes
+from mercer.app.explore.fitting import POINTS, SAMPLE, Shown, drawn, rows_at
+from mercer.app.outcome import Observer, refuse, refuse_value
+from mercer.views.base import listing, plain, span
 from mercer.views.checks import component as component_index
 from mercer.views.classes import Classes, alarm_classes, classes
 from mercer.views.scatter import BINS, MOST_LISTED, cells
@@ -19,9 +20,6 @@ from mercer.views.wording import count, number
 if TYPE_CHECKING:
     from mercer import views
     from mercer._core.types import Array, Indices
-    from mercer.app.explore.dataset import Dataset
-    from mercer.app.explore.fitting import Shown
-    from mercer.app.outcome import Observer
     from mercer.views.fitted import Fitted
 
 
@@ -50,37 +48,27 @@ class Choice:
         return cls("density" if n > POINTS else "all", n, None)
 
     @property
-    def m(self) -> int:
-        """How many there are."""
-        return self.of if self.rows is None else len(self.rows)
-
-    @property
     def plain(self) -> dict[str, Any]:
         """As JSON has it, with a sentence."""
+        m = self.of if self.rows is None else len(self.rows)
         words = {
             "all": f"all {count(self.of)} rows",
-            "sample": f"{count(self.m)} of {count(self.of)} rows, drawn with seed 0, while you drag",
+            "sample": f"{count(m)} of {count(self.of)} rows, drawn with seed 0, while you drag",
             "density": f"all {count(self.of)} rows, counted in {BINS} × {BINS} cells",
         }[self.how]
-        return {"how": self.how, "rows": self.m, "of": self.of, "words": words}
+        return {"how": self.how, "rows": m, "of": self.of, "words": words}
 
 
 def listed(view: views.View) -> dict[str, Any]:
     """The caption of a view and its tables, for those who don't see it."""
-    return {"caption": view.caption, "tables": plain_tables(view)}
+    return {"caption": view.caption, "tables": plain(view.tables)}
 
 
-def plain_tables(view: views.View) -> list[dict[str, Any]]:
-    """Tables as JSON has them."""
-    return [
-        {
-            "caption": t.caption,
-            "head": list(t.head),
-            "rows": [list(r) for r in t.rows],
-            "texts": t.texts,
-        }
-        for t in view.tables
-    ]
+def method_of(own: Fitted) -> dict[str, str]:
+    """How a model takes scores back to rows, and how well it does."""
+    found = own.preimage
+    quality = "" if found is None or found.quality is None else str(found.quality)
+    return {"method": "" if found is None else repr(found.method), "quality": quality}
 
 
 # ── a plane of the data ─────────────────────────────────────────────────────
@@ -95,30 +83,28 @@ class Plane:
     @classmethod
     def read(cls, given: Any, data: Dataset, scale: str) -> Plane:
         """A plane of JSON: ``{"columns": [0, 1]}`` or ``{"pca": true}``."""
-        given = {"columns": [0, min(1, data.raw.rows.shape[1] - 1)]} if given is None else given
-        if isinstance(given, dict) and given.get("pca"):
-            return cls(data, None, scale)
-        pair: Any = given.get("columns") if isinstance(given, dict) else None
         d = data.raw.rows.shape[1]
+        asked = given if isinstance(given, dict) else {}
+        if asked.get("pca"):
+            return cls(data, None, scale)
+        pair: Any = [0, min(1, d - 1)] if given is None else asked.get("columns")
         whole = isinstance(pair, list) and len(pair) == 2 and all(type(j) is int for j in pair)
         if not whole or not all(0 <= j < d for j in pair):
             must_be = f'two columns from 0 to {d - 1}, {{"columns": [0, 1]}}, or {{"pca": true}}'
-            raise ParameterError.about(parameter="plane", value=given, must_be=must_be)
+            refuse_value("plane", given, must_be)
         return cls(data, (pair[0], pair[1]), scale)
 
     @property
     def axes(self) -> list[str]:
-        """What the two are called."""
         if self.columns is None:
             return ["first principal axis", "second principal axis"]
         return [self.data.raw.names[j] for j in self.columns]
 
     def points(self, rows: Indices | None = None) -> Array:  # (m, 2)
-        """The rows, or those at some positions."""
         if self.columns is not None:
             return self.data.columns(list(self.columns), rows)
         sheet = self.data.sheet(self.scale)
-        return self._of_prepared(sheet.rows if rows is None else sheet.rows[rows])
+        return self._of_prepared(rows_at(sheet.rows, rows))
 
     def _of_prepared(self, prepared: Any) -> Array:
         found = np.asarray(self.data.plane(self.scale).transform(prepared))
@@ -128,10 +114,7 @@ class Plane:
         """Rows in the units of the file; a column without numbers has no place in the plane."""
         used = np.asarray(raw) if self.columns is None else np.asarray(raw)[:, list(self.columns)]
         if np.isnan(used).any():
-            msg = (
-                "The model has no value for a column of this plane. Choose two columns that it has."
-            )
-            raise InputError(msg)
+            refuse("The model has no value for a column of this plane. Choose two that it has.")
         if self.columns is not None:
             return used
         return self._of_prepared(self.data.sheet(self.scale).preparation.scaled(raw))
@@ -151,23 +134,17 @@ def coloured(data: Dataset, color: Any, shown: Shown | None) -> Classes:
     if color == "label":
         return data.classes
     if isinstance(color, dict) and "column" in color:
-        return classes(data.column(color["column"]), n)
+        return classes(data.columns([color["column"]])[:, 0], n)
+    must_be = "'label', 'alarm', {\"column\": 0}, {\"component\": 0} or None"
     if shown is None:
-        raise ParameterError.about(
-            parameter="color",
-            value=color,
-            must_be="'label', a column or None where there is no recipe",
-        )
-    if color == "alarm":
-        if shown.inside.detector is None:
-            raise ParameterError.about(
-                parameter="color", value=color, must_be="'alarm' of a detector only"
-            )
-        return _alarms(shown)
-    if isinstance(color, dict) and "component" in color:
+        must_be = "'label', a column or None where there is no recipe"
+    elif color == "alarm":
+        if shown.inside.detector is not None:
+            return _alarms(shown)
+        must_be = "'alarm' of a detector only"
+    elif isinstance(color, dict) and "component" in color:
         component = component_index(color["component"], shown.inside.k)
         return classes(all_scores(shown.inside, shown.sheet.rows)[:, component], n)
-    must_be = "'label', 'alarm', {\"column\": 0}, {\"component\": 0} or None"
     raise ParameterError.about(parameter="color", value=color, must_be=must_be)
 
 
@@ -177,27 +154,19 @@ def rows_panel(
     """All rows in a plane, with their classes; many of them counted in cells."""
     choice, seen = Choice.among(data.n, "rest"), Plane.read(plane, data, scale)
     points, looks = seen.points(), coloured(data, color, shown)
-    header: dict[str, Any] = {
+    across, up = seen.axes
+    marks = "Darker cells hold more rows" if choice.how == "density" else "Each mark is a row"
+    first = [[i, *map(number, point)] for i, point in enumerate(points[:MOST_LISTED])]
+    told = f"The first {len(first)} of {count(len(points))} rows"
+    header = {
         "shown": choice.plain,
         "axes": seen.axes,
         "classes": described_classes(looks),
+        "tables": [plain(listing(told, ["row", *seen.axes], first))],
+        "caption": f"{marks}: {up} against {across}, {choice.plain['words']}.",
     }
-    header["tables"] = [_first_rows(points, seen.axes)]
-    across, up = seen.axes
-    header["caption"] = f"Each mark is a row: {up} against {across}, {choice.plain['words']}."
-    if choice.how == "density":
-        header["caption"] = (
-            f"Darker cells hold more rows: {up} against {across}, {choice.plain['words']}."
-        )
     drawn_as = drawn_points(points, choice, looks)
     return Panel({**header, **drawn_as.header}, drawn_as.arrays)
-
-
-def _first_rows(points: Array, axes: list[str]) -> dict[str, Any]:
-    """The first rows as a table, for those who don't see the picture."""
-    rows = [[str(i), *map(number, point)] for i, point in enumerate(points[:MOST_LISTED])]
-    caption = f"The first {len(rows)} of {count(len(points))} rows"
-    return {"caption": caption, "head": ["row", *axes], "rows": rows, "texts": 1}
 
 
 def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) -> Panel:
@@ -205,24 +174,17 @@ def drawn_points(points: Array, choice: Choice, looks: Classes | None = None) ->
     across, up = (span(column, 0.04) for column in points[:, :2].T)
     centre = np.array([0.5 * sum(across), 0.5 * sum(up)])
     if max(np.ptp(across), np.ptp(up)) > np.finfo(np.float32).max:
-        msg = "The numbers of these columns are too large to be drawn. Give them in another unit."
-        raise InputError(msg)
+        refuse("The numbers of these columns are too large to be drawn. Give them in another unit.")
     header: dict[str, Any] = {"centre": centre.tolist(), "extent": [list(across), list(up)]}
     if choice.how != "density":
-        arrays: dict[str, Any] = {"points": points[:, :2] - centre}
+        found = {"points": points[:, :2] - centre, "rows": choice.rows}
         if looks is not None:
-            arrays["codes"] = looks.codes
-            if looks.shade is not None:
-                arrays["shade"] = looks.shade
-        if choice.rows is not None:
-            arrays["rows"] = choice.rows
-        return Panel(header, arrays)
-    own = classes(None, len(points)) if looks is None else looks
-    found = cells(points[:, 0], points[:, 1], across, up, own)
-    density, codes = np.zeros(BINS * BINS), np.zeros(BINS * BINS)
-    density[found.places], codes[found.places] = found.counts, found.codes
-    arrays = {"density": density.reshape(BINS, BINS), "density_codes": codes.reshape(BINS, BINS)}
-    return Panel(header, arrays)
+            found |= {"codes": looks.codes, "shade": looks.shade}
+        return Panel(header, {name: each for name, each in found.items() if each is not None})
+    filled = cells(points[:, 0], points[:, 1], across, up, classes(None, len(points)))
+    density = np.zeros(BINS * BINS)
+    density[filled.places] = filled.counts
+    return Panel(header, {"density": density.reshape(BINS, BINS)})
 
 
 def all_scores(own: Fitted, rows: Any, observer: Observer | None = None) -> Array:  # (n, k)
@@ -233,6 +195,15 @@ def all_scores(own: Fitted, rows: Any, observer: Observer | None = None) -> Arra
         if observer is not None and observer.step(min(place.stop, n), n, "rows", None):
             break
     return np.concatenate(blocks)
+
+
+def scores_at(
+    own: Fitted, rows: Any, some: Indices | None, observer: Observer | None = None
+) -> Array:  # (m, k)
+    """Scores of some rows; a row of a detector that looks back is judged by those before it."""
+    if own.looks_back:
+        return rows_at(all_scores(own, rows, observer), some)
+    return all_scores(own, rows_at(rows, some), observer)
 
 
 def _scores_of_whole(own: Fitted, block: Any) -> Array:  # (b, d) -> (b, k)

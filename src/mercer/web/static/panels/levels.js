@@ -105,7 +105,8 @@ export function levelsPanel(session, { slot = "a", title = "Level sets" } = {}) 
   store.on(["fit", "view"], ({ fit, view }) => fit && pick.set(Array.from({ length: fit.header.fit.components }, (_, i) => [i, `component ${i + 1}`]), view.level));
   store.on(["rows"], ({ rows }) => rowsOver(rows));
   store.on(["selection"], ({ selection }) => cloud.select(selection));
-  store.on(["walker", "fit"], ({ walker }) => cloud.walk(drawn && walker, drawn?.centre ?? [0, 0]));
+  // A walk goes along a component of kernel A: over the level sets of another kernel it means nothing.
+  if (slot === "a") store.on(["walker", "fit"], ({ walker }) => cloud.walk(drawn && walker, drawn?.centre ?? [0, 0]));
   store.on(["hover"], ({ hover }) => cloud.follow(hover));
   return { ...frame, plot, cloud };
 }

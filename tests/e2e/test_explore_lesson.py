@@ -84,8 +84,7 @@ def test_panels_do_not_move_when_the_lesson_arrives(visit, wide):
 def test_an_exact_fit_of_many_rows_is_asked_for_when_its_cost_is_known(
     browser, monkeypatch, tmp_path, rng
 ):
-    for name in ("DRAG_ROWS", "REST_ROWS"):
-        monkeypatch.setattr(fitting, name, 300)
+    monkeypatch.setattr(fitting, "EXACT_ROWS", {"drag": 300, "rest": 300, "exact": None})
     rows = rng.standard_normal((600, 3))
     np.save(tmp_path / "many.npy", rows)
     with mercer.explore(tmp_path / "many.npy", browser=False) as page:

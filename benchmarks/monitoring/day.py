@@ -60,7 +60,7 @@ def spoilt(rows: Array) -> tuple[Array, Any]:
     out[rng.random(out.shape) < 0.01] = np.nan
     third = n // 3
     out[third : third + n // 24, [3, 11, 19]] = out[third - 1, [3, 11, 19]]
-    times = BEGUN + np.arange(n)
+    times = BEGUN + np.arange(n).astype("m8[s]")
     times[n // 2 :] -= np.timedelta64(HOUR, "s")
     times[100] -= np.timedelta64(50, "s")
     return out, times
@@ -223,7 +223,10 @@ def main(rows: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         train = folder / "train.csv"
-        train.write_text("\n".join(text_of(plant(TRAIN, seed=0), BEGUN + np.arange(TRAIN))) + "\n")
+        train.write_text(
+            "\n".join(text_of(plant(TRAIN, seed=0), BEGUN + np.arange(TRAIN).astype("m8[s]")))
+            + "\n"
+        )
         fit = [
             sys.executable,
             "-m",

@@ -216,7 +216,9 @@ def test_a_detector_is_chosen_as_in_python(plant, tmp_path):
 
 def test_a_detector_with_lags_judges_by_the_times_of_files(tmp_path):
     rows = np.random.default_rng(0).standard_normal((260, 2))
-    stamps = np.datetime64("2024-01-01T00:00") + np.arange(260) + 60 * (np.arange(260) >= 230)
+    stamps = np.datetime64("2024-01-01T00:00") + (
+        np.arange(260) + 60 * (np.arange(260) >= 230)
+    ).astype("m8[m]")
     normal, later = (
         write_csv(
             tmp_path / name, {"when": stamps[part], "flow": rows[part, 0], "heat": rows[part, 1]}

@@ -23,7 +23,7 @@ LOOKS_BACK = {"smoothing": ("--smoothing", "0.2"), "lags": ("--lags", "2")}
 def table(path, part=slice(None), *, day=False):
     """Rows one minute apart, a part of them; with `day`, of each stamp the date alone."""
     rows = np.random.default_rng(0).standard_normal((360, 2))
-    stamps = np.datetime64("2024-01-01T00:00") + np.arange(360)
+    stamps = np.datetime64("2024-01-01T00:00") + np.arange(360).astype("m8[m]")
     when = np.datetime_as_string(stamps, "D" if day else "m")
     return write_csv(path, {"time": when[part], "flow": rows[part, 0], "heat": rows[part, 1]})
 
@@ -98,7 +98,7 @@ def test_lines_out_of_their_turn_are_refused(fitted, tmp_path, day):
 def test_times_are_read_in_the_format_that_is_given_as_rows_arrive(fitted, tmp_path):
     """01/02/2024 is not guessed: a gap and a spoilt time are seen by the format alone."""
     rows = np.random.default_rng(1).standard_normal((120, 2))
-    minutes = np.arange(120) + 600 * (np.arange(120) > 60)
+    minutes = (np.arange(120) + 600 * (np.arange(120) > 60)).astype("m8[m]")
     stamps = (np.datetime64("2024-02-01T00:00") + minutes).tolist()
     when = [f"{stamp:%d/%m/%Y %H:%M}" for stamp in stamps]
     path = write_csv(tmp_path / "rows.csv", {"time": when, "flow": rows[:, 0], "heat": rows[:, 1]})
@@ -117,9 +117,8 @@ def test_times_are_read_in_the_format_that_is_given_as_rows_arrive(fitted, tmp_p
 def test_a_time_that_cannot_be_read_is_counted_and_hides_no_gap(fitted, tmp_path, written):
     """In a file and in rows that arrive; the format is not to be guessed where days and months are alike."""
     rows = np.random.default_rng(1).standard_normal((120, 2))
-    stamps = (
-        np.datetime64("2024-02-01T00:00") + np.arange(120) + 600 * (np.arange(120) > 60)
-    ).tolist()
+    minutes = (np.arange(120) + 600 * (np.arange(120) > 60)).astype("m8[m]")
+    stamps = (np.datetime64("2024-02-01T00:00") + minutes).tolist()
     when = [stamp.strftime(written) for stamp in stamps]
     when[30] = "Bad"
     path = write_csv(tmp_path / "rows.csv", {"time": when, "flow": rows[:, 0], "heat": rows[:, 1]})

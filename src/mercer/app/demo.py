@@ -165,7 +165,7 @@ def process_text(*, faulty: bool) -> str:
     if faulty:
         readings = np.concatenate([process(seed=2, fault_at=FAULT_AT), warm_hour(seed=2)])
     rows = [
-        (str(BEGUN + minute), *(f"{value:.4f}" for value in reading))
+        (str(BEGUN + np.timedelta64(minute, "m")), *(f"{value:.4f}" for value in reading))
         for minute, reading in enumerate(readings)
     ]
     return _text(("time", *SENSORS), rows)

@@ -16,6 +16,8 @@ DAYS: tuple[str, ...] = ("%Y-%m", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y"
 DAYS += ("%d-%m-%Y", "%d-%b-%Y", "%d %b %Y")
 CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 WAYS = tuple(day + clock for day in DAYS for clock in CLOCKS)
+# With a unit: NumPy deprecates times without one.
+UNREAD = np.datetime64("NaT", "us")
 # Every date begins so; most other texts are told from dates here, and not by all the ways.
 BEGINS = re.compile(r"\s*\d+([-/.]?\d|[- ][A-Za-z]{3}[- ]\d|-?W\d)")
 
@@ -69,15 +71,15 @@ def read_times(values: Any, form: str | None = None) -> Any:
     cells = array.tolist()
     if form is None and (found := as_times(cells)) is not None:
         return found
-    found = np.full(len(cells), np.datetime64("NaT"), dtype="datetime64[us]")
+    found = np.full(len(cells), UNREAD, dtype="datetime64[us]")
     texts = [i for i, cell in enumerate(cells) if isinstance(cell, str) and _is_time(cell, form)]
     for i in set(range(len(cells))) - set(texts):
-        found[i] = np.datetime64("NaT") if isinstance(cells[i], str) else _instant(cells[i])
+        found[i] = UNREAD if isinstance(cells[i], str) else _instant(cells[i])
     if texts:
         times = as_times([cells[i] for i in texts], form)
         if times is None:  # no one way fits all of them: one by one
             alone = [as_times([cells[i]]) for i in texts]
-            times = [np.datetime64("NaT") if time is None else time[0] for time in alone]
+            times = [UNREAD if time is None else time[0] for time in alone]
         found[texts] = times
     return None if np.isnat(found).all() else found
 
@@ -100,7 +102,7 @@ def _instant(date: Any) -> Any:
         found = np.asarray([_plain(date) if isinstance(date, datetime) else date])
         if found.shape == (1,) and found.dtype.kind not in "iufb":
             return found.astype("datetime64[us]")[0]
-    return np.datetime64("NaT")
+    return UNREAD
 
 
 def _by_format(texts: Sequence[str], form: str, *, strict: bool) -> Any:

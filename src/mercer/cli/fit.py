@@ -98,7 +98,9 @@ SOLVING = (
     ),
 )
 DETECTOR = (
-    option("--false-alarm", "Share of normal rows that it may flag.", SHARE, metavar="SHARE"),
+    option(
+        "--false-alarm", "Share of normal rows that a detector may flag.", SHARE, metavar="SHARE"
+    ),
     option(
         "--contamination",
         "Share of training rows that are not normal.",
@@ -106,7 +108,9 @@ DETECTOR = (
         metavar="SHARE",
     ),
     option("--statistic", "What a detector decides by.", ["combined", "T2", "Q"]),
-    option("--limits", "Where its limits come from.", ["cross-validation", "approximate"]),
+    option(
+        "--limits", "Where the limits of a detector come from.", ["cross-validation", "approximate"]
+    ),
     option("--folds", "Stretches of rows held out for the limits; 5 otherwise.", click.IntRange(2)),
     option(
         "--wild",
@@ -116,7 +120,9 @@ DETECTOR = (
     option(
         "--lags", "Earlier rows judged beside each; auto: by prediction of held-out rows.", LAGS
     ),
-    option("--differences", "Write earlier rows as differences of rows.", bool, default=None),
+    option(
+        "--differences", "Write earlier rows as differences from row to row.", bool, default=None
+    ),
     option(
         "--smoothing",
         "Weight of the newest row in a moving mean that a detector judges in its place.",

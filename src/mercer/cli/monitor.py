@@ -87,7 +87,12 @@ METRICS = Read("FILE|:PORT", "a file, or a port such as :9108", _metrics)
 @option("--time", "Column that says when each row was taken; --id otherwise.", "COLUMN")
 @option("-o --output", "CSV or TSV file for the table; stdout otherwise.", "FILE")
 @option("--chart", "Draw T² and Q over time: a .png, .svg or .pdf file.", PicturePath())
-@option("--top", "Variables to name for an alarm; 0 is quicker.", click.IntRange(0), default=3)
+@option(
+    "--top",
+    "Variables to name for an alarm; 0 names none, and is quicker.",
+    click.IntRange(0),
+    default=3,
+)
 @option("--follow", "Wait for rows that are written later; files may be replaced.", bool)
 @option("--state", "Go on from this file, and keep it up to date.", "FILE")
 @option("--events", "File for a JSON line when an event is raised, or over.", "FILE")
@@ -105,7 +110,9 @@ METRICS = Read("FILE|:PORT", "a file, or a port such as :9108", _metrics)
     SHELVE,
     multiple=True,
 )
-@option("--shadow", "Compare with this detector, which decides nothing.", "DETECTOR")
+@option(
+    "--shadow", "Judge the rows by this detector too, and compare. It decides nothing.", "DETECTOR"
+)
 @option("--shadow-events", "File for a JSON line for each event of --shadow.", "FILE")
 @option("--precision", "Unit of times in InfluxDB line protocol; guessed.", ["ns", "us", "ms", "s"])
 def monitor(

@@ -170,10 +170,19 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
             default=".",
         ),
         option("--header/--no-header", "Whether a CSV begins with names; guessed.", default=None),
-        option("--units-row/--no-units-row", "Whether units follow names; guessed.", default=None),
+        option(
+            "--units-row/--no-units-row",
+            "Whether a line of units follows the names of a CSV; guessed.",
+            default=None,
+        ),
         option("--na-values", "Texts for a missing value, beside NA, null, ? and the like.", NAMES),
         option("--comment", "Skip lines of a CSV that begin with this text.", "TEXT"),
-        option("--skip-rows", "Lines to skip above a CSV or sheet.", click.IntRange(0), default=0),
+        option(
+            "--skip-rows",
+            "Lines to skip at the beginning of a CSV or a sheet.",
+            click.IntRange(0),
+            default=0,
+        ),
         option(
             "--time-format",
             "How the times in --id are written, such as %d.%m.%Y %H:%M; guessed.",

@@ -28,7 +28,11 @@ mercer retrain detector.mercer faulty.csv --event "flow sensor" -o knows.mercer"
     metavar="NUMBER",
     default=3.0,
 )
-@option("--keep-faults", "Learn rows in events of the old detector, too.", bool)
+@option(
+    "--keep-faults",
+    "Learn rows in events of the old detector too; they are left out otherwise.",
+    bool,
+)
 @option("--why", "A remark for the lineage of the model.", "TEXT", default="")
 def retrain(call: Call, **_options: object) -> None:
     """Teach a detector later rows, or a fault by its name.

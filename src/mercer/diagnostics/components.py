@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer._core.findings import silenced
 from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
@@ -30,7 +30,6 @@ from mercer.kernels.rows import column_names
 from mercer.model.result import Fit
 
 Method: TypeAlias = Literal["permutation", "variance", "cross-validation", "gap"]
-METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
@@ -68,8 +67,7 @@ class Components:
 
     def __str__(self) -> str:
         lines = (f"  - {reason}" for reason in self.reasons)
-        plural = "" if self.n_components == 1 else "s"
-        return "\n".join([f"{self.n_components} component{plural}, by {self.method}", *lines])
+        return "\n".join([f"{many(self.n_components, 'component')}, by {self.method}", *lines])
 
     def __repr__(self) -> str:
         return f"Components({self.n_components}, method={self.method!r})"
@@ -139,7 +137,7 @@ def n_components(
     3 components, by gap
       - eigenvalue 3 is ... times the next, the largest such ratio
     """
-    require("method", method, OneOf(tuple(METHODS)))
+    require("method", method, OneOf(get_args(Method)))
     require("share", share, Number(0, 1, ends="(]"))
     require("quantile", quantile, Number(0, 1, ends="(]"))
     if isinstance(X, Projector):
@@ -255,7 +253,7 @@ def _linear_against_chance(
     x -= x.mean(axis=0)
     u, s, vt = np.linalg.svd(x, full_matrices=False)
     values, d = s**2, x.shape[1]
-    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0])) if s[0] > 0 else 0
+    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0]))
     limits = np.full(len(values), np.nan)
     for j in range(rank):
         rest = (u[:, j:] * s[j:]) @ vt[j:]
@@ -298,8 +296,8 @@ def _by_folds(
     with silenced():  # their numbers are what is asked for
         entered = door.candidates([kernel], ladder, d)
         outcomes = without_repeats([tried(candidate, court) for candidate in entered])
-    failed = next((o.failure for o in outcomes if o.failure), None)
-    if failed is not None:
+    failed = next((o.failure for o in outcomes if o.failure), "")
+    if failed:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"
         raise InputError(msg)
     return _fewest(outcomes, court)

@@ -138,10 +138,10 @@ def select_detector(
     """
     require("folds", folds, Whole(2))
     require("max_rows", max_rows, Whole(50))
-    lists = {"kernels": kernels, "n_components": n_components, "lags": lags, "smoothing": smoothing}
+    lists = {"n_components": n_components, "lags": lags, "smoothing": smoothing}
+    if kernels is not None:
+        lists = {"kernels": kernels, **lists}
     for name, given in lists.items():
-        if name == "kernels" and given is None:
-            continue
         if isinstance(given, str) or not isinstance(given, Collection) or not len(given):
             wanted = "a list of kernels, or None" if name == "kernels" else "a list of what to try"
             raise ParameterError.about(name, given, must_be=wanted)
@@ -287,9 +287,8 @@ def _verdict(found: Sequence[Trial], rate: float) -> tuple[Trial, Trial | None, 
 
 def _words(trial: Trial) -> str:
     past = replace(trial.how, note="").in_words()
-    return ", ".join(
-        filter(None, [repr(trial.kernel), f"{trial.components} components", past, trial.statistic])
-    )
+    words = (repr(trial.kernel), f"{trial.components} components", past, trial.statistic)
+    return ", ".join(filter(None, words))
 
 
 def _table(found: Sequence[Trial], rate: float) -> Table:

@@ -88,8 +88,7 @@ def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
     """Less what held-out rows share with their neighbours, in components: one number a row.
 
     Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
-    varies smoothly counts 1, one that is noise between neighbours 0; so does one of a kernel so narrow that
-    new rows have no scores.
+    varies smoothly counts 1; one that is noise, or of a kernel so narrow that new rows have no scores, 0.
     """
     court = fits.court
     assert court.neighbours is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, SelectionWarning
+from mercer._core.errors import InputError, SelectionWarning, many
 from mercer._core.findings import warn
 from mercer._core.table import Table
 from mercer.diagnostics import selection_agreement as agreement
@@ -58,9 +58,7 @@ class Order:
     @property
     def conclusive(self) -> bool:
         """Whether the first one is there because of evidence, and not because something has to be."""
-        if self.contests:
-            return self.contests[0].wins
-        return self.equal == 1
+        return self.contests[0].wins if self.contests else self.equal == 1
 
 
 def in_order(outcomes: list[Outcome], court: Court) -> Order:
@@ -162,10 +160,8 @@ def reasons(order: Order, table: Table, court: Court, *, n: int, drawn: int) -> 
     if court.rows.shape[0] < drawn:
         lines.append(f"{court.rows.shape[0]} rows are distinct: repeated ones count by weight")
     if court.judge is not None:
-        scored = court.criterion or "its own score"
-        lines.append(
-            f"judge: {court.judge!r} on the scores, {scored}, over {len(court.folds)} folds"
-        )
+        scored = f"{court.criterion or 'its own score'}, over {len(court.folds)} folds"
+        lines.append(f"judge: {court.judge!r} on the scores, {scored}")
     else:
         lines.append(f"criterion {court.criterion}: {WHAT[court.criterion]}")
     if order.contests:
@@ -196,9 +192,8 @@ def _agreement(order: Order, table: Table) -> list[str]:
     first, row = order.outcomes[0], next(iter(table))
     own = order.contests[0].k  # as many components as the first one has
     verdicts = [contest.verdict for contest in order.contests if contest.k == own]
-    counts = ", ".join(
-        f"{verdicts.count(name)} {words}" for name, words in VERDICTS.items() if name in verdicts
-    )
+    found = ((verdicts.count(name), words) for name, words in VERDICTS.items())
+    counts = ", ".join(f"{count} {words}" for count, words in found if count)
     if order.conclusive:
         return [
             f"{first.resolved!r} beats the reference on both: neighbours share {row['shared']:.3g} "
@@ -215,8 +210,7 @@ def _agreement(order: Order, table: Table) -> list[str]:
 
 
 def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool) -> str:
-    k = best.candidate.k
-    text = f"{best.resolved!r} with {k} component{'s' if k > 1 else ''}: "
+    text = f"{best.resolved!r} with {many(best.candidate.k, 'component')}: "
     if "error" in row:
         text += f"error {row['error']:.4g} (always saying the mean: {row['error_of_mean']:.4g})"
     else:
@@ -235,8 +229,7 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool
 
 def _edges(best: Outcome, outcomes: list[Outcome], *, of_width: bool) -> list[str]:
     """A winner at the end of what was tried may not be the best there is."""
-    lines = []
-    own = best.candidate.place
+    lines, own = [], best.candidate.place
     ks = {o.candidate.k for o in outcomes if o.candidate.place == own and not o.failure}
     if best.candidate.k == max(ks) and len(ks) > 1 and not best.full:
         lines.append("it has the most components that were tried: more may be better")

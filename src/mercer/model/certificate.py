@@ -18,8 +18,7 @@ from mercer.engine.threads import single_threaded_blas
 from mercer.kernels.base import Kernel
 
 # below: K - K̂ is positive semi-definite, so λ̂ ≤ λ ≤ λ̂ + tr(K - K̂) (Weyl).
-# around: rows were projected at different times, so only |√λ - √λ̂| ≤ √(Σ‖φ - φ̂‖²) (Weyl, for
-#   singular values).
+# around: rows were projected at different times, so only |√λ - √λ̂| ≤ √(Σ‖φ - φ̂‖²) (Weyl again).
 # estimate: |λ - λ̂| is about as large as stated, judged from sampled entries; no bound.
 Kind: TypeAlias = Literal["below", "around", "estimate"]
 
@@ -49,7 +48,6 @@ class Certificate:
 
     @property
     def falls_short(self) -> bool:
-        """Whether more is left out than was asked for."""
         return self.goal is not None and self.share > self.goal
 
     @property

@@ -111,16 +111,8 @@ class Checkpoint(Observer):
     A file that is damaged, or belongs to another fit, is refused and left as it is. The file stays when
     the fit is done, so that it can be repeated at little cost.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file; its folder has to exist.
-    fingerprint : dict
-        What the state depends on, as `fingerprint` makes it.
-    pause, patience : float, optional
-        A state is written when the last is `pause` seconds old, and `patience` times what it took to write.
-    clock : callable, optional
-        Seconds, from anywhere.
+    A state is written when the last is `pause` seconds old, and `patience` times what it took to write; the
+    `clock` counts seconds from anywhere.
 
     Examples
     --------
@@ -151,11 +143,6 @@ class Checkpoint(Observer):
         self._due = -np.inf  # when the next state is to be written
         self._known: tuple[int, ...] | None = None  # the file as this fit found or left it
         self._probed = False
-
-    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Go on: a checkpoint never asks to stop."""
-        del done, expected, what, residual
-        return False
 
     def resume(self) -> State | None:
         """The state in the file; None when there is no file yet."""
@@ -236,19 +223,7 @@ class Checkpoint(Observer):
 def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str, Any]:
     """The ingredients of a fit by name: all of them have to be the same when it is resumed.
 
-    Parameters
-    ----------
-    x : rows
-        Read in one pass.
-    weights : (n,) array or None
-    **ingredients
-        Plain values as they are, a random generator by its state, anything else by its ``repr``.
-
-    Examples
-    --------
-    >>> found = fingerprint(np.eye(3), None, n_components=2)
-    >>> found["n"], found["dtype"], found["n_components"]
-    (3, 'float64', 2)
+    Plain values stay as they are, a random generator is given by its state, anything else by its ``repr``.
     """
     return {
         "rows": digest(x),

@@ -61,8 +61,8 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     """
     kernel, asked, dtype = task.kernel, task.asked, np.dtype(task.x.dtype)
     found = _found(task, low_rank, dtype)
-    if found.dtype_for(asked) != dtype:
-        dtype, points = found.dtype_for(asked), low_rank.points
+    if (wanted := found.dtype_for(asked)) != dtype:
+        dtype, points = wanted, low_rank.points
         # The same landmarks, and the directions among them that rounding hides in this precision only.
         unit = entry_error(kernel, points.astype(dtype))
         low_rank = replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
@@ -230,9 +230,8 @@ def _axes(
         # All of their products, for residuals, would take as long again as LAPACK.
         top = vectors[:, : asked if isinstance(asked, int) else k]
         pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
-    coef = vectors
-    if low_rank.whiten is not None:
-        coef = times(low_rank.whiten, np.ascontiguousarray(vectors))
+    whiten = low_rank.whiten
+    coef = vectors if whiten is None else times(whiten, np.ascontiguousarray(vectors))
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
     return values, coef * signs, pairs.turned(signs[: len(pairs.values)])

@@ -100,14 +100,13 @@ class Look:
 
 def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     """One pass over the rows: their features in a precision."""
-    kernel = task.kernel
-    slack = None
+    kernel, slack = task.kernel, None
     if low_rank.projects and kernel.why_valid() is None:
         slack = float(np.sqrt(low_rank.unit_in(kernel, low_rank.points.dtype)))
     known = low_rank.known(dtype) if slack is None else None
     if known is None:
-        features = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
-        seen = _folded(task, low_rank, features)
+        step = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
+        seen = _folded(task, low_rank, step)
     else:
         lengths = partial(checked_lengths, kernel)
         found = _folded(task, low_rank, SquareFeatures(known, dtype, task.weights, lengths))
@@ -128,9 +127,9 @@ def look_at_squares(
     task: Task, low_rank: LowRank, dtype: np.dtype[Any], squared_in: np.dtype[Any]
 ) -> Seen:
     """The same from sections, by products in `squared_in`."""
-    kernel, engine = task.kernel, low_rank.sections.engine
-    points, lengths = low_rank.points, partial(checked_lengths, kernel)
-    step = SquareSections(kernel, points, dtype, squared_in, task.weights, lengths, engine)
+    points, lengths = low_rank.points, partial(checked_lengths, task.kernel)
+    engine = low_rank.sections.engine
+    step = SquareSections(task.kernel, points, dtype, squared_in, task.weights, lengths, engine)
     squared = _folded(task, low_rank, step)
     require_finite(np.diagonal(squared.moments.scatter))
     assert low_rank.whiten is not None
@@ -149,14 +148,12 @@ def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
 def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """The precision in which squares of sections lose no more than features do; None where there is none.
 
-    Judged from a few hundred rows; the fit looks again when it has seen all. A kernel that may not be one has
-    features, whose lengths tell.
+    Judged from a few hundred rows, and again when all are seen. Lengths of features show an invalid kernel.
     """
     kernel, whiten = task.kernel, low_rank.whiten
     n, m = int(task.x.shape[0]), low_rank.sections.width
-    if not low_rank.projects or whiten is None or n < ROWS_A_LANDMARK * m:
-        return None
-    if kernel.why_valid() is None:
+    few_rows = n < ROWS_A_LANDMARK * m
+    if not low_rank.projects or whiten is None or few_rows or kernel.why_valid() is None:
         return None
     some = min(m, max(JUDGED_ROWS, m // JUDGED_SHARE))
     rows = take_rows(task.x, spread_over(n, some)).astype(np.float64)

@@ -204,16 +204,15 @@ def _narrow(problem: Problem) -> Solver | None:
     """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not."""
     # A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
     # of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
-    # eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
-    # is quicker.
+    # eigenproblem of landmarks would save, it costs. Where the spectrum is flat, LAPACK is quicker.
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     solver: Solver = Lanczos()
     if n > ONE_BY_ONE_ROWS:  # K is read from memory, by eight columns as quickly as by one
         most = n * n // LAPACK_PRODUCTS
         solver = BlockKrylov(_tol(problem), 8, most, max_basis=k + 25 * 8, landmarks=0, lapack=True)
     wide = problem.wide
-    n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
-    n_bytes += krylov_bytes(wide, solver, k)
+    lapack = _lapack_run_bytes(wide, Lapack(subset=True))
+    n_bytes = lapack + FLOAT * n * n + krylov_bytes(wide, solver, k)
     return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
 
 
@@ -222,16 +221,14 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = problem.wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
+    n_bytes, whole = _lapack_run_bytes(problem, solver), problem.n**2 * problem.itemsize
     recipe: Recipe = Tiles(width, dtype)
     reasons: tuple[str, ...] = (reason,)
     if problem.precomputed:
         recipe = Given(dtype)
     elif problem.costly:
         recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
-    n_bytes = _lapack_run_bytes(problem, solver)
-    whole = problem.n**2 * problem.itemsize
-    fits = n_bytes + whole <= problem.budget_bytes
-    if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:
+    elif problem.n <= LAPACK_ROWS and n_bytes + whole <= problem.budget_bytes:
         # Made again for the proof, and for probes, so small a K would take longer than it is worth.
         recipe, n_bytes = Whole(width, dtype), n_bytes + whole
     return Plan("dual", solver, recipe, n_bytes, reasons, problem.n_threads, problem.engine)

@@ -217,12 +217,10 @@ class Problem:
 
     @property
     def wide(self) -> Problem:
-        """The same in float64."""
         return self if self.itemsize == DOUBLE else replace(self, itemsize=DOUBLE)
 
     @property
     def dtype(self) -> str:
-        """The precision of the rows."""
         return f"float{8 * self.itemsize}"
 
     def sum_columns(self, columns: int) -> int:
@@ -247,9 +245,8 @@ def spread_over(n: int, count: int) -> Indices:
 def probe_rows(x: Rows) -> Rows:
     """A few rows, spread over all."""
     n = int(x.shape[0])
-    if n <= PROBE_ROWS and isinstance(x, np.ndarray):
-        return x
-    return take_rows(x, spread_over(n, PROBE_ROWS))
+    whole = n <= PROBE_ROWS and isinstance(x, np.ndarray)
+    return x if whole else take_rows(x, spread_over(n, PROBE_ROWS))
 
 
 def fits_single(kernel: Kernel, x: Rows) -> bool:

@@ -40,12 +40,10 @@ class TileCache:
 
     @property
     def n_bytes(self) -> int:
-        """What the tiles that are held take."""
         return self.n_held * self.tile_bytes
 
     @property
     def share(self) -> float:
-        """The share of all tiles that is held."""
         return self.n_held / self.n_tiles if self.n_tiles else 0.0
 
     @property
@@ -58,10 +56,8 @@ class TileCache:
             )
         if self.share == 1.0:
             return ()
-        wanted, left = (
-            format_bytes(self.n_tiles * self.tile_bytes),
-            "for which there is no room: all",
-        )
+        wanted = format_bytes(self.n_tiles * self.tile_bytes)
+        left = "for which there is no room: all"
         if self.n_held:
             left = f"and {format_bytes(self.n_bytes)} are left for it: the other"
         return (f"half of K would take {wanted}, {left} tiles are made anew for each product",)
@@ -133,7 +129,6 @@ class Tiles:
 
     @property
     def packed(self) -> bool:
-        """Whether tiles are kept in sixteen bits."""
         return self.store is not None and self.store.packed
 
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> Gram:  # noqa: ARG002
@@ -154,7 +149,6 @@ class Tiles:
         return Gram(engine, kernel, x, rough=rough, **exact)
 
     def text(self, n_threads: int, *, compiled: bool) -> str:
-        """For the line of a plan."""
         kind = "tiles"
         if self.proof is not None:
             how = "checked" if self.share >= 1.0 else "proved"
@@ -256,7 +250,6 @@ class Plan:
     host_bytes: int = 0  # where `n_bytes` are those of a device: what this process holds beside it
 
     def because(self, *reasons: str) -> Plan:
-        """The plan with more reasons."""
         return replace(self, reasons=(*self.reasons, *reasons))
 
     def __str__(self) -> str:

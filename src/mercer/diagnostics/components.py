@@ -227,10 +227,7 @@ def _curve(values: Array, **columns: Array) -> Table:
 def _against_chance(
     kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
 ) -> tuple[int, Array, Array]:
-    """How many leading eigenvalues exceed those of shuffled data; all of them, and the limits.
-
-    Place by place, with the kernel as it was resolved on the data themselves.
-    """
+    """How many leading eigenvalues exceed those of shuffled data, one by one; all of them, and the limits."""
     values = centred_spectrum(kernel_matrix(kernel, rows))
     shuffled = (rng.permuted(rows, axis=0) for _ in range(repeats))
     chance = [centred_spectrum(kernel_matrix(kernel, x)) for x in shuffled]
@@ -243,12 +240,10 @@ def _against_chance(
 def _linear_against_chance(
     rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
 ) -> tuple[int, Array, Array]:
-    """The same for the linear kernel, each component taken off the rows before the next is asked for.
-
-    Shuffling spreads the variance of a strong component over all directions, and would hide a weak one behind
-    it. What is left after j components has d - j directions, and its shuffled form has d: the limit is scaled
-    by d/(d - j), so that both have the same variance in each.
-    """
+    """The same for the linear kernel, each component taken off the rows before the next is asked for."""
+    # Shuffling spreads the variance of a strong component over all directions, and would hide a weak one
+    # behind it. What is left after j components has d - j directions, and its shuffled form has d: the limit
+    # is scaled by d/(d - j), so that both have the same variance in each.
     x = rows.astype(np.float64)
     x -= x.mean(axis=0)
     u, s, vt = np.linalg.svd(x, full_matrices=False)

@@ -220,10 +220,8 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
 
 
 def _folded(found: Importance, made: Preparation, names: Sequence[str] | None) -> Importance:
-    """The importance of prepared columns, as one of the columns they were made of.
-
-    A number stays as it is: scaling divides its standard deviation by what it multiplies its slope by.
-    """
+    """The importance of prepared columns, as one of the columns they were made of."""
+    # A number stays as it is: scaling divides its standard deviation by what it multiplies its slope by.
     p, k = len(made.numbers), found.sizes.shape[1]
     columns = (*made.numbers, *(column for column, _ in made.categories))
     ends = np.cumsum([p, *(len(levels) for _, levels in made.categories)])

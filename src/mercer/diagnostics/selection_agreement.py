@@ -53,10 +53,8 @@ def standard_error(values: Array, weights: Array | None = None) -> float:
 
 
 def within_one_error(outcomes: list[Outcome]) -> Flags:
-    """Whose mean loss is within one standard error of the first one's: that of the difference, row by row.
-
-    Two candidates see the same rows and the same noise, and rows that are hard for one are for the other.
-    """
+    """Whose mean loss is within one standard error of the first one's: that of the difference, row by row."""
+    # Two candidates see the same rows and the same noise, and rows that are hard for one are for the other.
     best = outcomes[0]
     gaps = [outcome.losses - best.losses for outcome in outcomes]
     return np.array([best.mean(g) <= standard_error(g, best.weights) for g in gaps])
@@ -105,10 +103,8 @@ def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
 
 # ── what halves have in common ──────────────────────────────────────────────
 def stability_rows(fits: Fits) -> Array:
-    """How alike the components of two halves of the training rows are, as seen by rows in neither.
-
-    One number a held-out row, whose mean is the affinity; none where there are too few rows to tell.
-    """
+    """How alike the components of two halves of the training rows are, as seen by rows in neither."""
+    # One number a held-out row, whose mean is the affinity; none where there are too few rows to tell.
     k, court, found = fits.candidate.k, fits.court, []
     rng = np.random.default_rng(court.seed)
     for train, test in court.folds:
@@ -222,16 +218,14 @@ def _certainty(gains: Array, weights: Array | None) -> float:
 
 
 def agreed_first(outcomes: list[Outcome], found: list[Contest]) -> list[int]:
-    """Positions, best first: of each number of components the one that wins, or else the reference.
-
-    Of several numbers of components the fewest that share as much as any, within one standard error.
-    """
+    """Positions, best first: of each number of components the one that wins, or else the reference."""
     best: dict[int, int] = {}
     for i, (outcome, contest) in enumerate(zip(outcomes, found, strict=True)):
         if contest.is_reference or (contest.wins and not outcome.symptoms):
             k = outcome.candidate.k
             if k not in best or _rank(contest) > _rank(found[best[k]]):
                 best[k] = i
+    # Of several numbers of components the fewest that share as much as any, within one standard error.
     among = list(best.values())
     most = min(among, key=lambda i: outcomes[i].loss)
     as_good = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]

@@ -61,10 +61,7 @@ def check_labels(y: Any, n: int) -> Array | None:
 
 
 def check_judge(judge: Any, y: Array | None) -> Any:
-    """The caller's estimator, or a linear one on scores of unit variance.
-
-    Scores of one kernel are a thousand times as large as those of another: a penalty has to see them alike.
-    """
+    """The caller's estimator, or a linear one on scores of unit variance."""
     if judge is not None:
         if y is None:
             remedy = "Pass y, or leave `judge` out."
@@ -79,6 +76,7 @@ def check_judge(judge: Any, y: Array | None) -> Any:
         return None
     classes = _are_classes(y)
     linear = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-4, 4, 9))
+    # Scores of one kernel are a thousand times as large as those of another: a penalty has to see them alike.
     return make_pipeline(StandardScaler(), linear)
 
 
@@ -233,11 +231,9 @@ def court_of(
 def merged(
     rows: Rows, y: Any, weights: Array | None, *, least: int
 ) -> tuple[Rows, Any, Array | None]:
-    """Distinct rows in the order of their first appearance, their labels, and how often each counts.
-
-    A row and its copy in two folds would be held out from itself. Rows with different labels stay apart, and
-    all rows stay where fewer than `least` are distinct.
-    """
+    """Distinct rows in the order of their first appearance, their labels, and how often each counts."""
+    # A row and its copy in two folds would be held out from itself. Rows with different labels stay apart,
+    # and all rows stay where fewer than `least` are distinct.
     parts: tuple[Rows, ...] = (rows,)
     if y is not None:  # a number for each label, whatever labels are
         _, codes = np.unique([repr(label) for label in y.tolist()], return_inverse=True)

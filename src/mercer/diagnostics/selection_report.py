@@ -45,14 +45,11 @@ STEADY = 0.02
 # ── order ───────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Order:
-    """Outcomes, best first, and how sure that is.
-
-    `equal` is how many are within one standard error of the best; with the criterion agreement there are
-    `contests` instead, one for each candidate that could be fitted, in the same order.
-    """
+    """Outcomes, best first, and how sure that is."""
 
     outcomes: list[Outcome]
-    equal: int = 0
+    equal: int = 0  # how many are within one standard error of the best
+    # With the criterion agreement, of the candidates that could be fitted, in the same order.
     contests: tuple[agreement.Contest, ...] = ()
 
     @property
@@ -79,11 +76,9 @@ def in_order(outcomes: list[Outcome], court: Court) -> Order:
 
 
 def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Order:
-    """By the mean loss, or the score of a judge alone.
-
-    Without labels those within one standard error of the least loss count as equal, and then fewer
-    symptoms, fewer components and the more stable subspace decide, in this order.
-    """
+    """By the mean loss, or the score of a judge alone."""
+    # Without labels those within one standard error of the least loss count as equal, and then fewer
+    # symptoms, fewer components and the more stable subspace decide, in this order.
     fine.sort(key=lambda outcome: (outcome.loss, outcome.candidate.k))
     equal = within_one_error(fine)
     equal[0] = True

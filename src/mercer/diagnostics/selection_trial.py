@@ -159,10 +159,8 @@ NOTHING: tuple[Array, ...] = (np.empty(0),)
 
 
 def tried(candidate: Candidate, court: Court) -> Outcome:
-    """The outcome; a candidate that can't be fitted to these rows has a reason in place of numbers.
-
-    On one thread, so that the numbers do not depend on how many candidates run side by side.
-    """
+    """The outcome; a candidate that can't be fitted to these rows has a reason in place of numbers."""
+    # On one thread, so that the numbers do not depend on how many candidates run side by side.
     with single_threaded_blas(), lanes(1):
         try:
             outcome = _tried(candidate, court)
@@ -240,10 +238,8 @@ def _returned(fits: Fits) -> Figures:
 def _moved(  # (b, d) -> (b,)
     model: KernelPCA, rows: Array, noise: float, *, rng: np.random.Generator
 ) -> Array:
-    """Squared errors of rows that were moved, each the mean over its moves, Gaussian and isotropic.
-
-    Each move has its opposite, so that what is linear in it cancels, and with it most of the chance.
-    """
+    """Squared errors of rows that were moved, each the mean over its moves, Gaussian and isotropic."""
+    # Each move has its opposite, so that what is linear in it cancels, and with it most of the chance.
     total = np.zeros(len(rows))
     for _ in range(MOVES):
         move = rng.normal(scale=noise, size=rows.shape)

@@ -119,10 +119,8 @@ class EntryRounding:
         return self.unit * np.sqrt(self.trace * _reach(self.lengths, coef))
 
     def moves(self, values: Array, coef: Array) -> Array:  # (r,), (m, r) -> (r,)
-        """How far the eigenvalue of each component may have moved.
-
-        Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², and by no more than itself.
-        """
+        """How far the eigenvalue of each component may have moved."""
+        # Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², and by no more than itself.
         reach, positive = _reach(self.lengths, coef), np.maximum(values, 0.0)
         error = ENTRY * (self.unit * np.sqrt(self.trace * reach))
         # W whitens the core to float64's rounding of it.
@@ -130,12 +128,9 @@ class EntryRounding:
         return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
 
     def aside(self, values: Array, coef: Array, whiten: Array, rest: float) -> float:
-        """A bound on the sum of the moves of all components but those given, the first k.
-
-        V is orthogonal, so sums over all columns of A are those over the columns of W: of e_i², and
-        Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last
-        of the first k.
-        """
+        """A bound on the sum of the moves of all components but those given, the first k."""
+        # V is orthogonal, so sums over all columns of A are those over the columns of W: of e_i², and
+        # Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, each at most λ̂_k.
         reach = _aside(self.lengths, _reach(self.lengths, coef), whiten)
         squares = (ENTRY * self.unit) ** 2 * self.trace * reach  # Σe²
         last = max(float(values[-1]), 0.0)
@@ -197,11 +192,9 @@ def estimated_certificate(
     weights: Array | None,
     rng: np.random.Generator,
 ) -> Certificate:
-    """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries among sampled rows.
-
-    The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
-    maximum over fewer rows fits their noise. The estimate is the largest of a few samples plus their spread.
-    """
+    """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries of sampled rows."""
+    # The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
+    # maximum over fewer rows fits their noise. The estimate is the largest of a few plus their spread.
     n = int(x.shape[0])
     weight = float(n) if weights is None else float(weights.sum())
     draws, each = [np.arange(n)], np.ones(n) if weights is None else weights

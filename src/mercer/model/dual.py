@@ -150,11 +150,9 @@ def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
 
 
 def _expected(values: Array, goal: float, n: int) -> int | None:
-    """Components whose eigenvalues sum to the goal if they go on falling as they did, as j to the -p.
-
-    p is the least of those of the last half, quarter and eighth of them: there may be a cliff among them, and
-    to expect too few costs less than to give up. None where no number would do: this is a cliff.
-    """
+    """Components whose eigenvalues sum to the goal if they go on falling as they did, as j to the -p."""
+    # p is the least of those of the last half, quarter and eighth of them: there may be a cliff among them,
+    # and to expect too few costs less than to give up. None where no number would do: this is a cliff.
     k, last = len(values), float(values[-1])
     if last <= 0.0:
         return None

@@ -137,11 +137,7 @@ def _orthonormalised(axes: Array, values: Array) -> Array:
 
 
 def solve_small(
-    task: Task,
-    operator: SymmetricOperator,
-    *,
-    cut: Callable[[Array], float],
-    nothing: float = 0.0,
+    task: Task, operator: SymmetricOperator, *, cut: Callable[[Array], float], nothing: float = 0.0
 ) -> tuple[EigenPairs, float]:
     """The pairs of a stored matrix that were asked for and are above rounding, and its trace."""
     total, n = float(operator.diag().sum()), operator.n
@@ -168,10 +164,8 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
     trace = float(np.trace(moments.scatter) + moments.weight * squares)  # Σw‖φ‖² = tr K
 
     def cut(values: Array) -> float:
-        """Eigenvalues below this are rounding: of the solver, and of the shift by the mean.
-
-        The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares.
-        """
+        """Eigenvalues below this are rounding: of the solver, and of the shift by the mean."""
+        # The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares.
         eps = float(np.finfo(dtype).eps)
         return 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
 

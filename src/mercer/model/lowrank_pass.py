@@ -146,10 +146,8 @@ def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
 
 # ── squares or features ─────────────────────────────────────────────────────
 def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The precision in which squares of sections lose no more than features do; None where there is none.
-
-    Judged from a few hundred rows, and again when all are seen. Lengths of features show an invalid kernel.
-    """
+    """The precision in which squares of sections lose no more than features do; None where there is none."""
+    # Judged from a few hundred rows, and again when all are seen. Lengths of features show an invalid kernel.
     kernel, whiten = task.kernel, low_rank.whiten
     n, m = int(task.x.shape[0]), low_rank.sections.width
     few_rows = n < ROWS_A_LANDMARK * m
@@ -195,13 +193,9 @@ def can_be_squared(largest: float, dtype: np.dtype[Any]) -> bool:
 def _judged(
     features: Array, whiten: Array, asked: int | float | None
 ) -> Iterator[tuple[Array, Array]]:  # (s, r), (m, r) -> (k,), (m, k)
-    """The variance of the features along some directions, and these as coefficients of the sections.
-
-    First roughly those of the components, if few are asked for; then those that W consists of: eigenvectors
-    of the core, or what each landmark adds to the ones before it.
-    """
+    """The variance of the features along some directions, and these as coefficients of the sections."""
     if isinstance(asked, int) and FEW * asked <= whiten.shape[1]:
-        # Subspace iteration from rows, which lie where the variance is.
+        # Roughly those of the components, by subspace iteration from rows, which lie where the variance is.
         axes = np.ascontiguousarray(features[:: max(1, len(features) // (2 * asked))].T)  # (r, ·)
         for _ in range(ROUNDS):
             axes = np.linalg.qr(inner(features, times(features, axes)))[0]
@@ -210,17 +204,16 @@ def _judged(
         axes = np.ascontiguousarray((axes @ turn)[:, : -asked - 1 : -1])
         seen = times(features, axes)
         yield np.einsum("ij,ij->j", seen, seen), times(whiten, axes)
+    # Those that W consists of: eigenvectors of the core, or what each landmark adds to the ones before it.
     yield np.einsum("ij,ij->j", features, features), whiten
 
 
 def loses_little(  # (r,), (r,)
     squared: Array, moves: Array, left_out: float, asked: int | float | None, *, slack: float = 1.0
 ) -> bool:
-    """Whether what squares add to the moves costs the components asked for no digits, and the bounds little.
-
-    Each of those components may lose as much as it does with features; all losses together may widen the
-    bounds by a thousandth of themselves.
-    """
+    """Whether what squares add to moves costs the components asked for no digits, and the bounds little."""
+    # Each of those components may lose as much as it does with features; all losses together may widen the
+    # bounds by a thousandth of themselves.
     count = asked if isinstance(asked, int) else len(moves)
     if np.any(squared[:count] > slack * moves[:count]):
         return False

@@ -53,11 +53,9 @@ class Ownership(Enum):
     def of(
         cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int, remote: bool = False
     ) -> Ownership:
-        """Decided once. An exact model keeps its rows, and the caller may change theirs.
-
-        Rows of a source that a `remote` engine reads are never read here, where they can be had in any order.
-        """
+        """Decided once. An exact model keeps its rows, and the caller may change theirs."""
         if not data.in_memory:
+            # What a `remote` engine reads is never read here, where it can be had in any order.
             stay = remote and data.rows.random_access
             # An exact model reads rows that take a small part of the budget: it then owns them, whatever
             # becomes of the file. It has to where slices can't be had in any order (batches), or where the

@@ -161,16 +161,13 @@ def select_detector(
     ]
     rate = 0.01 if false_alarm is None else float(false_alarm)
     best, linear, reasons = _verdict(found, rate)
-    detector = KernelPCADetector(
-        best.components,
+    detector = plain.set_params(
+        n_components=best.components,
         kernel=best.kernel,
-        statistic=best.statistic,  # type: ignore[arg-type]
+        statistic=best.statistic,
         lags=best.how.lags,
         smoothing=best.how.smoothing,
-        false_alarm=false_alarm,
         confidence=confidence,
-        folds=folds,
-        random_state=random_state,
     )
     if refit:
         detector.fit(X, time=time)

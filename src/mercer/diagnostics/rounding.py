@@ -82,8 +82,7 @@ def _pair(pair: f.Pair, x: Rows, found: Array) -> Array:
 
 def _squares(x: Rows) -> Array:
     """What cancels in ‖x‖² - 2x·y + ‖y‖² about the mean (of sparse rows about the origin)."""
-    shifted = x - x.mean(axis=0) if isinstance(x, np.ndarray) else x
-    norms = squared_norms(shifted)
+    norms = squared_norms(x - x.mean(axis=0) if isinstance(x, np.ndarray) else x)
     sizes = norms[:, None] + norms[None, :]
     np.fill_diagonal(sizes, 0.0)
     return sizes

@@ -183,14 +183,9 @@ def contests(outcomes: list[Outcome], median: float) -> list[Contest]:
         k = min((k for k in ours if k >= outcome.candidate.k), default=max(ours))
         other, own = ours[k], outcome.steady
         gains = own - other.steady if len(own) == len(other.steady) else np.empty(0)
-        found.append(
-            Contest(
-                neighbours=_certainty(other.losses - outcome.losses, outcome.weights),
-                halves=_certainty(gains, outcome.weights),
-                k=other.candidate.k,
-                is_reference=outcome.candidate.place == place,
-            )
-        )
+        neighbours = _certainty(other.losses - outcome.losses, outcome.weights)
+        halves, is_reference = _certainty(gains, outcome.weights), outcome.candidate.place == place
+        found.append(Contest(neighbours, halves, other.candidate.k, is_reference))
     return found
 
 

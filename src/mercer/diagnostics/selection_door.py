@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from operator import index
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -212,7 +211,7 @@ def court_of(
     check_scale(rows)
     require_different(rows)
     criterion = check_criterion(criterion, judge, rows)
-    if isinstance(folds, Integral):  # the caller's own splitter counts the caller's rows
+    if is_whole(folds):  # the caller's own splitter counts the caller's rows
         rows, labels, weights = merged(rows, labels, weights, least=2 * int(folds))
     splits = check_folds(folds, rows, n=n, y=labels, judge=judge, seed=seed)
     return Court(
@@ -310,8 +309,7 @@ def default_kernels(
     if weights is not None:
         median = median_gamma(rows, rng=rng, weights=weights)
     # x·x' is about one, so that neither the constant nor the highest power has it all.
-    lengths = squared_norms(rows.astype(np.float64))
-    length = float(np.average(lengths, weights=weights)) or 1.0
+    length = float(np.average(squared_norms(rows.astype(np.float64)), weights=weights)) or 1.0
     kernels: list[Kernel] = [Linear(), *(Polynomial(p, gamma=1.0 / length) for p in (2, 3))]
     kernels += [RBF(gamma) for gamma in _apart([median, *table["gamma"][1:], *(median * TRIED)])]
     rough: tuple[Kernel, ...] = (Matern(nu=1.5), Laplacian())

@@ -187,8 +187,7 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
         msg = "a precomputed kernel has no rows to hold out; give the function behind it"
         raise InputError(msg)
     kernel.check_rows(rows)
-    rng = np.random.default_rng(court.seed)
-    resolved = kernel.resolve(rows, rng=rng, weights=court.weights)
+    resolved = kernel.resolve(rows, rng=np.random.default_rng(court.seed), weights=court.weights)
     few = take_rows(rows, spread_over(int(rows.shape[0]), SYMPTOM_ROWS))
     symptoms = [symptom.name for symptom in symptoms_on(resolved, few)]
     fits = Fits(candidate, court, resolved)

@@ -208,7 +208,6 @@ def _flat(K: Array, kernel: Kernel) -> Symptom | None:
 
 
 def _remedy(kernel: Kernel, *, wider: bool) -> str:
-    """Which knob to turn, and which way."""
     if hasattr(kernel, "length_scale"):
         return f"{'Raise' if wider else 'Lower'} `length_scale`."
     if kernel.shift_invariant and hasattr(kernel, "gamma"):

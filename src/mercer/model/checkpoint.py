@@ -135,7 +135,6 @@ class Checkpoint(Observer):
         self._probed = False
 
     def resume(self) -> State | None:
-        """The state in the file; None when there is no file yet."""
         self._probe()
         if self._identity() is None:
             return None
@@ -145,7 +144,6 @@ class Checkpoint(Observer):
         return state
 
     def keep(self, state: Callable[[], State]) -> None:
-        """Write the state down, if the last one is old enough."""
         begun = self._clock()
         if begun < self._due:
             return

@@ -114,8 +114,7 @@ def _primal(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
 
 def _dual(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
     """K̃ = Φ̃Φ̃ᵀ, K̃U = UΛ; then V = Φ̃ᵀUΛ^(-1/2) are the axes."""
-    gram = StoredGram(rows.gram())
-    pairs, total = solve_small(task, gram, cut=rows.cut, nothing=rows.nothing)
+    pairs, total = solve_small(task, StoredGram(rows.gram()), cut=rows.cut, nothing=rows.nothing)
     pairs = pairs.turned(score_signs(pairs.vectors, rows.roots))
     axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
     return pairs, _orthonormalised(axes, pairs.values), total
@@ -132,8 +131,7 @@ def _orthonormalised(axes: Array, values: Array) -> Array:
     # triangular step restores VᵀV = I; the leading axes, which are right already, stay as they are.
     if values[-1] > EPS**0.5 * values[0]:
         return axes
-    upper = np.linalg.cholesky(axes.T @ axes).T
-    return np.linalg.solve(upper.T, axes.T).T
+    return np.linalg.solve(np.linalg.cholesky(axes.T @ axes), axes.T).T
 
 
 def solve_small(

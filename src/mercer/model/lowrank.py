@@ -220,8 +220,7 @@ def _axes(
     """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for."""
     scatter, asked = moments.scatter, task.asked
     if k < len(scatter):
-        small = StoredGram(scatter, task.plan.n_threads)
-        pairs = Lapack(subset=True).by_driver(small, k)
+        pairs = Lapack(subset=True).by_driver(StoredGram(scatter, task.plan.n_threads), k)
         pairs = replace(pairs, n_products=0, spectrum=None)  # of K
         values, vectors = pairs.values, pairs.vectors
     else:

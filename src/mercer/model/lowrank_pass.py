@@ -24,7 +24,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import take_rows
 from mercer.engine.base import Mergeable, Step
 from mercer.engine.moments import Moments
-from mercer.engine.steps import Squared, SquareFeatures, SquareSections
+from mercer.engine.steps import SquareFeatures, SquareSections
 from mercer.engine.thin import inner, times
 from mercer.kernels.base import Kernel
 from mercer.model.certificate import EntryRounding, square_moves
@@ -63,14 +63,6 @@ class Seen:
     def merged(self, other: Seen) -> Seen:
         lowest = min(self.lowest, other.lowest)
         return Seen(self.moments.merged(other.moments), self.trace + other.trace, lowest)
-
-    @classmethod
-    def whitened(cls, squared: Squared, whiten: Array) -> Seen:  # (m, r)
-        """Of features, from what was seen of sections."""
-        seen = squared.moments
-        scatter = times(np.ascontiguousarray(whiten.T), times(seen.scatter, whiten))  # (r, r)
-        moments = Moments(seen.weight, seen.mean @ whiten, scatter)
-        return cls(moments, squared.trace, np.inf, np.diagonal(seen.scatter).copy())
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,10 +122,13 @@ def look_at_squares(
     points, lengths = low_rank.points, partial(checked_lengths, task.kernel)
     engine = low_rank.sections.engine
     step = SquareSections(task.kernel, points, dtype, squared_in, task.weights, lengths, engine)
-    squared = _folded(task, low_rank, step)
-    require_finite(np.diagonal(squared.moments.scatter))
-    assert low_rank.whiten is not None
-    return Seen.whitened(squared, low_rank.whiten)
+    squared, whiten = _folded(task, low_rank, step), low_rank.whiten
+    of_sections = squared.moments
+    require_finite(np.diagonal(of_sections.scatter))
+    assert whiten is not None
+    scatter = times(np.ascontiguousarray(whiten.T), times(of_sections.scatter, whiten))  # (r, r)
+    moments = Moments(of_sections.weight, of_sections.mean @ whiten, scatter)
+    return Seen(moments, squared.trace, np.inf, np.diagonal(of_sections.scatter).copy())
 
 
 def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:

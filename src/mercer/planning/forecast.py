@@ -155,8 +155,7 @@ def _lapack(kernel: Kernel, x: Rows, engine: Engine[Any]) -> float:
     matrix, made = _among(kernel, x, np.arange(small)), 0.0
     if not kernel.is_precomputed:
         made, _ = _tile_seconds(kernel, x, x.dtype.str, 1, engine)
-    took = least_seconds(lambda: np.linalg.eigh(matrix))
-    return took * (n / small) ** 3 + 0.5 * n * n * made
+    return least_seconds(lambda: np.linalg.eigh(matrix)) * (n / small) ** 3 + 0.5 * n * n * made
 
 
 def _primal(kernel: Kernel, x: Rows) -> float:

@@ -342,8 +342,7 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     ways = [more]
     if problem.n > LAPACK_ROWS:
         # Components that are iterated for, without K, unless a solver is asked for by name.
-        most = problem.n // lapack_share(problem.n)
-        asked = min(problem.k or problem.n, most)
+        asked = min(problem.k or problem.n, problem.n // lapack_share(problem.n))
         few = next((k for k in (asked, 30, 10, 3) if k <= asked and _iterates(problem, k)), 0)
         if few and few == problem.k:  # LAPACK was asked for by name
             ways.append("use {solver:'auto'}, which does not form K for so few components")

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from mercer._core.errors import many
 from mercer._core.memory import ELSEWHERE, format_bytes, format_seconds
 from mercer._core.types import Array, Rows
 from mercer.approximations import Approximation
@@ -262,12 +263,10 @@ class Plan:
             size += f" there and {format_bytes(self.host_bytes)} on the host"
         lines = [f"{self.route} route, {how}, {matrix}, at most {size}"]
         if self.n_products is not None and self.seconds is not None:
-            one = self.n_products == 1
-            what = "product" if one else "products"
+            work = many(self.n_products, "product")
             if self.route != "dual":
-                what = f"{'pass' if one else 'passes'} over the rows"
-            seconds = format_seconds(self.seconds)
-            lines.append(f"  about {self.n_products} {what}, {seconds} expected")
+                work = f"{self.n_products} pass{'es' * (self.n_products != 1)} over the rows"
+            lines.append(f"  about {work}, {format_seconds(self.seconds)} expected")
         if self.preimage is not None:
             text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
             if self.preimage_seconds is not None:

@@ -190,13 +190,11 @@ def _from_spectrum(fit: Fit, method: str, *, share: float, most: int) -> Compone
         msg = "All rows are one point in feature space: there is no component to count."
         raise InputError(msg)
     if method == "variance":
-        k, why, curve = _by_share(values, fit.total, share)
-    else:
-        k, why, curve = _by_gap(values, cut if len(values) < most else np.nan)
-    return Components(k, method, curve, [why])
+        return _by_share(values, fit.total, share)
+    return _by_gap(values, cut if len(values) < most else np.nan)
 
 
-def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Table]:
+def _by_share(values: Array, total: float, share: float) -> Components:
     held = np.cumsum(values) / total
     # Rounding in a sum must not ask for one more.
     reached = np.flatnonzero(held >= share - 1e-12 * len(values))
@@ -204,10 +202,10 @@ def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Tabl
     why = f"the first {k} hold {held[k - 1]:.2%} of the variance; {share:.0%} was asked for"
     if not len(reached):
         why += ". The model has no more: fit one with more components"
-    return k, why, _curve(values, share=held)
+    return Components(k, "variance", _curve(values, share=held), [why])
 
 
-def _by_gap(values: Array, after: float) -> tuple[int, str, Table]:
+def _by_gap(values: Array, after: float) -> Components:
     """After the last eigenvalue comes `after`: rounding, or NaN where nothing could come."""
     ratios = values / np.append(values[1:], after)
     looked = ratios[: int(np.sum(values >= LOOKED_AT * values[0]))]
@@ -216,7 +214,7 @@ def _by_gap(values: Array, after: float) -> tuple[int, str, Table]:
     why = f"eigenvalue {k} is {ratios[k - 1]:.3g} times the next, the largest such ratio"
     if k == len(values):
         why = f"eigenvalue {k} is the last above rounding"
-    return k, why, _curve(values, ratio=ratios)
+    return Components(k, "gap", _curve(values, ratio=ratios), [why])
 
 
 def _curve(values: Array, **columns: Array) -> Table:

@@ -18,7 +18,7 @@ from mercer._core.table import Printed, Table
 from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
-from mercer.diagnostics.symptoms import require_rows
+from mercer.diagnostics.symptoms import median_gamma, require_rows
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_rows import learnt_rows
@@ -217,8 +217,8 @@ def _spread_over(n: int, most: int) -> tuple[Indices, Flags]:
 def _kernels(given: Sequence[Any] | None, stage: Stage, seed: Any) -> list[Kernel]:
     if given is not None:
         return [as_kernel(kernel) for kernel in given]
-    median = RBF().resolve(stage.normal.scaled, rng=as_generator(seed)).gamma
-    return [Linear(), *(RBF(float(median) / width**2) for width in WIDTHS)]  # type: ignore[arg-type]
+    median = median_gamma(stage.normal.scaled, rng=as_generator(seed))
+    return [Linear(), *(RBF(median / width**2) for width in WIDTHS)]
 
 
 # ── the verdict ─────────────────────────────────────────────────────────────

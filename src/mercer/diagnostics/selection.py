@@ -192,8 +192,10 @@ def select(
         seed=int(rng.integers(2**31)),
     )
     numbers = door.check_components(n_components, min(len(train) for train, _ in court.folds))
-    names = column_names(X, rows)
-    kernels = door.as_kernels(kernels, court.rows, rng=rng, weights=court.weights, names=names)
+    if kernels is None:
+        kernels = door.default_kernels(court.rows, rng=rng, weights=court.weights)
+    else:
+        kernels = door.as_kernels(kernels, column_names(X, rows))
     entered = door.candidates(kernels, numbers, int(rows.shape[1]))
     tries = _all_tried(entered, court, n_jobs=n_jobs, verbose=bool(verbose))
     order = report.in_order(report.without_repeats(tries), court)

@@ -83,11 +83,9 @@ def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
 
 
 def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
-    """Less what held-out rows share with their neighbours, in components: one number a row.
-
-    Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
-    varies smoothly counts 1; one that is noise, or of a kernel so narrow that new rows have no scores, 0.
-    """
+    """Less what held-out rows share with their neighbours, in components: one number a row."""
+    # Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
+    # varies smoothly counts 1; one that is noise, or of a kernel so narrow that new rows have no scores, 0.
     court = fits.court
     assert court.neighbours is not None
     models, losses = [], []
@@ -122,10 +120,9 @@ def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (
 
     That is the mean squared cosine of their principal angles, less what chance gives. 1: the same space.
     0: as two random spaces of k dimensions among n centred rows, whose mean squared cosine is k/(n - 1).
-
-    With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
-    is a sum over rows, each 0 for the same space, and has a standard error.
     """
+    # With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
+    # is a sum over rows, each 0 for the same space, and has a standard error.
     share = np.full(len(a), 1.0 / len(a)) if weights is None else weights / weights.sum()
     p, q = _basis(a, share), _basis(b, share)
     k = max(p.shape[1], q.shape[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from operator import index
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
@@ -42,6 +42,10 @@ MOST_CLASSES = 50
 TRIED, SAME = 4.0 ** np.arange(-1.0, 3.0), 1.2
 
 
+def _refuse(parameter: str, value: Any, must_be: str, remedy: str = "") -> NoReturn:
+    raise ParameterError.about(parameter, value, must_be=must_be, remedy=remedy)
+
+
 def check_labels(y: Any, n: int) -> Array | None:
     """One label or number a row."""
     if y is None:
@@ -63,13 +67,9 @@ def check_judge(judge: Any, y: Array | None) -> Any:
     """The caller's estimator, or a linear one on scores of unit variance."""
     if judge is not None:
         if y is None:
-            remedy = "Pass y, or leave `judge` out."
-            raise ParameterError.about(
-                parameter="judge", value=judge, must_be="None without y", remedy=remedy
-            )
+            _refuse("judge", judge, "None without y", "Pass y, or leave `judge` out.")
         if not hasattr(judge, "fit") or isinstance(judge, type):
-            wanted = "a scikit-learn estimator such as LogisticRegression()"
-            raise ParameterError.about(parameter="judge", value=judge, must_be=wanted)
+            _refuse("judge", judge, "a scikit-learn estimator such as LogisticRegression()")
         return judge
     if y is None:
         return None
@@ -104,18 +104,14 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
         if isinstance(criterion, str) and criterion in names:
             return criterion
         known = nearest(criterion, names) if isinstance(criterion, str) else ""
-        raise ParameterError.about(
-            parameter="criterion", value=criterion, must_be=wanted, remedy=known
-        )
+        _refuse("criterion", criterion, wanted, known)
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         hint = close_to(str(criterion), CRITERIA)
         if isinstance(criterion, str) and criterion in get_scorer_names():
             hint = Message("{scoring} needs labels: {pass y!s}.", scoring=repr(criterion))
         wanted = Message(f"{OneOf(CRITERIA).wanted} {{where no y is given!s}}")
-        raise ParameterError.about(
-            parameter="criterion", value=criterion, must_be=wanted, remedy=hint
-        )
+        _refuse("criterion", criterion, wanted, hint)
     if sparse.issparse(rows) and chosen in ("denoising", "reconstruction"):
         msg = (
             f"criterion={chosen!r} takes rows back to input space, and X is sparse. Use X.toarray(), "
@@ -136,8 +132,7 @@ def check_folds(folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, 
         kind = StratifiedKFold if stratified else KFold
         folds = kind(int(folds), shuffle=True, random_state=seed)
     elif not (hasattr(folds, "split") or np.iterable(folds)) or isinstance(folds, str):
-        wanted = "an integer >= 2 or a splitter of scikit-learn"
-        raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
+        _refuse("folds", folds, "an integer >= 2 or a splitter of scikit-learn")
     elif not hasattr(folds, "split"):
         folds = _check_pairs(list(folds), m, n)
     try:
@@ -325,20 +320,11 @@ def _apart(gammas: list[float]) -> list[float]:
     return sorted(kept)
 
 
-def as_kernels(
-    kernels: Any,
-    rows: Rows,
-    *,
-    rng: np.random.Generator,
-    weights: Array | None = None,
-    names: list[str] | None = None,
-) -> list[Kernel]:
-    """The caller's kernels as objects, or the default ones; `names` are those of the columns."""
-    if kernels is None:
-        return default_kernels(rows, rng=rng, weights=weights)
+def as_kernels(kernels: Any, names: list[str] | None) -> list[Kernel]:
+    """The caller's kernels as objects; `names` are those of the columns."""
     if isinstance(kernels, (str, Kernel)) or callable(kernels):
         kernels = [kernels]
-    if np.iterable(kernels) and not isinstance(kernels, str) and any(map(is_number, kernels)):
+    if np.iterable(kernels) and any(map(is_number, kernels)):
         msg = "The second argument of select is the list of kernels. Pass labels as y=y."
         raise InputError(msg)
     try:

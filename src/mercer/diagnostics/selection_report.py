@@ -11,7 +11,6 @@ from mercer._core.errors import InputError, SelectionWarning, many
 from mercer._core.findings import warn
 from mercer._core.table import Table
 from mercer.diagnostics import selection_agreement as agreement
-from mercer.diagnostics.selection_agreement import standard_error, within_one_error
 from mercer.diagnostics.selection_door import shown
 from mercer.diagnostics.selection_trial import BACK_ROWS, Court, Outcome
 from mercer.diagnostics.symptoms import median_gamma
@@ -80,7 +79,7 @@ def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Ord
     # Without labels those within one standard error of the least loss count as equal, and then fewer
     # symptoms, fewer components and the more stable subspace decide, in this order.
     fine.sort(key=lambda outcome: (outcome.loss, outcome.candidate.k))
-    equal = within_one_error(fine)
+    equal = agreement.within_one_error(fine)
     equal[0] = True
     if not judged:
         first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
@@ -128,7 +127,10 @@ def figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
     """What each scored, with its standard error; or the errors in input space, of an entry."""
     means = np.array([np.nan if o.failure else o.loss for o in outcomes])
     errors = np.array(
-        [standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan for o in outcomes]
+        [
+            agreement.standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan
+            for o in outcomes
+        ]
     )
     if court.judge is not None or court.criterion in GAINS:
         name = "score" if court.judge is not None else GAINS[court.criterion]

@@ -207,10 +207,7 @@ class Checkpoint(Observer):
 
 # ── what a state depends on ─────────────────────────────────────────────────
 def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str, Any]:
-    """The ingredients of a fit by name: all of them have to be the same when it is resumed.
-
-    Plain values stay as they are, a random generator is given by its state, anything else by its ``repr``.
-    """
+    """The ingredients of a fit by name: all of them have to be the same when it is resumed."""
     return {
         "rows": digest(x),
         "n": int(x.shape[0]),
@@ -223,6 +220,7 @@ def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str,
 
 
 def _ingredient(value: Any) -> Any:
+    """Plain values as they are, a random generator by its state, anything else by its ``repr``."""
     if isinstance(value, np.random.Generator):
         arrays: dict[str, Array] = {}
         state = json.dumps(plain(value.bit_generator.state, arrays)).encode()

@@ -203,8 +203,7 @@ def in_unit(fit: Fit, unit: float) -> Fit:
     """The fit to weights that are `unit` times as large."""
     by, pairs, low, known = np.float64(unit), fit.pairs, fit.low_end, fit.certificate
     names = ("values", "products", "spectrum", "unseen", "rounding")
-    own = {name: getattr(pairs, name) for name in names}
-    own = {name: None if value is None else value * by for name, value in own.items()}
+    own = {name: value * by for name in names if (value := getattr(pairs, name)) is not None}
     if low is not None:
         low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
     if known is not None:

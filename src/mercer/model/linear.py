@@ -152,10 +152,7 @@ SLICE_ROWS = 4096
 
 
 def fit_streamed(task: Task, sections: Sections) -> Fit:
-    """PCA of φ(x) = sections(x), exact, from W, μ and S = Σw(φ - μ)(φ - μ)ᵀ alone.
-
-    The pairs are those of S, their vectors the axes. Nothing is left out, so the certificate bounds rounding.
-    """
+    """PCA of φ(x) = sections(x), exact, from Σw, μ and S = Σw(φ - μ)(φ - μ)ᵀ: the pairs are those of S."""
     x, weights, dtype = task.x, task.weights, np.dtype(task.x.dtype)
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
     squares = float(moments.mean @ moments.mean)
@@ -183,6 +180,7 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
         asked=task.asked,
         weight=moments.weight,
         mean=FeatureMean(moments.mean, squares),
+        # Nothing is left out: it bounds rounding.
         certificate=Certificate("below", trace, 0.0, rounding + slack),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mercer._core.errors import MemoryBudgetError, many
 from mercer._core.memory import format_bytes
+from mercer._core.quick import changed
 from mercer._core.wording import Message
 from mercer.approximations import Approximation
 from mercer.engine.tiles import paying_threads
@@ -23,21 +24,17 @@ from mercer.planning.bytes import (
     tile_width,
 )
 from mercer.planning.krylov import SHARE_COMPONENTS, krylov_plan
-from mercer.planning.problem import (
-    ITERATED_ROWS,
-    LANCZOS_ROWS,
-    LANCZOS_SHARE,
-    LAPACK_ROWS,
-    ONE_BY_ONE_ROWS,
-    SMALL_ROWS,
-    SMALL_SHARE,
-    SUBSET_SHARE,
-    Problem,
-    lapack_share,
-)
+from mercer.planning.problem import SMALL_ROWS, SMALL_SHARE, Problem, lapack_share
 from mercer.planning.recipe import Given, Halved, Plan, Recipe, Tiles, Whole
 from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
 
+# Crossovers, as those of `mercer.planning.problem`.
+LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
+ITERATED_ROWS = 150  # above, a few components of a stored K are found by iterating
+ONE_BY_ONE_ROWS = 1500  # up to these, a vector at a time; of more rows, in narrow blocks
+LANCZOS_ROWS = 1000
+LANCZOS_SHARE = 10  # k up to this part of so few rows: more steps take as long as LAPACK
+SUBSET_SHARE = 8  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 TIGHT_TOL = 1e-10
 # LAPACK takes two thirds as long as n²/LAPACK_PRODUCTS products of a narrow block, from 1200 to 3000 rows.
 LAPACK_PRODUCTS = 17_000
@@ -259,12 +256,10 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
     here = _here_bytes(chosen, problem) if there or problem.workers else 0
     if here > problem.here_bytes:
         raise MemoryBudgetError(_too_much_here(here, problem))
-    if there:
-        chosen = replace(chosen, host_bytes=here)
-    engine = Plan.engine if host else problem.engine
     if problem.workers and not host:
         chosen = chosen.because(_shared(chosen, problem))
-    return chosen if chosen.engine == engine else replace(chosen, engine=engine)
+    engine = Plan.engine if host else problem.engine
+    return changed(chosen, engine=engine, host_bytes=here if there else 0)
 
 
 def _here_bytes(chosen: Plan, problem: Problem) -> int:

@@ -135,13 +135,12 @@ class Tiles:
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> Gram:  # noqa: ARG002
         """The operator K, with a rough one that is cheaper where there is a proof."""
         kept = 0 if self.store is None else self.store.n_bytes
-        if self.proof is None:
+        if (proof := self.proof) is None:
             # A Python function is called once a pair, and not for this.
             store = TileStore(_constant(kernel, x) if kernel.parallel else 0.0, kept)
             return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         minus = _mean(kernel, x)
-        width, sliced = self.proof.width, self.proof.sliced
-        exact: dict[str, Any] = {"dtype": "float64", "width": width, "sliced": sliced}
+        exact: dict[str, Any] = {"dtype": "float64", "width": proof.width, "sliced": proof.sliced}
         if self.share >= 1.0:
             store = TileStore(rounding=Rounding(self.packed, minus))
             return Gram(engine, kernel, x, store, **exact)

@@ -11,6 +11,7 @@ from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
 from mercer.kernels import RBF, Custom, Linear
 from mercer.model import certificate as certificates
+from mercer.model import lowrank
 from mercer.model.lowrank import SLACK, fit_low_rank
 from mercer.model.lowrank_pass import WIDER
 from mercer.model.result import Task
@@ -200,7 +201,7 @@ def test_of_few_rows_the_estimate_is_the_error_itself(weighted, cloud, rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_many_rows_samples_judge_the_error(weighted, rng, monkeypatch):
-    monkeypatch.setattr(certificates, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(lowrank, "SAMPLE_ROWS", 200)
     x = frozen(rng.standard_normal((500, 3)))
     weights = rng.random(len(x)) + 0.1 if weighted else None
     fit = fitted(RandomFourier(100), RBF(0.2), x, weights=weights)

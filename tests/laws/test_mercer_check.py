@@ -1,6 +1,8 @@
 """check_kernel tells kernels from functions that are none, and its witnesses can be recomputed."""
 
+import inspect
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +14,16 @@ from sklearn.gaussian_process import kernels as gp
 
 from markets.exact import exact
 from mercer._core.errors import InputError, KernelError
-from mercer.diagnostics import Verdict, Witness, check_kernel, mercer_check
+from mercer.diagnostics import (
+    Verdict,
+    Witness,
+    check_kernel,
+    mercer_check,
+    n_components,
+    select,
+    symptoms,
+    widths,
+)
 from mercer.diagnostics.mercer_check import How
 from mercer.diagnostics.rounding import value_error
 from mercer.diagnostics.witness import MatrixValues, find_negative
@@ -439,6 +450,22 @@ def test_a_seed_fixes_the_verdict(kernel):
     first, second = check_kernel(kernel, random_state=5), check_kernel(kernel, random_state=5)
     np.testing.assert_array_equal(first.witness.points, second.witness.points)
     assert str(first) == str(second)
+
+
+def test_what_seeds_other_questions_seeds_this_one():
+    """None, the default everywhere, is a fixed seed; what one of them refuses, all refuse."""
+    for question in (check_kernel, n_components, select, symptoms, widths):
+        assert inspect.signature(question).parameters["random_state"].default is None
+    at_zero, rows = str(check_kernel(distance, random_state=0)), np.eye(3)
+    for seed in (None, np.int64(0), np.random.default_rng(0)):
+        assert str(check_kernel(distance, random_state=seed)) == at_zero
+    legacy = [check_kernel(distance, random_state=np.random.RandomState(3)) for _ in range(2)]
+    assert str(legacy[0]) == str(legacy[1])
+    for seed in (np.random.SeedSequence(0), [0, 1]):
+        with pytest.raises(InputError) as refused:
+            symptoms("rbf", rows, random_state=seed)
+        with pytest.raises(InputError, match=re.escape(str(refused.value))):
+            check_kernel("rbf", rows, random_state=seed)
 
 
 def test_sparse_rows_give_the_verdict_of_dense_ones(X):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, many
 from mercer._core.findings import silenced
 from mercer._core.params import Number, OneOf, Whole, require
 from mercer._core.public import public
@@ -30,7 +30,6 @@ from mercer.kernels.rows import column_names
 from mercer.model.result import Fit
 
 Method: TypeAlias = Literal["permutation", "variance", "cross-validation", "gap"]
-METHODS: tuple[str, ...] = get_args(Method)
 # A gap is looked for among components with at least this share of the first one's variance: further
 # down every spectrum has large ratios, between numbers that do not matter.
 LOOKED_AT = 1e-3
@@ -68,8 +67,7 @@ class Components:
 
     def __str__(self) -> str:
         lines = (f"  - {reason}" for reason in self.reasons)
-        plural = "" if self.n_components == 1 else "s"
-        return "\n".join([f"{self.n_components} component{plural}, by {self.method}", *lines])
+        return "\n".join([f"{many(self.n_components, 'component')}, by {self.method}", *lines])
 
     def __repr__(self) -> str:
         return f"Components({self.n_components}, method={self.method!r})"
@@ -139,7 +137,7 @@ def n_components(
     3 components, by gap
       - eigenvalue 3 is ... times the next, the largest such ratio
     """
-    require("method", method, OneOf(tuple(METHODS)))
+    require("method", method, OneOf(get_args(Method)))
     require("share", share, Number(0, 1, ends="(]"))
     require("quantile", quantile, Number(0, 1, ends="(]"))
     if isinstance(X, Projector):
@@ -192,13 +190,11 @@ def _from_spectrum(fit: Fit, method: str, *, share: float, most: int) -> Compone
         msg = "All rows are one point in feature space: there is no component to count."
         raise InputError(msg)
     if method == "variance":
-        k, why, curve = _by_share(values, fit.total, share)
-    else:
-        k, why, curve = _by_gap(values, cut if len(values) < most else np.nan)
-    return Components(k, method, curve, [why])
+        return _by_share(values, fit.total, share)
+    return _by_gap(values, cut if len(values) < most else np.nan)
 
 
-def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Table]:
+def _by_share(values: Array, total: float, share: float) -> Components:
     held = np.cumsum(values) / total
     # Rounding in a sum must not ask for one more.
     reached = np.flatnonzero(held >= share - 1e-12 * len(values))
@@ -206,10 +202,10 @@ def _by_share(values: Array, total: float, share: float) -> tuple[int, str, Tabl
     why = f"the first {k} hold {held[k - 1]:.2%} of the variance; {share:.0%} was asked for"
     if not len(reached):
         why += ". The model has no more: fit one with more components"
-    return k, why, _curve(values, share=held)
+    return Components(k, "variance", _curve(values, share=held), [why])
 
 
-def _by_gap(values: Array, after: float) -> tuple[int, str, Table]:
+def _by_gap(values: Array, after: float) -> Components:
     """After the last eigenvalue comes `after`: rounding, or NaN where nothing could come."""
     ratios = values / np.append(values[1:], after)
     looked = ratios[: int(np.sum(values >= LOOKED_AT * values[0]))]
@@ -218,7 +214,7 @@ def _by_gap(values: Array, after: float) -> tuple[int, str, Table]:
     why = f"eigenvalue {k} is {ratios[k - 1]:.3g} times the next, the largest such ratio"
     if k == len(values):
         why = f"eigenvalue {k} is the last above rounding"
-    return k, why, _curve(values, ratio=ratios)
+    return Components(k, "gap", _curve(values, ratio=ratios), [why])
 
 
 def _curve(values: Array, **columns: Array) -> Table:
@@ -229,10 +225,7 @@ def _curve(values: Array, **columns: Array) -> Table:
 def _against_chance(
     kernel: Kernel, rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
 ) -> tuple[int, Array, Array]:
-    """How many leading eigenvalues exceed those of shuffled data; all of them, and the limits.
-
-    Place by place, with the kernel as it was resolved on the data themselves.
-    """
+    """How many leading eigenvalues exceed those of shuffled data, one by one; all of them, and the limits."""
     values = centred_spectrum(kernel_matrix(kernel, rows))
     shuffled = (rng.permuted(rows, axis=0) for _ in range(repeats))
     chance = [centred_spectrum(kernel_matrix(kernel, x)) for x in shuffled]
@@ -245,17 +238,15 @@ def _against_chance(
 def _linear_against_chance(
     rows: Array, *, quantile: float, repeats: int, rng: np.random.Generator
 ) -> tuple[int, Array, Array]:
-    """The same for the linear kernel, each component taken off the rows before the next is asked for.
-
-    Shuffling spreads the variance of a strong component over all directions, and would hide a weak one behind
-    it. What is left after j components has d - j directions, and its shuffled form has d: the limit is scaled
-    by d/(d - j), so that both have the same variance in each.
-    """
+    """The same for the linear kernel, each component taken off the rows before the next is asked for."""
+    # Shuffling spreads the variance of a strong component over all directions, and would hide a weak one
+    # behind it. What is left after j components has d - j directions, and its shuffled form has d: the limit
+    # is scaled by d/(d - j), so that both have the same variance in each.
     x = rows.astype(np.float64)
     x -= x.mean(axis=0)
     u, s, vt = np.linalg.svd(x, full_matrices=False)
     values, d = s**2, x.shape[1]
-    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0])) if s[0] > 0 else 0
+    rank = int(np.sum(s > max(x.shape) * np.finfo(np.float64).eps * s[0]))
     limits = np.full(len(values), np.nan)
     for j in range(rank):
         rest = (u[:, j:] * s[j:]) @ vt[j:]
@@ -298,8 +289,8 @@ def _by_folds(
     with silenced():  # their numbers are what is asked for
         entered = door.candidates([kernel], ladder, d)
         outcomes = without_repeats([tried(candidate, court) for candidate in entered])
-    failed = next((o.failure for o in outcomes if o.failure), None)
-    if failed is not None:
+    failed = next((o.failure for o in outcomes if o.failure), "")
+    if failed:
         msg = f"{kernel!r} can't be fitted to these rows: {failed}"
         raise InputError(msg)
     return _fewest(outcomes, court)

@@ -18,7 +18,7 @@ from mercer._core.table import Printed, Table
 from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
-from mercer.diagnostics.symptoms import require_rows
+from mercer.diagnostics.symptoms import median_gamma, require_rows
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_rows import learnt_rows
@@ -138,10 +138,10 @@ def select_detector(
     """
     require("folds", folds, Whole(2))
     require("max_rows", max_rows, Whole(50))
-    lists = {"kernels": kernels, "n_components": n_components, "lags": lags, "smoothing": smoothing}
+    lists = {"n_components": n_components, "lags": lags, "smoothing": smoothing}
+    if kernels is not None:
+        lists = {"kernels": kernels, **lists}
     for name, given in lists.items():
-        if name == "kernels" and given is None:
-            continue
         if isinstance(given, str) or not isinstance(given, Collection) or not len(given):
             wanted = "a list of kernels, or None" if name == "kernels" else "a list of what to try"
             raise ParameterError.about(name, given, must_be=wanted)
@@ -161,16 +161,13 @@ def select_detector(
     ]
     rate = 0.01 if false_alarm is None else float(false_alarm)
     best, linear, reasons = _verdict(found, rate)
-    detector = KernelPCADetector(
-        best.components,
+    detector = plain.set_params(
+        n_components=best.components,
         kernel=best.kernel,
-        statistic=best.statistic,  # type: ignore[arg-type]
+        statistic=best.statistic,
         lags=best.how.lags,
         smoothing=best.how.smoothing,
-        false_alarm=false_alarm,
         confidence=confidence,
-        folds=folds,
-        random_state=random_state,
     )
     if refit:
         detector.fit(X, time=time)
@@ -220,8 +217,8 @@ def _spread_over(n: int, most: int) -> tuple[Indices, Flags]:
 def _kernels(given: Sequence[Any] | None, stage: Stage, seed: Any) -> list[Kernel]:
     if given is not None:
         return [as_kernel(kernel) for kernel in given]
-    median = RBF().resolve(stage.normal.scaled, rng=as_generator(seed)).gamma
-    return [Linear(), *(RBF(float(median) / width**2) for width in WIDTHS)]  # type: ignore[arg-type]
+    median = median_gamma(stage.normal.scaled, rng=as_generator(seed))
+    return [Linear(), *(RBF(median / width**2) for width in WIDTHS)]
 
 
 # ── the verdict ─────────────────────────────────────────────────────────────
@@ -287,9 +284,8 @@ def _verdict(found: Sequence[Trial], rate: float) -> tuple[Trial, Trial | None, 
 
 def _words(trial: Trial) -> str:
     past = replace(trial.how, note="").in_words()
-    return ", ".join(
-        filter(None, [repr(trial.kernel), f"{trial.components} components", past, trial.statistic])
-    )
+    words = (repr(trial.kernel), f"{trial.components} components", past, trial.statistic)
+    return ", ".join(filter(None, words))
 
 
 def _table(found: Sequence[Trial], rate: float) -> Table:

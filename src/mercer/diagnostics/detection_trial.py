@@ -137,10 +137,8 @@ def _sizes(model: Any, shares: Sequence[float], n: int) -> list[int]:
 def _judged(
     stage: Stage, model: Any, sizes: list[int], pace: Slowness, split: tuple[Indices, Indices]
 ) -> tuple[list[Statistics], list[Statistics], list[Statistics]]:
-    """T² and Q of one stretch, by each number of components, of a model that has not seen it.
-
-    As far out as a second run will be, and as one that strays; and with each deviation, one after the other.
-    """
+    """T² and Q of one stretch, by each number of components, of a model that has not seen it."""
+    # As far out as a second run will be, and as one that strays; and with each deviation, one by one.
     normal, (train, test) = stage.normal, split
     part = normal.part(train, sizes[-1])
     again = part_model(model, len(part)).set_params(n_components=sizes[-1])

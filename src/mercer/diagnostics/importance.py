@@ -83,8 +83,7 @@ class Importance(Printed):
     names : tuple of d str
         The variables.
     sizes : ndarray of shape (d, k)
-        Root mean square of slope times standard deviation: how far a usual change of the variable moves the
-        score.
+        Root mean square of slope times standard deviation: how far the score moves with a usual change.
     slopes : ndarray of shape (d, k)
         Mean slope times standard deviation. Much smaller than the size where the score goes up with the
         variable at some rows and down at others. NaN for a column of categories, which has no up.
@@ -130,8 +129,7 @@ class Importance(Printed):
     def _order(self, component: int) -> list[int]:
         require("component", component, Whole(0, self.sizes.shape[1] - 1))
         size = self.sizes[:, component]
-        moving = np.argsort(-size, kind="stable")
-        return [int(l) for l in moving if size[l] > 0]
+        return [int(l) for l in np.argsort(-size, kind="stable") if size[l] > 0]
 
     def _sentence(self, component: int) -> str:
         ways = ("rises with", "falls with", "goes both ways with", "changes with")
@@ -163,8 +161,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     """How much of each component every input variable moves, over the rows X.
 
     The size of a variable is the root mean square of its slope over the rows, times its standard deviation
-    over them: on the scale of the score, whatever the units. For linear PCA this is ``|axis|`` times standard
-    deviation.
+    over them: on the scale of the score, whatever the units; ``|axis|`` times that deviation for linear PCA.
 
     It says which variables the score looks at, each moved alone. Of two variables that always go together
     either may get the share of both.
@@ -177,8 +174,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     X : array-like, sparse matrix of shape (b, d) or source of rows
         Rows to average over, at least two: usually those of the fit or a sample of them.
     names : d strings, optional
-        Of the variables. Left out: the columns of the data frame the model was fitted to, or of X, or
-        x0, x1, …
+        Of the variables. Left out: the columns of the data frame that was fitted, or of X, or x0, x1, …
 
     Returns
     -------
@@ -224,10 +220,8 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
 
 
 def _folded(found: Importance, made: Preparation, names: Sequence[str] | None) -> Importance:
-    """The importance of prepared columns, as one of the columns they were made of.
-
-    A number stays as it is: scaling divides its standard deviation by what it multiplies its slope by.
-    """
+    """The importance of prepared columns, as one of the columns they were made of."""
+    # A number stays as it is: scaling divides its standard deviation by what it multiplies its slope by.
     p, k = len(made.numbers), found.sizes.shape[1]
     columns = (*made.numbers, *(column for column, _ in made.categories))
     ends = np.cumsum([p, *(len(levels) for _, levels in made.categories)])

@@ -93,7 +93,7 @@ class Verdict:
 
 
 @public
-def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdict:
+def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = None) -> Verdict:
     """Judge whether k(x, x') = φ(x)·φ(x') for some φ: symmetric, and no negative eigenvalue.
 
     A witness on the points looked at beats any proof that the kernel offers for itself.
@@ -105,8 +105,8 @@ def check_kernel(kernel: Any, X: Any = None, *, random_state: Any = 0) -> Verdic
     X : (n, d) array or sparse matrix, optional
         Judge on these rows, or on this matrix with ``kernel="precomputed"``. Left out: data sets of many
         shapes and scales are searched for a counterexample.
-    random_state : int, Generator, RandomState or None, default=0
-        Seeds the rows drawn from a large X, and the search.
+    random_state : int, Generator, RandomState or None, default=None
+        Seeds the rows drawn from a large X, and the search; None is a fixed seed.
 
     Returns
     -------

@@ -89,16 +89,14 @@ def compare_preimages(
     known = _kept(model) if rows is None else _plain(model, rows, "to learn from")
     named = [named_preimage(method) for method in methods]
     of_mean = float(np.sqrt(np.mean((held - known.mean(axis=0)) ** 2)))
-    lines = [
-        {
-            "method": name if isinstance(name, str) else repr(name),
-            "error_of_mean": of_mean,
-            **_tried(model, method, known, held, random_state),
-        }
-        for name, method in zip(methods, named, strict=True)
-    ]
-    columns = ("method", "error", "error_of_mean", "residual", "seconds", "reason")
-    return Table({name: [line[name] for line in lines] for name in columns})
+    tries = [_tried(model, method, known, held, random_state) for method in named]
+    columns = {
+        "method": [name if isinstance(name, str) else repr(name) for name in methods],
+        "error": [found["error"] for found in tries],
+        "error_of_mean": [of_mean for _ in tries],
+    }
+    others = ("residual", "seconds", "reason")
+    return Table(columns | {name: [found[name] for found in tries] for name in others})
 
 
 def _plain(model: Any, X: Any, what_for: str) -> Array:

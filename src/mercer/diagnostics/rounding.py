@@ -24,11 +24,9 @@ DEBYE = 1e-9 / EPS  # of the series for large ν
 
 
 def value_error(kernel: Kernel, x: Rows) -> Array:  # (n, d) -> (n, n)
-    """A bound on |fl(k(x_i, x_j)) - k(x_i, x_j)|: infinite or NaN where there is none.
-
-    First-order analysis of each formula, sums of d terms being right to (d + 4)ε of the sum of their
-    sizes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
-    """
+    """A bound on |fl(k(x_i, x_j)) - k(x_i, x_j)|: infinite or NaN where there is none."""
+    # First-order analysis of each formula, sums of d terms being right to (d + 4)ε of the sum of their
+    # sizes (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
     with np.errstate(all="ignore"):
         return np.asarray(EPS * _bounded(kernel.tree(), x)[1])
 
@@ -82,8 +80,7 @@ def _pair(pair: f.Pair, x: Rows, found: Array) -> Array:
 
 def _squares(x: Rows) -> Array:
     """What cancels in ‖x‖² - 2x·y + ‖y‖² about the mean (of sparse rows about the origin)."""
-    shifted = x - x.mean(axis=0) if isinstance(x, np.ndarray) else x
-    norms = squared_norms(shifted)
+    norms = squared_norms(x - x.mean(axis=0) if isinstance(x, np.ndarray) else x)
     sizes = norms[:, None] + norms[None, :]
     np.fill_diagonal(sizes, 0.0)
     return sizes
@@ -128,6 +125,5 @@ def _unit(units: Array, own: Array, size: Array) -> Array:
 def _exponents(kernel: Any) -> float:
     """The product of all exponents of a scikit-learn kernel, nested or side by side."""
     inner = [getattr(kernel, name) for name in ("k1", "k2", "kernel") if hasattr(kernel, name)]
-    return float(
-        np.prod([max(1.0, float(getattr(kernel, "exponent", 1.0))), *map(_exponents, inner)])
-    )
+    own = max(1.0, float(getattr(kernel, "exponent", 1.0)))
+    return float(np.prod([own, *map(_exponents, inner)]))

@@ -126,8 +126,7 @@ def select(
     folds : int or splitter, default=3
         A number means shuffled folds of distinct rows: a row and its copies are held out together.
     sample_weight : array-like of shape (n,), optional
-        How often each row counts: weight 2 is the row twice. A judge of weights that are not whole has to
-        take ``sample_weight``.
+        How often each row counts. Where they are not whole, a judge has to take ``sample_weight``.
     max_rows : int, optional
         Compare on a seeded sample where there are more; the result says so. Left out: 1000 for
         ``"agreement"``, 2000 otherwise.
@@ -193,8 +192,10 @@ def select(
         seed=int(rng.integers(2**31)),
     )
     numbers = door.check_components(n_components, min(len(train) for train, _ in court.folds))
-    names = column_names(X, rows)
-    kernels = door.as_kernels(kernels, court.rows, rng=rng, weights=court.weights, names=names)
+    if kernels is None:
+        kernels = door.default_kernels(court.rows, rng=rng, weights=court.weights)
+    else:
+        kernels = door.as_kernels(kernels, column_names(X, rows))
     entered = door.candidates(kernels, numbers, int(rows.shape[1]))
     tries = _all_tried(entered, court, n_jobs=n_jobs, verbose=bool(verbose))
     order = report.in_order(report.without_repeats(tries), court)
@@ -224,9 +225,7 @@ def _all_tried(
 ) -> list[Outcome]:
     """One after the other or side by side, in the order they were entered."""
     tries: Iterator[Outcome] = (_quietly_tried(candidate, court) for candidate in entered)
-    if (
-        effective_n_jobs(n_jobs) > 1
-    ):  # otherwise `Parallel` would set warning filters of the process
+    if effective_n_jobs(n_jobs) > 1:  # with one, `Parallel` would set filters of the process
         run = Parallel(n_jobs=n_jobs, return_as="generator")
         tries = run(delayed(_quietly_tried)(candidate, court) for candidate in entered)
     console, around, outcomes = ConsoleObserver("select"), current_observer(), []

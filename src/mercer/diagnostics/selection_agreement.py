@@ -53,10 +53,8 @@ def standard_error(values: Array, weights: Array | None = None) -> float:
 
 
 def within_one_error(outcomes: list[Outcome]) -> Flags:
-    """Whose mean loss is within one standard error of the first one's: that of the difference, row by row.
-
-    Two candidates see the same rows and the same noise, and rows that are hard for one are for the other.
-    """
+    """Whose mean loss is within one standard error of the first one's: that of the difference, row by row."""
+    # Two candidates see the same rows and the same noise, and rows that are hard for one are for the other.
     best = outcomes[0]
     gaps = [outcome.losses - best.losses for outcome in outcomes]
     return np.array([best.mean(g) <= standard_error(g, best.weights) for g in gaps])
@@ -85,12 +83,9 @@ def neighbours_of(rows: Rows, folds: Folds) -> list[Indices]:
 
 
 def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
-    """Less what held-out rows share with their neighbours, in components: one number a row.
-
-    Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
-    varies smoothly counts 1, one that is noise between neighbours 0; so does one of a kernel so narrow that
-    new rows have no scores.
-    """
+    """Less what held-out rows share with their neighbours, in components: one number a row."""
+    # Scores of unit variance on the training rows, z: Σⱼ E[zⱼ(x) zⱼ(x')] over neighbours x'. A component that
+    # varies smoothly counts 1; one that is noise, or of a kernel so narrow that new rows have no scores, 0.
     court = fits.court
     assert court.neighbours is not None
     models, losses = [], []
@@ -106,10 +101,8 @@ def shared_by_neighbours(fits: Fits) -> tuple[list[KernelPCA], list[Array]]:
 
 # ── what halves have in common ──────────────────────────────────────────────
 def stability_rows(fits: Fits) -> Array:
-    """How alike the components of two halves of the training rows are, as seen by rows in neither.
-
-    One number a held-out row, whose mean is the affinity; none where there are too few rows to tell.
-    """
+    """How alike the components of two halves of the training rows are, as seen by rows in neither."""
+    # One number a held-out row, whose mean is the affinity; none where there are too few rows to tell.
     k, court, found = fits.candidate.k, fits.court, []
     rng = np.random.default_rng(court.seed)
     for train, test in court.folds:
@@ -127,10 +120,9 @@ def overlaps(a: Array, b: Array, weights: Array | None = None) -> Array:  # -> (
 
     That is the mean squared cosine of their principal angles, less what chance gives. 1: the same space.
     0: as two random spaces of k dimensions among n centred rows, whose mean squared cosine is k/(n - 1).
-
-    With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
-    is a sum over rows, each 0 for the same space, and has a standard error.
     """
+    # With orthonormal bases P and Q of k columns ‖PᵀQ‖² = k - ‖P - QQᵀP‖² = k - ‖Q - PPᵀQ‖². What is missed
+    # is a sum over rows, each 0 for the same space, and has a standard error.
     share = np.full(len(a), 1.0 / len(a)) if weights is None else weights / weights.sum()
     p, q = _basis(a, share), _basis(b, share)
     k = max(p.shape[1], q.shape[1])
@@ -188,14 +180,9 @@ def contests(outcomes: list[Outcome], median: float) -> list[Contest]:
         k = min((k for k in ours if k >= outcome.candidate.k), default=max(ours))
         other, own = ours[k], outcome.steady
         gains = own - other.steady if len(own) == len(other.steady) else np.empty(0)
-        found.append(
-            Contest(
-                neighbours=_certainty(other.losses - outcome.losses, outcome.weights),
-                halves=_certainty(gains, outcome.weights),
-                k=other.candidate.k,
-                is_reference=outcome.candidate.place == place,
-            )
-        )
+        neighbours = _certainty(other.losses - outcome.losses, outcome.weights)
+        halves, is_reference = _certainty(gains, outcome.weights), outcome.candidate.place == place
+        found.append(Contest(neighbours, halves, other.candidate.k, is_reference))
     return found
 
 
@@ -223,16 +210,14 @@ def _certainty(gains: Array, weights: Array | None) -> float:
 
 
 def agreed_first(outcomes: list[Outcome], found: list[Contest]) -> list[int]:
-    """Positions, best first: of each number of components the one that wins, or else the reference.
-
-    Of several numbers of components the fewest that share as much as any, within one standard error.
-    """
+    """Positions, best first: of each number of components the one that wins, or else the reference."""
     best: dict[int, int] = {}
     for i, (outcome, contest) in enumerate(zip(outcomes, found, strict=True)):
         if contest.is_reference or (contest.wins and not outcome.symptoms):
             k = outcome.candidate.k
             if k not in best or _rank(contest) > _rank(found[best[k]]):
                 best[k] = i
+    # Of several numbers of components the fewest that share as much as any, within one standard error.
     among = list(best.values())
     most = min(among, key=lambda i: outcomes[i].loss)
     as_good = within_one_error([outcomes[most], *(outcomes[i] for i in among)])[1:]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from operator import index
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 from scipy import sparse
@@ -43,6 +42,10 @@ MOST_CLASSES = 50
 TRIED, SAME = 4.0 ** np.arange(-1.0, 3.0), 1.2
 
 
+def _refuse(parameter: str, value: Any, must_be: str, remedy: str = "") -> NoReturn:
+    raise ParameterError.about(parameter, value, must_be=must_be, remedy=remedy)
+
+
 def check_labels(y: Any, n: int) -> Array | None:
     """One label or number a row."""
     if y is None:
@@ -61,24 +64,18 @@ def check_labels(y: Any, n: int) -> Array | None:
 
 
 def check_judge(judge: Any, y: Array | None) -> Any:
-    """The caller's estimator, or a linear one on scores of unit variance.
-
-    Scores of one kernel are a thousand times as large as those of another: a penalty has to see them alike.
-    """
+    """The caller's estimator, or a linear one on scores of unit variance."""
     if judge is not None:
         if y is None:
-            remedy = "Pass y, or leave `judge` out."
-            raise ParameterError.about(
-                parameter="judge", value=judge, must_be="None without y", remedy=remedy
-            )
+            _refuse("judge", judge, "None without y", "Pass y, or leave `judge` out.")
         if not hasattr(judge, "fit") or isinstance(judge, type):
-            wanted = "a scikit-learn estimator such as LogisticRegression()"
-            raise ParameterError.about(parameter="judge", value=judge, must_be=wanted)
+            _refuse("judge", judge, "a scikit-learn estimator such as LogisticRegression()")
         return judge
     if y is None:
         return None
     classes = _are_classes(y)
     linear = LogisticRegression(max_iter=1000) if classes else RidgeCV(np.logspace(-4, 4, 9))
+    # Scores of one kernel are a thousand times as large as those of another: a penalty has to see them alike.
     return make_pipeline(StandardScaler(), linear)
 
 
@@ -107,18 +104,14 @@ def check_criterion(criterion: Any, judge: Any, rows: Rows) -> Any:
         if isinstance(criterion, str) and criterion in names:
             return criterion
         known = nearest(criterion, names) if isinstance(criterion, str) else ""
-        raise ParameterError.about(
-            parameter="criterion", value=criterion, must_be=wanted, remedy=known
-        )
+        _refuse("criterion", criterion, wanted, known)
     chosen = CRITERIA[0] if criterion is None else criterion
     if chosen not in CRITERIA:
         hint = close_to(str(criterion), CRITERIA)
         if isinstance(criterion, str) and criterion in get_scorer_names():
             hint = Message("{scoring} needs labels: {pass y!s}.", scoring=repr(criterion))
         wanted = Message(f"{OneOf(CRITERIA).wanted} {{where no y is given!s}}")
-        raise ParameterError.about(
-            parameter="criterion", value=criterion, must_be=wanted, remedy=hint
-        )
+        _refuse("criterion", criterion, wanted, hint)
     if sparse.issparse(rows) and chosen in ("denoising", "reconstruction"):
         msg = (
             f"criterion={chosen!r} takes rows back to input space, and X is sparse. Use X.toarray(), "
@@ -139,8 +132,7 @@ def check_folds(folds: Any, rows: Rows, *, n: int, y: Array | None, judge: Any, 
         kind = StratifiedKFold if stratified else KFold
         folds = kind(int(folds), shuffle=True, random_state=seed)
     elif not (hasattr(folds, "split") or np.iterable(folds)) or isinstance(folds, str):
-        wanted = "an integer >= 2 or a splitter of scikit-learn"
-        raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
+        _refuse("folds", folds, "an integer >= 2 or a splitter of scikit-learn")
     elif not hasattr(folds, "split"):
         folds = _check_pairs(list(folds), m, n)
     try:
@@ -214,7 +206,7 @@ def court_of(
     check_scale(rows)
     require_different(rows)
     criterion = check_criterion(criterion, judge, rows)
-    if isinstance(folds, Integral):  # the caller's own splitter counts the caller's rows
+    if is_whole(folds):  # the caller's own splitter counts the caller's rows
         rows, labels, weights = merged(rows, labels, weights, least=2 * int(folds))
     splits = check_folds(folds, rows, n=n, y=labels, judge=judge, seed=seed)
     return Court(
@@ -233,11 +225,9 @@ def court_of(
 def merged(
     rows: Rows, y: Any, weights: Array | None, *, least: int
 ) -> tuple[Rows, Any, Array | None]:
-    """Distinct rows in the order of their first appearance, their labels, and how often each counts.
-
-    A row and its copy in two folds would be held out from itself. Rows with different labels stay apart, and
-    all rows stay where fewer than `least` are distinct.
-    """
+    """Distinct rows in the order of their first appearance, their labels, and how often each counts."""
+    # A row and its copy in two folds would be held out from itself. Rows with different labels stay apart,
+    # and all rows stay where fewer than `least` are distinct.
     parts: tuple[Rows, ...] = (rows,)
     if y is not None:  # a number for each label, whatever labels are
         _, codes = np.unique([repr(label) for label in y.tolist()], return_inverse=True)
@@ -314,8 +304,7 @@ def default_kernels(
     if weights is not None:
         median = median_gamma(rows, rng=rng, weights=weights)
     # x·x' is about one, so that neither the constant nor the highest power has it all.
-    lengths = squared_norms(rows.astype(np.float64))
-    length = float(np.average(lengths, weights=weights)) or 1.0
+    length = float(np.average(squared_norms(rows.astype(np.float64)), weights=weights)) or 1.0
     kernels: list[Kernel] = [Linear(), *(Polynomial(p, gamma=1.0 / length) for p in (2, 3))]
     kernels += [RBF(gamma) for gamma in _apart([median, *table["gamma"][1:], *(median * TRIED)])]
     rough: tuple[Kernel, ...] = (Matern(nu=1.5), Laplacian())
@@ -331,20 +320,11 @@ def _apart(gammas: list[float]) -> list[float]:
     return sorted(kept)
 
 
-def as_kernels(
-    kernels: Any,
-    rows: Rows,
-    *,
-    rng: np.random.Generator,
-    weights: Array | None = None,
-    names: list[str] | None = None,
-) -> list[Kernel]:
-    """The caller's kernels as objects, or the default ones; `names` are those of the columns."""
-    if kernels is None:
-        return default_kernels(rows, rng=rng, weights=weights)
+def as_kernels(kernels: Any, names: list[str] | None) -> list[Kernel]:
+    """The caller's kernels as objects; `names` are those of the columns."""
     if isinstance(kernels, (str, Kernel)) or callable(kernels):
         kernels = [kernels]
-    if np.iterable(kernels) and not isinstance(kernels, str) and any(map(is_number, kernels)):
+    if np.iterable(kernels) and any(map(is_number, kernels)):
         msg = "The second argument of select is the list of kernels. Pass labels as y=y."
         raise InputError(msg)
     try:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, SelectionWarning
+from mercer._core.errors import InputError, SelectionWarning, many
 from mercer._core.findings import warn
 from mercer._core.table import Table
 from mercer.diagnostics import selection_agreement as agreement
-from mercer.diagnostics.selection_agreement import standard_error, within_one_error
 from mercer.diagnostics.selection_door import shown
 from mercer.diagnostics.selection_trial import BACK_ROWS, Court, Outcome
 from mercer.diagnostics.symptoms import median_gamma
@@ -45,22 +44,17 @@ STEADY = 0.02
 # ── order ───────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Order:
-    """Outcomes, best first, and how sure that is.
-
-    `equal` is how many are within one standard error of the best; with the criterion agreement there are
-    `contests` instead, one for each candidate that could be fitted, in the same order.
-    """
+    """Outcomes, best first, and how sure that is."""
 
     outcomes: list[Outcome]
-    equal: int = 0
+    equal: int = 0  # how many are within one standard error of the best
+    # With the criterion agreement, of the candidates that could be fitted, in the same order.
     contests: tuple[agreement.Contest, ...] = ()
 
     @property
     def conclusive(self) -> bool:
         """Whether the first one is there because of evidence, and not because something has to be."""
-        if self.contests:
-            return self.contests[0].wins
-        return self.equal == 1
+        return self.contests[0].wins if self.contests else self.equal == 1
 
 
 def in_order(outcomes: list[Outcome], court: Court) -> Order:
@@ -81,13 +75,11 @@ def in_order(outcomes: list[Outcome], court: Court) -> Order:
 
 
 def _by_loss(fine: list[Outcome], failed: list[Outcome], *, judged: bool) -> Order:
-    """By the mean loss, or the score of a judge alone.
-
-    Without labels those within one standard error of the least loss count as equal, and then fewer
-    symptoms, fewer components and the more stable subspace decide, in this order.
-    """
+    """By the mean loss, or the score of a judge alone."""
+    # Without labels those within one standard error of the least loss count as equal, and then fewer
+    # symptoms, fewer components and the more stable subspace decide, in this order.
     fine.sort(key=lambda outcome: (outcome.loss, outcome.candidate.k))
-    equal = within_one_error(fine)
+    equal = agreement.within_one_error(fine)
     equal[0] = True
     if not judged:
         first = sorted((o for o, e in zip(fine, equal, strict=True) if e), key=_preference)
@@ -135,7 +127,10 @@ def figures(outcomes: list[Outcome], court: Court) -> dict[str, Any]:
     """What each scored, with its standard error; or the errors in input space, of an entry."""
     means = np.array([np.nan if o.failure else o.loss for o in outcomes])
     errors = np.array(
-        [standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan for o in outcomes]
+        [
+            agreement.standard_error(o.losses, o.weights) if len(o.losses) > 1 else np.nan
+            for o in outcomes
+        ]
     )
     if court.judge is not None or court.criterion in GAINS:
         name = "score" if court.judge is not None else GAINS[court.criterion]
@@ -162,10 +157,8 @@ def reasons(order: Order, table: Table, court: Court, *, n: int, drawn: int) -> 
     if court.rows.shape[0] < drawn:
         lines.append(f"{court.rows.shape[0]} rows are distinct: repeated ones count by weight")
     if court.judge is not None:
-        scored = court.criterion or "its own score"
-        lines.append(
-            f"judge: {court.judge!r} on the scores, {scored}, over {len(court.folds)} folds"
-        )
+        scored = f"{court.criterion or 'its own score'}, over {len(court.folds)} folds"
+        lines.append(f"judge: {court.judge!r} on the scores, {scored}")
     else:
         lines.append(f"criterion {court.criterion}: {WHAT[court.criterion]}")
     if order.contests:
@@ -196,9 +189,8 @@ def _agreement(order: Order, table: Table) -> list[str]:
     first, row = order.outcomes[0], next(iter(table))
     own = order.contests[0].k  # as many components as the first one has
     verdicts = [contest.verdict for contest in order.contests if contest.k == own]
-    counts = ", ".join(
-        f"{verdicts.count(name)} {words}" for name, words in VERDICTS.items() if name in verdicts
-    )
+    found = ((verdicts.count(name), words) for name, words in VERDICTS.items())
+    counts = ", ".join(f"{count} {words}" for count, words in found if count)
     if order.conclusive:
         return [
             f"{first.resolved!r} beats the reference on both: neighbours share {row['shared']:.3g} "
@@ -215,8 +207,7 @@ def _agreement(order: Order, table: Table) -> list[str]:
 
 
 def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool) -> str:
-    k = best.candidate.k
-    text = f"{best.resolved!r} with {k} component{'s' if k > 1 else ''}: "
+    text = f"{best.resolved!r} with {many(best.candidate.k, 'component')}: "
     if "error" in row:
         text += f"error {row['error']:.4g} (always saying the mean: {row['error_of_mean']:.4g})"
     else:
@@ -235,8 +226,7 @@ def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool
 
 def _edges(best: Outcome, outcomes: list[Outcome], *, of_width: bool) -> list[str]:
     """A winner at the end of what was tried may not be the best there is."""
-    lines = []
-    own = best.candidate.place
+    lines, own = [], best.candidate.place
     ks = {o.candidate.k for o in outcomes if o.candidate.place == own and not o.failure}
     if best.candidate.k == max(ks) and len(ks) > 1 and not best.full:
         lines.append("it has the most components that were tried: more may be better")

@@ -22,6 +22,7 @@ from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels import Kernel
+from mercer.planning.problem import spread_over
 from mercer.preimage import Exact, Ridge
 
 Folds: TypeAlias = list[tuple[Indices, Indices]]  # rows to fit to, and rows held out
@@ -153,15 +154,13 @@ ALL = 1.0 - 1e-9
 FAILURES = (MercerError, ValueError, TypeError, ArithmeticError, LookupError)
 SYMPTOM_ROWS = 300
 # Warnings for which the table has words of its own.
-IN_TABLE: tuple[type, ...] = (FlatSpectrumWarning, RankWarning)
+IN_TABLE = {FlatSpectrumWarning, RankWarning}
 NOTHING: tuple[Array, ...] = (np.empty(0),)
 
 
 def tried(candidate: Candidate, court: Court) -> Outcome:
-    """The outcome; a candidate that can't be fitted to these rows has a reason in place of numbers.
-
-    On one thread, so that the numbers do not depend on how many candidates run side by side.
-    """
+    """The outcome; a candidate that can't be fitted to these rows has a reason in place of numbers."""
+    # On one thread, so that the numbers do not depend on how many candidates run side by side.
     with single_threaded_blas(), lanes(1):
         try:
             outcome = _tried(candidate, court)
@@ -188,17 +187,15 @@ def _tried(candidate: Candidate, court: Court) -> Outcome:
         msg = "a precomputed kernel has no rows to hold out; give the function behind it"
         raise InputError(msg)
     kernel.check_rows(rows)
-    rng = np.random.default_rng(court.seed)
-    resolved = kernel.resolve(rows, rng=rng, weights=court.weights)
-    n = int(rows.shape[0])  # from all over: the first rows may be of one kind
-    few = take_rows(rows, np.unique(np.linspace(0, n - 1, SYMPTOM_ROWS).astype(np.intp)))
+    resolved = kernel.resolve(rows, rng=np.random.default_rng(court.seed), weights=court.weights)
+    few = take_rows(rows, spread_over(int(rows.shape[0]), SYMPTOM_ROWS))
     symptoms = [symptom.name for symptom in symptoms_on(resolved, few)]
     fits = Fits(candidate, court, resolved)
     figures = _judged(fits) if court.judge is not None else JUDGED_BY[court.criterion](fits)
     steady = stability_rows(fits)
     mean = np.average(steady, weights=court.held_out) if len(steady) else np.nan
     models = figures.models
-    warned = {type(warning) for m in models for warning in m.fit_.warnings()}.difference(IN_TABLE)
+    warned = {type(warning) for m in models for warning in m.fit_.warnings()} - IN_TABLE
     kept = np.mean([float(m.explained_variance_ratio_.sum()) for m in models])
     found = min(m.n_components_ for m in models)  # a map of few dimensions has no more
     return Outcome(
@@ -240,10 +237,8 @@ def _returned(fits: Fits) -> Figures:
 def _moved(  # (b, d) -> (b,)
     model: KernelPCA, rows: Array, noise: float, *, rng: np.random.Generator
 ) -> Array:
-    """Squared errors of rows that were moved, each the mean over its moves, Gaussian and isotropic.
-
-    Each move has its opposite, so that what is linear in it cancels, and with it most of the chance.
-    """
+    """Squared errors of rows that were moved, each the mean over its moves, Gaussian and isotropic."""
+    # Each move has its opposite, so that what is linear in it cancels, and with it most of the chance.
     total = np.zeros(len(rows))
     for _ in range(MOVES):
         move = rng.normal(scale=noise, size=rows.shape)

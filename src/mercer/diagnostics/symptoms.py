@@ -106,14 +106,12 @@ def symptoms(
 def sample_rows(
     X: Any, max_rows: Any, *, rng: np.random.Generator, sample_weight: Any = None
 ) -> tuple[Rows, Indices, int]:
-    """At most so many rows in memory, checked, their positions in order, and how many there are; seeded.
-
-    A row of weight zero is a row that is not there; all others are drawn alike.
-    """
+    """At most so many rows in memory, checked, their positions in order, and how many there are; seeded."""
     require("max_rows", max_rows, Whole(2))
     require_rows(X, 2, "at least 2 rows, since one alone has no variance")
     data = training_rows(None, X, None, copy=False)
     weights = check_weights(sample_weight, data.n)
+    # A row of weight zero is a row that is not there; all others are drawn alike.
     some = np.arange(data.n) if weights is None else np.flatnonzero(weights)
     if len(some) > max_rows:
         some = np.sort(rng.choice(some, int(max_rows), replace=False))
@@ -210,7 +208,6 @@ def _flat(K: Array, kernel: Kernel) -> Symptom | None:
 
 
 def _remedy(kernel: Kernel, *, wider: bool) -> str:
-    """Which knob to turn, and which way."""
     if hasattr(kernel, "length_scale"):
         return f"{'Raise' if wider else 'Lower'} `length_scale`."
     if kernel.shift_invariant and hasattr(kernel, "gamma"):
@@ -281,10 +278,8 @@ def _neighbour_gamma(rows: Rows, median: float) -> float:
 
 
 def _eigenvalue_gamma(rows: Rows, median: float) -> float:
-    """The γ with the largest sum of leading eigenvalues: CMSE (criterion of the maximum sum of eigenvalues).
-
-    A wide kernel loses its eigenvalues to the mean, a narrow one spreads them over all directions.
-    """
+    """The γ with the largest sum of leading eigenvalues (CMSE: criterion of maximum sum of eigenvalues)."""
+    # A wide kernel loses its eigenvalues to the mean, a narrow one spreads them over all directions.
     gammas = median / SEARCHED**2
     distances = scaled_distances(rows, rows)  # once for all widths
     kernels = (np.exp(-((math.sqrt(gamma) * distances) ** 2)) for gamma in gammas)

@@ -137,11 +137,9 @@ def precision(K: Array) -> float:
 
 
 def rounding(n: int, largest: float, eps: float) -> float:
-    """How far below zero rounding may push an eigenvalue of an n × n matrix of given largest |λ|.
-
-    Each value is off by a few units, |E_ij| ≤ 8ε|K_ij|, so ‖E‖₂ ≤ ‖E‖_F ≤ 8ε‖K‖_F ≤ 8ε√n‖K‖₂, and
-    no eigenvalue moves by more than ‖E‖₂ (Weyl).
-    """
+    """How far below zero rounding may push an eigenvalue of an n × n matrix of given largest |λ|."""
+    # Each value is off by a few units, |E_ij| ≤ 8ε|K_ij|, so ‖E‖₂ ≤ ‖E‖_F ≤ 8ε‖K‖_F ≤ 8ε√n‖K‖₂, and no
+    # eigenvalue moves by more than ‖E‖₂ (Weyl).
     return max(LEAST_DEPTH, 8.0 * eps * math.sqrt(n)) * largest
 
 

@@ -175,10 +175,8 @@ class CentredRows:
         return features_moved(reach, top, unit) + centred + 4.0 * lost
 
     def _reach(self, top: float, total: float) -> float:
-        """The squared norm of S(Φ + E) - SΦ at most, where E is as large as Φ and random in its signs.
-
-        No more than tr K, and no more than the longest row and the longest column together (Latała 2005).
-        """
+        """The squared norm of S(Φ + E) - SΦ at most, where E is as large as Φ and random in its signs."""
+        # No more than tr K, and no more than the longest row and the longest column together (Latała 2005).
         heaviest = 1.0 if self.roots is None else float(np.max(self.roots))
         row = heaviest * np.sqrt(self.shape[1]) * self.largest
         column = np.sqrt(self.weight * float(np.max(self.mean**2)) + top)
@@ -198,11 +196,9 @@ class CentredRows:
 
 
 def _few_columns(features: Array, largest: float, roots: Array | None) -> CentredRows:
-    """Dense features of few columns, with their scatter: sums of squares about a point near the mean.
-
-    One that is near enough: Σw(φ - c)(φ - c)ᵀ and Σw δδᵀ, δ = μ - c, must not cancel. Of standardised rows
-    the origin is. The rounded mean of BLAS nearly always is, and what is left of it, if need be, too.
-    """
+    """Dense features of few columns, with their scatter: sums of squares about a point near the mean."""
+    # One that is near enough: Σw(φ - c)(φ - c)ᵀ and Σw δδᵀ, δ = μ - c, must not cancel. Of standardised rows
+    # the origin is. The rounded mean of BLAS nearly always is, and what is left of it, if need be, too.
     n, m = features.shape
     w = np.ones(n) if roots is None else roots
     weight = float(w @ w)

@@ -1,7 +1,4 @@
-"""How far the eigenvalues of an approximation can be from the true ones.
-
-Proved for a projection, of a low-rank factor or of a stream; estimated from sampled entries otherwise.
-"""
+"""How far the eigenvalues of an approximation can be from the true ones: proved, or estimated."""
 
 from __future__ import annotations
 
@@ -11,15 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mercer._core.types import Array, Indices, Rows
-from mercer.approximations import LowRank
-from mercer.data.rows import take_rows
-from mercer.engine.threads import single_threaded_blas
-from mercer.kernels.base import Kernel
+from mercer._core.types import Array
 
 # below: K - K̂ is positive semi-definite, so λ̂ ≤ λ ≤ λ̂ + tr(K - K̂) (Weyl).
-# around: rows were projected at different times, so only |√λ - √λ̂| ≤ √(Σ‖φ - φ̂‖²) (Weyl, for
-#   singular values).
+# around: rows were projected at different times, so only |√λ - √λ̂| ≤ √(Σ‖φ - φ̂‖²) (Weyl again).
 # estimate: |λ - λ̂| is about as large as stated, judged from sampled entries; no bound.
 Kind: TypeAlias = Literal["below", "around", "estimate"]
 
@@ -30,10 +22,6 @@ EPS = float(np.finfo(np.float64).eps)
 # A sum of products over the rows of a block, thousands of them one after the other, is off by about √b/6
 # roundings of the sum of the sizes of its terms: 11 for b = 4096, and here twice that.
 SUMMED = 22.0
-
-# Rows of a sample, and samples, from which the error of features that are no projection is judged.
-SAMPLE_ROWS = 1000
-SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,6 @@ class Certificate:
 
     @property
     def falls_short(self) -> bool:
-        """Whether more is left out than was asked for."""
         return self.goal is not None and self.share > self.goal
 
     @property
@@ -121,10 +108,8 @@ class EntryRounding:
         return self.unit * np.sqrt(self.trace * _reach(self.lengths, coef))
 
     def moves(self, values: Array, coef: Array) -> Array:  # (r,), (m, r) -> (r,)
-        """How far the eigenvalue of each component may have moved.
-
-        Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², and by no more than itself.
-        """
+        """How far the eigenvalue of each component may have moved."""
+        # Where component i is off by e_i, its eigenvalue is by 2√λ̂_i e_i + e_i², and by no more than itself.
         reach, positive = _reach(self.lengths, coef), np.maximum(values, 0.0)
         error = ENTRY * (self.unit * np.sqrt(self.trace * reach))
         # W whitens the core to float64's rounding of it.
@@ -132,12 +117,9 @@ class EntryRounding:
         return np.minimum(positive, 2.0 * np.sqrt(positive) * error + error**2 + whitened)
 
     def aside(self, values: Array, coef: Array, whiten: Array, rest: float) -> float:
-        """A bound on the sum of the moves of all components but those given, the first k.
-
-        V is orthogonal, so sums over all columns of A are those over the columns of W: of e_i², and
-        Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, and none is above the last
-        of the first k.
-        """
+        """A bound on the sum of the moves of all components but those given, the first k."""
+        # V is orthogonal, so sums over all columns of A are those over the columns of W: of e_i², and
+        # Σ√λ̂_i e_i ≤ √(Σλ̂_i Σe_i²) (Cauchy). The eigenvalues add up to the `rest`, each at most λ̂_k.
         reach = _aside(self.lengths, _reach(self.lengths, coef), whiten)
         squares = (ENTRY * self.unit) ** 2 * self.trace * reach  # Σe²
         last = max(float(values[-1]), 0.0)
@@ -145,14 +127,10 @@ class EntryRounding:
         return min(rest, 2.0 * math.sqrt(rest) * math.sqrt(squares) + squares + whitened)
 
 
-def square_moves(
-    squares: Array, coef: Array, dtype: np.dtype[Any]
-) -> Array:  # (m,), (m, r) -> (r,)
-    """What products in `dtype` add when sections are squared before they are weighed: aᵀ(C̃ᵀC̃)a, a of A.
-
-    `squares` are Σw(c - mean)² of each section c = k(x, z). Entry ij of C̃ᵀC̃ is off by a few roundings of
-    ‖c_i‖‖c_j‖, and aᵀ·a weighs these errors.
-    """
+def square_moves(squares: Array, coef: Array, dtype: np.dtype[Any]) -> Array:  # (m, r) -> (r,)
+    """What products in `dtype` add when sections are squared before they are weighed: aᵀ(C̃ᵀC̃)a, a of A."""
+    # `squares` are Σw(c - mean)² of each section c = k(x, z). Entry ij of C̃ᵀC̃ is off by a few roundings of
+    # ‖c_i‖‖c_j‖, and aᵀ·a weighs these errors.
     return SUMMED * float(np.finfo(dtype).eps) * _reach(squares, coef)
 
 
@@ -176,61 +154,13 @@ def _reach(lengths: Array, coef: Array) -> Array:
 def proved_certificate(
     values: Array, moves: Array, *, rank: int, trace: float, held: float, dtype: np.dtype[Any]
 ) -> Certificate:
-    """λ̂ ≤ λ ≤ λ̂ + tr(K - K̂), give or take rounding.
-
-    The first j axes span a space on which K̂ is at least as large as λ̂_j less its moves and those before
-    it, so λ_j is: a lower bound. With lower bounds on all the others, the trace bounds each eigenvalue
-    from above. So neither side is off by more than the sum of all moves. The last of the values may stand
-    for the sum of many, with a bound on the sum of their moves: of those no more is asked than their sum.
-    """
+    """λ̂ ≤ λ ≤ λ̂ + tr(K - K̂), give or take rounding."""
+    # The first j axes span a space on which K̂ is at least as large as λ̂_j less its moves and those before
+    # it, so λ_j is: a lower bound. With lower bounds on all the others, the trace bounds each eigenvalue
+    # from above. So neither side is off by more than the sum of all moves. The last of the values may stand
+    # for the sum of many, with a bound on the sum of their moves: of those no more is asked than their sum.
     eps = float(np.finfo(dtype).eps)
     # The products that make the scatter, and the sum of the diagonal, round too.
     scatter = ENTRY * eps * np.sqrt(rank) * float(np.sum(np.maximum(values, 0.0)))
     rounding = float(np.sum(moves)) + scatter + ENTRY * eps * trace
     return Certificate("below", trace, max(trace - held, 0.0), rounding)
-
-
-def estimated_certificate(
-    kernel: Kernel,
-    x: Rows,
-    low_rank: LowRank,
-    *,
-    trace: float,
-    weights: Array | None,
-    rng: np.random.Generator,
-) -> Certificate:
-    """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries among sampled rows.
-
-    The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
-    maximum over fewer rows fits their noise. The estimate is the largest of a few samples plus their spread.
-    """
-    n = int(x.shape[0])
-    weight = float(n) if weights is None else float(weights.sum())
-    draws, each = [np.arange(n)], np.ones(n) if weights is None else weights
-    if n > SAMPLE_ROWS:
-        share = None if weights is None else weights / weight
-        # Without weights no row twice; with them a row may be worth several draws.
-        law: dict[str, Any] = {"replace": share is not None, "p": share}
-        draws = [rng.choice(n, SAMPLE_ROWS, **law) for _ in range(SAMPLES)]
-        each = np.full(SAMPLE_ROWS, weight / SAMPLE_ROWS)
-    norms = [_error_norm(kernel, x, low_rank, some, each) for some in draws]
-    return Certificate("estimate", trace, 2.0 * max(norms) - min(norms))
-
-
-def _error_norm(
-    kernel: Kernel, x: Rows, low_rank: LowRank, chosen: Indices, weights: Array
-) -> float:
-    """The spectral norm of P S (K - K̂) S P on some rows, S = diag(√w) and P the projector beside √w."""
-    rows = take_rows(x, chosen)
-    engine = low_rank.sections.engine
-    gap = engine.gram(kernel, engine.load(rows, kernel, rows.dtype)).astype(np.float64)
-    features = low_rank.features(rows).astype(np.float64)
-    with single_threaded_blas():  # after the threads of a pass, for which BLAS's own would wait
-        gap -= features @ features.T
-        gap -= weights @ gap / weights.sum()
-        gap -= (gap @ weights / weights.sum())[:, None]
-        roots = np.sqrt(weights)
-        gap *= roots
-        gap *= roots[:, None]
-        values = np.linalg.eigvalsh(gap)
-    return float(max(-values[0], values[-1], 0.0))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -109,26 +109,8 @@ class Checkpoint(Observer):
 
     The first state is written at once. A kill at any moment leaves the last file or the next one, whole.
     A file that is damaged, or belongs to another fit, is refused and left as it is. The file stays when
-    the fit is done, so that it can be repeated at little cost.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file; its folder has to exist.
-    fingerprint : dict
-        What the state depends on, as `fingerprint` makes it.
-    pause, patience : float, optional
-        A state is written when the last is `pause` seconds old, and `patience` times what it took to write.
-    clock : callable, optional
-        Seconds, from anywhere.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Checkpoint(f"{folder}/fit.ckpt", {"n": 3}).keep(lambda: {"basis": np.eye(3), "product": 1})
-    ...     Checkpoint(f"{folder}/fit.ckpt", {"n": 3}).resume()["product"]
-    1
+    the fit is done, so that it can be repeated at little cost. A state is written when the last is `pause`
+    seconds old, and `patience` times what it took to write.
     """
 
     def __init__(
@@ -152,13 +134,7 @@ class Checkpoint(Observer):
         self._known: tuple[int, ...] | None = None  # the file as this fit found or left it
         self._probed = False
 
-    def step(self, done: int, expected: int | None, what: str, residual: float | None) -> bool:
-        """Go on: a checkpoint never asks to stop."""
-        del done, expected, what, residual
-        return False
-
     def resume(self) -> State | None:
-        """The state in the file; None when there is no file yet."""
         self._probe()
         if self._identity() is None:
             return None
@@ -168,7 +144,6 @@ class Checkpoint(Observer):
         return state
 
     def keep(self, state: Callable[[], State]) -> None:
-        """Write the state down, if the last one is old enough."""
         begun = self._clock()
         if begun < self._due:
             return
@@ -189,14 +164,11 @@ class Checkpoint(Observer):
         """Raise an `InputError` when no file can be written there, and remove what killed writers left."""
         if self._probed:
             return
-        path, msg = self.path, ""
+        path = self.path
         if not path.parent.is_dir():
-            msg = f"needs the folder {path.parent}, which does not exist. Create it first."
-        elif path.is_dir():
-            msg = f"is a folder; a file is needed. Add a name: {path / 'fit.ckpt'}."
-        if msg:
-            msg = f"The checkpoint {path} {msg}"
-            raise InputError(msg)
+            self._refuse(f"needs the folder {path.parent}, which does not exist. Create it first.")
+        if path.is_dir():
+            self._refuse(f"is a folder; a file is needed. Add a name: {path / 'fit.ckpt'}.")
         sweep(path)
         with _explained(path, "written"):
             part = part_of(path)
@@ -216,40 +188,26 @@ class Checkpoint(Observer):
         """The file; one that is damaged or of another fit raises, and is neither used nor replaced."""
         found = self._identity()
         contents = read(self.path, arrays=arrays)
-        header, msg = contents.header, ""
+        header = contents.header
         if header["checkpoint"] != FORMAT:
-            msg = (
+            self._refuse(
                 f"has format {header['checkpoint']}, of mercer {header['mercer']}; this is mercer {VERSION}, "
-                f"which reads format {FORMAT}. Use that version, or"
+                f"which reads format {FORMAT}. Use that version, or {REMEDY}"
             )
-        elif header["fingerprint"] != self.fingerprint:
+        if header["fingerprint"] != self.fingerprint:
             different = _differences(header["fingerprint"], self.fingerprint)
-            msg = f"belongs to another fit: {different}. It is left as it is:"
-        if msg:
-            msg = f"The checkpoint {self.path} {msg} {REMEDY}"
-            raise InputError(msg)
+            self._refuse(f"belongs to another fit: {different}. It is left as it is: {REMEDY}")
         self._known = found
         return contents
+
+    def _refuse(self, why: str) -> NoReturn:
+        msg = f"The checkpoint {self.path} {why}"
+        raise InputError(msg)
 
 
 # ── what a state depends on ─────────────────────────────────────────────────
 def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str, Any]:
-    """The ingredients of a fit by name: all of them have to be the same when it is resumed.
-
-    Parameters
-    ----------
-    x : rows
-        Read in one pass.
-    weights : (n,) array or None
-    **ingredients
-        Plain values as they are, a random generator by its state, anything else by its ``repr``.
-
-    Examples
-    --------
-    >>> found = fingerprint(np.eye(3), None, n_components=2)
-    >>> found["n"], found["dtype"], found["n_components"]
-    (3, 'float64', 2)
-    """
+    """The ingredients of a fit by name: all of them have to be the same when it is resumed."""
     return {
         "rows": digest(x),
         "n": int(x.shape[0]),
@@ -262,6 +220,7 @@ def fingerprint(x: Rows, weights: Array | None, **ingredients: Any) -> dict[str,
 
 
 def _ingredient(value: Any) -> Any:
+    """Plain values as they are, a random generator by its state, anything else by its ``repr``."""
     if isinstance(value, np.random.Generator):
         arrays: dict[str, Array] = {}
         state = json.dumps(plain(value.bit_generator.state, arrays)).encode()

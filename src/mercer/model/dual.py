@@ -150,11 +150,9 @@ def _grow(operator: Centred, share: float, task: Task) -> EigenPairs:
 
 
 def _expected(values: Array, goal: float, n: int) -> int | None:
-    """Components whose eigenvalues sum to the goal if they go on falling as they did, as j to the -p.
-
-    p is the least of those of the last half, quarter and eighth of them: there may be a cliff among them, and
-    to expect too few costs less than to give up. None where no number would do: this is a cliff.
-    """
+    """Components whose eigenvalues sum to the goal if they go on falling as they did, as j to the -p."""
+    # p is the least of those of the last half, quarter and eighth of them: there may be a cliff among them,
+    # and to expect too few costs less than to give up. None where no number would do: this is a cliff.
     k, last = len(values), float(values[-1])
     if last <= 0.0:
         return None
@@ -205,8 +203,7 @@ def in_unit(fit: Fit, unit: float) -> Fit:
     """The fit to weights that are `unit` times as large."""
     by, pairs, low, known = np.float64(unit), fit.pairs, fit.low_end, fit.certificate
     names = ("values", "products", "spectrum", "unseen", "rounding")
-    own = {name: getattr(pairs, name) for name in names}
-    own = {name: None if value is None else value * by for name, value in own.items()}
+    own = {name: value * by for name in names if (value := getattr(pairs, name)) is not None}
     if low is not None:
         low = replace(low, lowest=low.lowest * unit, negative=low.negative * unit)
     if known is not None:

@@ -33,7 +33,7 @@ def fit_kernel_pca(task: Task) -> Fit:
 def _fitted(task: Task) -> Fit:
     kernel, x, plan = task.kernel, task.x, task.plan
     require_different(x)
-    if not kernel.parallel:
+    if not (kernel.parallel or kernel.is_precomputed):
         _probe_symmetry(kernel, x)
     with lanes(plan.n_threads):
         if plan.approximation is not None:
@@ -56,17 +56,14 @@ def _fit_primal(task: Task) -> Fit:
 
 def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
     """Half of the tiles stand for both halves, so a user's function has to be symmetric."""
-    if kernel.is_precomputed:
-        return
     few = take_rows(x, spread_over(int(x.shape[0]), 12))
     tile = kernel.tile(few, few)
     gap = np.abs(tile - tile.T)
     if gap.max() > 1e3 * np.finfo(tile.dtype).eps * max(float(np.abs(tile).max()), 1e-300):
         i, j = np.unravel_index(int(np.argmax(gap)), gap.shape)
         msg = (
-            f"{kernel!r} is not symmetric: k(x, y) = {tile[i, j]:.6g} but k(y, x) = {tile[j, i]:.6g} "
-            "for two rows of the data. A kernel needs k(x, y) = k(y, x); "
-            "`mercer.check_kernel` shows the points."
+            f"{kernel!r} is not symmetric: k(x, y) = {tile[i, j]:.6g} but k(y, x) = {tile[j, i]:.6g} for "
+            "two rows of the data. A kernel needs k(x, y) = k(y, x); `mercer.check_kernel` shows the points."
         )
         raise KernelError(msg)
 

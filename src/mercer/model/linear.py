@@ -114,8 +114,7 @@ def _primal(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
 
 def _dual(task: Task, rows: CentredRows) -> tuple[EigenPairs, Array, float]:
     """K̃ = Φ̃Φ̃ᵀ, K̃U = UΛ; then V = Φ̃ᵀUΛ^(-1/2) are the axes."""
-    gram = StoredGram(rows.gram())
-    pairs, total = solve_small(task, gram, cut=rows.cut, nothing=rows.nothing)
+    pairs, total = solve_small(task, StoredGram(rows.gram()), cut=rows.cut, nothing=rows.nothing)
     pairs = pairs.turned(score_signs(pairs.vectors, rows.roots))
     axes = rows.transposed_times(pairs.vectors / np.sqrt(pairs.values))  # (m, k)
     return pairs, _orthonormalised(axes, pairs.values), total
@@ -132,16 +131,11 @@ def _orthonormalised(axes: Array, values: Array) -> Array:
     # triangular step restores VᵀV = I; the leading axes, which are right already, stay as they are.
     if values[-1] > EPS**0.5 * values[0]:
         return axes
-    upper = np.linalg.cholesky(axes.T @ axes).T
-    return np.linalg.solve(upper.T, axes.T).T
+    return np.linalg.solve(np.linalg.cholesky(axes.T @ axes), axes.T).T
 
 
 def solve_small(
-    task: Task,
-    operator: SymmetricOperator,
-    *,
-    cut: Callable[[Array], float],
-    nothing: float = 0.0,
+    task: Task, operator: SymmetricOperator, *, cut: Callable[[Array], float], nothing: float = 0.0
 ) -> tuple[EigenPairs, float]:
     """The pairs of a stored matrix that were asked for and are above rounding, and its trace."""
     total, n = float(operator.diag().sum()), operator.n
@@ -158,20 +152,15 @@ SLICE_ROWS = 4096
 
 
 def fit_streamed(task: Task, sections: Sections) -> Fit:
-    """PCA of φ(x) = sections(x), exact, from W, μ and S = Σw(φ - μ)(φ - μ)ᵀ alone.
-
-    The pairs are those of S, their vectors the axes. Nothing is left out, so the certificate bounds rounding.
-    """
+    """PCA of φ(x) = sections(x), exact, from Σw, μ and S = Σw(φ - μ)(φ - μ)ᵀ: the pairs are those of S."""
     x, weights, dtype = task.x, task.weights, np.dtype(task.x.dtype)
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
     squares = float(moments.mean @ moments.mean)
     trace = float(np.trace(moments.scatter) + moments.weight * squares)  # Σw‖φ‖² = tr K
 
     def cut(values: Array) -> float:
-        """Eigenvalues below this are rounding: of the solver, and of the shift by the mean.
-
-        The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares.
-        """
+        """Eigenvalues below this are rounding: of the solver, and of the shift by the mean."""
+        # The shift rounds each feature by eps|φ|: no eigenvalue is moved by more than the sum of the squares.
         eps = float(np.finfo(dtype).eps)
         return 30.0 * eps * float(np.max(values, initial=0.0)) + 4.0 * eps**2 * trace
 
@@ -191,6 +180,7 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
         asked=task.asked,
         weight=moments.weight,
         mean=FeatureMean(moments.mean, squares),
+        # Nothing is left out: it bounds rounding.
         certificate=Certificate("below", trace, 0.0, rounding + slack),
     )
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from mercer._core.errors import InputError
-from mercer._core.types import Array
+from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.approximations import LowRank
 from mercer.approximations.landmarks import core_matrix, entry_error, whitening
+from mercer.data.rows import take_rows
 from mercer.engine.moments import Moments
 from mercer.engine.thin import times
-from mercer.engine.threads import blas_between_passes
+from mercer.engine.threads import blas_between_passes, single_threaded_blas
 from mercer.kernels.base import Kernel
 from mercer.model.certificate import (
     Certificate,
     EntryRounding,
-    estimated_certificate,
     proved_certificate,
     square_moves,
     squares_aside,
@@ -46,6 +46,8 @@ from mercer.solvers.refine import NegativePart
 # Once all rows are seen squares of sections may lose so many times what they should: the rows from which that
 # was judged before are a few of them.
 SLACK = 4.0
+# Rows of a sample, and samples, from which the error of features that are no projection is judged.
+SAMPLE_ROWS, SAMPLES = 1000, 3
 
 
 def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
@@ -55,14 +57,12 @@ def fit_low_rank(task: Task, low_rank: LowRank) -> Fit:
     no less than tr(HKH) where K - K̂ is positive semi-definite: centring takes 1ᵀK1/n off the trace of K, and
     the scatter only 1ᵀK̂1/n. So with landmarks a share of the variance is never overstated. Random features
     err to either side, and their shares are estimates.
-
-    Where the scores of rows in float32 would be what is left of terms that cancel, the pass is made again
-    in float64, and the model computes in it.
     """
     kernel, asked, dtype = task.kernel, task.asked, np.dtype(task.x.dtype)
     found = _found(task, low_rank, dtype)
-    if found.dtype_for(asked) != dtype:
-        dtype, points = found.dtype_for(asked), low_rank.points
+    if (wanted := found.dtype_for(asked)) != dtype:
+        # Scores of rows in float32 would be what is left of terms that cancel: the model computes in float64.
+        dtype, points = wanted, low_rank.points
         # The same landmarks, and the directions among them that rounding hides in this precision only.
         unit = entry_error(kernel, points.astype(dtype))
         low_rank = replace(low_rank, whiten=whitening(core_matrix(kernel, points), unit), unit=None)
@@ -138,14 +138,49 @@ def _estimated(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Found:
     seen = look(task, low_rank, dtype)
     k, trace = _few(task, low_rank) or low_rank.rank, seen.trace
     values, coef, pairs = _axes(task, seen.moments, low_rank, k)
-    estimate = estimated_certificate(
-        task.kernel, task.x, low_rank, trace=trace, weights=task.weights, rng=task.rng
-    )
+    estimate = _estimate(task, low_rank, trace)
     none = np.zeros_like(values)  # features are as small as what they tell apart
     # They are rounded to a few units of themselves, after which nothing but squares is summed up.
     nothing = (ALIKE * float(np.finfo(dtype).eps)) ** 2 * trace
     cut = max(_cut(values, none, dtype), nothing)
     return Found(dtype, seen, values, coef, pairs, estimate, cut, none)
+
+
+def _estimate(task: Task, low_rank: LowRank, trace: float) -> Certificate:
+    """‖K̃ - K̃̂‖₂, no eigenvalue is off by more, judged from exact kernel entries of sampled rows."""
+    # The norm among s of n rows, times n/s, is that of all n up to sampling: rather more than less, since a
+    # maximum over fewer rows fits their noise. The estimate is the largest of a few plus their spread.
+    x, weights = task.x, task.weights
+    n = int(x.shape[0])
+    weight = float(n) if weights is None else float(weights.sum())
+    draws, each = [np.arange(n)], np.ones(n) if weights is None else weights
+    if n > SAMPLE_ROWS:
+        share = None if weights is None else weights / weight
+        # Without weights no row twice; with them a row may be worth several draws.
+        law: dict[str, Any] = {"replace": share is not None, "p": share}
+        draws = [task.rng.choice(n, SAMPLE_ROWS, **law) for _ in range(SAMPLES)]
+        each = np.full(SAMPLE_ROWS, weight / SAMPLE_ROWS)
+    norms = [_error_norm(task.kernel, x, low_rank, some, each) for some in draws]
+    return Certificate("estimate", trace, 2.0 * max(norms) - min(norms))
+
+
+def _error_norm(
+    kernel: Kernel, x: Rows, low_rank: LowRank, chosen: Indices, weights: Array
+) -> float:
+    """The spectral norm of P S (K - K̂) S P on some rows, S = diag(√w) and P the projector beside √w."""
+    rows = take_rows(x, chosen)
+    engine = low_rank.sections.engine
+    gap = engine.gram(kernel, engine.load(rows, kernel, rows.dtype)).astype(np.float64)
+    features = low_rank.features(rows).astype(np.float64)
+    with single_threaded_blas():  # after the threads of a pass, for which BLAS's own would wait
+        gap -= features @ features.T
+        gap -= weights @ gap / weights.sum()
+        gap -= (gap @ weights / weights.sum())[:, None]
+        roots = np.sqrt(weights)
+        gap *= roots
+        gap *= roots[:, None]
+        values = np.linalg.eigvalsh(gap)
+    return float(max(-values[0], values[-1], 0.0))
 
 
 def _few(task: Task, low_rank: LowRank) -> int | None:
@@ -220,8 +255,7 @@ def _axes(
     """The first k eigenvalues of the scatter, the coefficients WV, and the pairs that were asked for."""
     scatter, asked = moments.scatter, task.asked
     if k < len(scatter):
-        small = StoredGram(scatter, task.plan.n_threads)
-        pairs = Lapack(subset=True).by_driver(small, k)
+        pairs = Lapack(subset=True).by_driver(StoredGram(scatter, task.plan.n_threads), k)
         pairs = replace(pairs, n_products=0, spectrum=None)  # of K
         values, vectors = pairs.values, pairs.vectors
     else:
@@ -230,9 +264,8 @@ def _axes(
         # All of their products, for residuals, would take as long again as LAPACK.
         top = vectors[:, : asked if isinstance(asked, int) else k]
         pairs = EigenPairs(values[: top.shape[1]], top, times(scatter, top))
-    coef = vectors
-    if low_rank.whiten is not None:
-        coef = times(low_rank.whiten, np.ascontiguousarray(vectors))
+    whiten = low_rank.whiten
+    coef = vectors if whiten is None else times(whiten, np.ascontiguousarray(vectors))
     # Of the coefficients, not of the axes: those turn with the basis that happened to whiten the core.
     signs = fixed_signs(coef)
     return values, coef * signs, pairs.turned(signs[: len(pairs.values)])

@@ -24,7 +24,7 @@ from mercer.approximations.landmarks import checked_lengths
 from mercer.data.rows import take_rows
 from mercer.engine.base import Mergeable, Step
 from mercer.engine.moments import Moments
-from mercer.engine.steps import Squared, SquareFeatures, SquareSections
+from mercer.engine.steps import SquareFeatures, SquareSections
 from mercer.engine.thin import inner, times
 from mercer.kernels.base import Kernel
 from mercer.model.certificate import EntryRounding, square_moves
@@ -64,14 +64,6 @@ class Seen:
         lowest = min(self.lowest, other.lowest)
         return Seen(self.moments.merged(other.moments), self.trace + other.trace, lowest)
 
-    @classmethod
-    def whitened(cls, squared: Squared, whiten: Array) -> Seen:  # (m, r)
-        """Of features, from what was seen of sections."""
-        seen = squared.moments
-        scatter = times(np.ascontiguousarray(whiten.T), times(seen.scatter, whiten))  # (r, r)
-        moments = Moments(seen.weight, seen.mean @ whiten, scatter)
-        return cls(moments, squared.trace, np.inf, np.diagonal(seen.scatter).copy())
-
 
 @dataclass(frozen=True, repr=False)
 class Look:
@@ -100,14 +92,13 @@ class Look:
 
 def look(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> Seen:
     """One pass over the rows: their features in a precision."""
-    kernel = task.kernel
-    slack = None
+    kernel, slack = task.kernel, None
     if low_rank.projects and kernel.why_valid() is None:
         slack = float(np.sqrt(low_rank.unit_in(kernel, low_rank.points.dtype)))
     known = low_rank.known(dtype) if slack is None else None
     if known is None:
-        features = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
-        seen = _folded(task, low_rank, features)
+        step = Look(kernel, low_rank.rounded(dtype), dtype, task.weights, slack)
+        seen = _folded(task, low_rank, step)
     else:
         lengths = partial(checked_lengths, kernel)
         found = _folded(task, low_rank, SquareFeatures(known, dtype, task.weights, lengths))
@@ -128,13 +119,16 @@ def look_at_squares(
     task: Task, low_rank: LowRank, dtype: np.dtype[Any], squared_in: np.dtype[Any]
 ) -> Seen:
     """The same from sections, by products in `squared_in`."""
-    kernel, engine = task.kernel, low_rank.sections.engine
-    points, lengths = low_rank.points, partial(checked_lengths, kernel)
-    step = SquareSections(kernel, points, dtype, squared_in, task.weights, lengths, engine)
-    squared = _folded(task, low_rank, step)
-    require_finite(np.diagonal(squared.moments.scatter))
-    assert low_rank.whiten is not None
-    return Seen.whitened(squared, low_rank.whiten)
+    points, lengths = low_rank.points, partial(checked_lengths, task.kernel)
+    engine = low_rank.sections.engine
+    step = SquareSections(task.kernel, points, dtype, squared_in, task.weights, lengths, engine)
+    squared, whiten = _folded(task, low_rank, step), low_rank.whiten
+    of_sections = squared.moments
+    require_finite(np.diagonal(of_sections.scatter))
+    assert whiten is not None
+    scatter = times(np.ascontiguousarray(whiten.T), times(of_sections.scatter, whiten))  # (r, r)
+    moments = Moments(of_sections.weight, of_sections.mean @ whiten, scatter)
+    return Seen(moments, squared.trace, np.inf, np.diagonal(of_sections.scatter).copy())
 
 
 def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
@@ -147,16 +141,12 @@ def _folded(task: Task, low_rank: LowRank, step: Step[S]) -> S:
 
 # ── squares or features ─────────────────────────────────────────────────────
 def square_dtype(task: Task, low_rank: LowRank, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The precision in which squares of sections lose no more than features do; None where there is none.
-
-    Judged from a few hundred rows; the fit looks again when it has seen all. A kernel that may not be one has
-    features, whose lengths tell.
-    """
+    """The precision in which squares of sections lose no more than features do; None where there is none."""
+    # Judged from a few hundred rows, and again when all are seen. Lengths of features show an invalid kernel.
     kernel, whiten = task.kernel, low_rank.whiten
     n, m = int(task.x.shape[0]), low_rank.sections.width
-    if not low_rank.projects or whiten is None or n < ROWS_A_LANDMARK * m:
-        return None
-    if kernel.why_valid() is None:
+    few_rows = n < ROWS_A_LANDMARK * m
+    if not low_rank.projects or whiten is None or few_rows or kernel.why_valid() is None:
         return None
     some = min(m, max(JUDGED_ROWS, m // JUDGED_SHARE))
     rows = take_rows(task.x, spread_over(n, some)).astype(np.float64)
@@ -198,13 +188,9 @@ def can_be_squared(largest: float, dtype: np.dtype[Any]) -> bool:
 def _judged(
     features: Array, whiten: Array, asked: int | float | None
 ) -> Iterator[tuple[Array, Array]]:  # (s, r), (m, r) -> (k,), (m, k)
-    """The variance of the features along some directions, and these as coefficients of the sections.
-
-    First roughly those of the components, if few are asked for; then those that W consists of: eigenvectors
-    of the core, or what each landmark adds to the ones before it.
-    """
+    """The variance of the features along some directions, and these as coefficients of the sections."""
     if isinstance(asked, int) and FEW * asked <= whiten.shape[1]:
-        # Subspace iteration from rows, which lie where the variance is.
+        # Roughly those of the components, by subspace iteration from rows, which lie where the variance is.
         axes = np.ascontiguousarray(features[:: max(1, len(features) // (2 * asked))].T)  # (r, ·)
         for _ in range(ROUNDS):
             axes = np.linalg.qr(inner(features, times(features, axes)))[0]
@@ -213,17 +199,16 @@ def _judged(
         axes = np.ascontiguousarray((axes @ turn)[:, : -asked - 1 : -1])
         seen = times(features, axes)
         yield np.einsum("ij,ij->j", seen, seen), times(whiten, axes)
+    # Those that W consists of: eigenvectors of the core, or what each landmark adds to the ones before it.
     yield np.einsum("ij,ij->j", features, features), whiten
 
 
 def loses_little(  # (r,), (r,)
     squared: Array, moves: Array, left_out: float, asked: int | float | None, *, slack: float = 1.0
 ) -> bool:
-    """Whether what squares add to the moves costs the components asked for no digits, and the bounds little.
-
-    Each of those components may lose as much as it does with features; all losses together may widen the
-    bounds by a thousandth of themselves.
-    """
+    """Whether what squares add to moves costs the components asked for no digits, and the bounds little."""
+    # Each of those components may lose as much as it does with features; all losses together may widen the
+    # bounds by a thousandth of themselves.
     count = asked if isinstance(asked, int) else len(moves)
     if np.any(squared[:count] > slack * moves[:count]):
         return False

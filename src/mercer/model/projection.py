@@ -22,12 +22,10 @@ SCORE_ROUNDING = 1e-4
 def projection_dtype(
     dtype: Any, terms: Array, spread: Array, sizes: Sequence[float] = ()
 ) -> np.dtype[Any]:
-    """The precision of the rows, or float64 where it can't hold their terms or these cancel too much for it.
-
-    A score is a sum of terms that may be much larger than itself: kernel values far from zero beside a
-    large offset, or large coefficients of either sign. `sizes` are the largest kernel value, coefficient or
-    the like, none of which may overflow, nor lose digits as a number below the smallest normal one does.
-    """
+    """The precision of the rows, or float64 where it can't hold their terms or these cancel too much."""
+    # A score is a sum of terms that may be much larger than itself: kernel values far from zero beside a
+    # large offset, or large coefficients of either sign. `sizes` are the largest kernel value, coefficient or
+    # the like, none of which may overflow, nor lose digits as a number below the smallest normal one does.
     if dtype == np.float64:  # which is all there is
         return np.dtype(dtype)
     eps = float(np.finfo(dtype).eps)

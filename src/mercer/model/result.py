@@ -113,21 +113,21 @@ class Fit(Printed):
         A residual says that *some* true eigenvalue is that near. Refined pairs, of which an eigenvalue
         may be missing altogether, are bounded by the trace instead, and by what was proved before.
         """
+        values = self.eigenvalues
         if self.certificate is not None:
-            return self.certificate.bounds(self.eigenvalues)
+            return self.certificate.bounds(values)
         if self.pairs.status is Status.REFINED and self.low_end is None:
             # Ritz values lie below, and of a valid kernel's trace only so much is left for each.
-            off = np.full(len(self.eigenvalues), self.cut)  # what rounding makes of each of them
+            off = np.full(len(values), self.cut)  # what rounding makes of each of them
             if self.pairs.rounding is not None:
                 off += self.pairs.rounding
-            rest = max(self.total - float(self.eigenvalues.sum()), 0.0) + float(off.sum())
-            high = self.eigenvalues + off + rest
+            high = values + off + (max(self.total - float(values.sum()), 0.0) + float(off.sum()))
             if self.ceiling is not None:
-                high = np.minimum(high, np.maximum(self.ceiling, self.eigenvalues + off))
-            return np.stack([np.maximum(self.eigenvalues - off, 0.0), high], axis=1)
-        # The rounding of K's entries moves eigenvalues too, and no residual shows it.
-        gap = self.residuals * self.eigenvalues[0] + self.cut
-        return np.stack([np.maximum(self.eigenvalues - gap, 0.0), self.eigenvalues + gap], axis=1)
+                high = np.minimum(high, np.maximum(self.ceiling, values + off))
+        else:  # the rounding of K's entries moves eigenvalues too, and no residual shows it
+            off = self.residuals * values[0] + self.cut
+            high = values + off
+        return np.stack([np.maximum(values - off, 0.0), high], axis=1)
 
     @property
     def scores(self) -> Array:  # (n, k)

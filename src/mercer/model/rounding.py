@@ -78,11 +78,9 @@ class MatrixRounding:
 
 
 def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
-    """The rounding of an entry, relative to the largest one: a few units, or what some entries show.
-
-    A given matrix is what it is, and a Python function is not called again.
-    """
+    """The rounding of an entry, relative to the largest one: a few units, or what some entries show."""
     unit, eps = UNITS * operator.eps, float(np.finfo(np.float64).eps)
+    # A given matrix is what it is, and a Python function is not called again.
     if kernel.is_precomputed or not kernel.parallel:
         return unit
     if not kernel.shift_invariant:
@@ -112,10 +110,8 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
 
 
 def features_moved(trace: float, top: float, unit: float) -> float:
-    """How far features that are off by `unit` of themselves move the eigenvalues of their Gram matrix.
-
-    ‖E‖² is at most Σw‖δφ‖² ≤ unit² tr K, and the eigenvalues of (Φ + E)(Φ + E)ᵀ move by 2‖E‖√λ₁ + ‖E‖².
-    """
+    """How far features that are off by `unit` of themselves move the eigenvalues of their Gram matrix."""
+    # ‖E‖² is at most Σw‖δφ‖² ≤ unit² tr K, and the eigenvalues of (Φ + E)(Φ + E)ᵀ move by 2‖E‖√λ₁ + ‖E‖².
     error = unit * np.sqrt(max(trace, 0.0))
     return float(2.0 * error * np.sqrt(max(top, 0.0)) + error**2)
 

@@ -49,10 +49,8 @@ class FeatureSpace:
     def scores(self, x: Rows) -> Array:  # (b, d) -> (b, k)
         return self.projection(x)
 
-    def scores_and_errors(
-        self, x: Rows, diag: Array | None = None
-    ) -> tuple[Array, Array]:  # (b, d) -> (b, k), (b,)
-        """Scores, and the squared distance of φ(x) from its projection (Q); `diag` is a given k(x, x)."""
+    def scores_and_errors(self, x: Rows, diag: Array | None = None) -> tuple[Array, Array]:
+        """Scores (b, k), and squared distances (b,) of φ(x) from its projection (Q); `diag` is k(x, x)."""
         if self._explicit:
             sections = self.projection.sections
             known = getattr(sections, "known", sections)

@@ -23,10 +23,8 @@ SMALL = 2 * 2**20  # what Python and small arrays take on the way
 
 
 def lapack_bytes(problem: Problem, solver: Lapack) -> int:
-    """K, eigenvectors and LAPACK's work space of twice that; k vectors with their products; rows and tiles.
-
-    The subset driver works on one copy, and a fallback to the full driver follows only when it fails.
-    """
+    """K, eigenvectors and LAPACK's work space of twice that; k vectors and their products; rows and tiles."""
+    # The subset driver works on one copy, and a fallback to the full driver follows only when it fails.
     n, copies = problem.n, 2 if solver.subset else 4
     own = copies * n * n * problem.itemsize + 5 * FLOAT * n * (problem.k or n) + SMALL
     return own + rows_bytes(problem) + live_tiles_bytes(problem)
@@ -106,11 +104,9 @@ def _device_width(problem: Problem, itemsize: int) -> int:
 
 
 def live_tiles_bytes(problem: Problem) -> int:
-    """Tiles that live during a product, those of all threads, and the rows they are made of.
-
-    A thread is at two slices of rows. Those of a file are there as they were read, as they are ready and
-    weighted, and the slices read last stay for the next tile of any thread.
-    """
+    """Tiles that live during a product, those of all threads, and the rows they are made of."""
+    # A thread is at two slices of rows. Those of a file are there as they were read, as they are ready and
+    # weighted, and the slices read last stay for the next tile of any thread.
     if problem.precomputed:
         return 0
     width, entry = fastest_width(problem), FLOAT if problem.dense else 24  # with its indices
@@ -145,9 +141,7 @@ def rows_bytes(problem: Problem, *, rough: bool = False) -> int:
 
 
 def ready_bytes(problem: Problem, itemsize: int) -> int:
-    """Rows shifted and rounded for tiles of `itemsize` bytes an entry.
-
-    Those of a file are made ready slice by slice, and sparse ones never. Workers have rows in memory.
-    """
+    """Rows shifted and rounded for tiles of `itemsize` bytes an entry."""
+    # Those of a file are made ready slice by slice, and sparse ones never. Workers have rows in memory.
     whole = problem.dense and (problem.workers > 0 or not problem.from_source)
     return max(1, problem.workers) * problem.n * (problem.d + 2) * itemsize if whole else 0

@@ -26,8 +26,7 @@ SPENT = 0.25
 PASSES = 4  # over the rows, to choose landmarks in a few rounds and to take the moments
 SLOW_ROWS = 24  # of a user's function, which may take a millisecond for a pair
 HALVED_ROWS = 2**15  # enough to keep a device busy
-# Rows on which products are counted where the basis is short: so many times its columns at least, so that it
-# is short for them too.
+# Rows on which products are counted where the basis is short, as it is for so many times its columns.
 SAMPLE_ROWS, SAMPLE_BASES = 1000, 3
 PROOFS = 1  # products with the operator itself after rough ones
 
@@ -156,8 +155,7 @@ def _lapack(kernel: Kernel, x: Rows, engine: Engine[Any]) -> float:
     matrix, made = _among(kernel, x, np.arange(small)), 0.0
     if not kernel.is_precomputed:
         made, _ = _tile_seconds(kernel, x, x.dtype.str, 1, engine)
-    took = least_seconds(lambda: np.linalg.eigh(matrix))
-    return took * (n / small) ** 3 + 0.5 * n * n * made
+    return least_seconds(lambda: np.linalg.eigh(matrix)) * (n / small) ** 3 + 0.5 * n * n * made
 
 
 def _primal(kernel: Kernel, x: Rows) -> float:

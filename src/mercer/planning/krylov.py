@@ -41,11 +41,9 @@ TWICE = "float32 halves the time of making a tile; residuals are proved in float
 
 
 def krylov_plan(problem: Problem, solver: Solver, reason: str, *, hold: bool = True) -> Plan:
-    """On as many threads as leave room for the whole basis and, where that can be, for all tiles.
-
-    Each thread has a sum of its own, (n, block), and tiles of its own. In a tight budget they would take the
-    room of the basis, whose restarts cost products, or of tiles, which are then made anew.
-    """
+    """On as many threads as leave room for the whole basis and, where that can be, for all tiles."""
+    # Each thread has a sum of its own, (n, block), and tiles of its own. In a tight budget they would take
+    # the room of the basis, whose restarts cost products, or of tiles, which are then made anew.
     most, k, plans = problem.n_threads, problem.k or SHARE_COMPONENTS, []
     count = most
     while count:  # such as 14, 8, 4, 2, 1

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mercer._core.errors import MemoryBudgetError, many
 from mercer._core.memory import format_bytes
+from mercer._core.quick import changed
 from mercer._core.wording import Message
 from mercer.approximations import Approximation
 from mercer.engine.tiles import paying_threads
@@ -23,21 +24,17 @@ from mercer.planning.bytes import (
     tile_width,
 )
 from mercer.planning.krylov import SHARE_COMPONENTS, krylov_plan
-from mercer.planning.problem import (
-    ITERATED_ROWS,
-    LANCZOS_ROWS,
-    LANCZOS_SHARE,
-    LAPACK_ROWS,
-    ONE_BY_ONE_ROWS,
-    SMALL_ROWS,
-    SMALL_SHARE,
-    SUBSET_SHARE,
-    Problem,
-    lapack_share,
-)
+from mercer.planning.problem import SMALL_ROWS, SMALL_SHARE, Problem, lapack_share
 from mercer.planning.recipe import Given, Halved, Plan, Recipe, Tiles, Whole
 from mercer.solvers import SOLVERS, BlockKrylov, Lanczos, Lapack, Solver
 
+# Crossovers, as those of `mercer.planning.problem`.
+LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
+ITERATED_ROWS = 150  # above, a few components of a stored K are found by iterating
+ONE_BY_ONE_ROWS = 1500  # up to these, a vector at a time; of more rows, in narrow blocks
+LANCZOS_ROWS = 1000
+LANCZOS_SHARE = 10  # k up to this part of so few rows: more steps take as long as LAPACK
+SUBSET_SHARE = 8  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 TIGHT_TOL = 1e-10
 # LAPACK takes two thirds as long as n²/LAPACK_PRODUCTS products of a narrow block, from 1200 to 3000 rows.
 LAPACK_PRODUCTS = 17_000
@@ -204,16 +201,15 @@ def _narrow(problem: Problem) -> Solver | None:
     """Iterating in narrow blocks, for a K of few rows that is held in float64; None where it is not."""
     # A product with such a K is so quick that columns count, not products, and a narrow block needs far fewer
     # of them (1000 rows, 20 components: 42 one by one, 120 in blocks of 8, 256 in blocks of 32). What the
-    # eigenproblem of landmarks would save, it costs. Where the spectrum is so flat that it takes long, LAPACK
-    # is quicker.
+    # eigenproblem of landmarks would save, it costs. Where the spectrum is flat, LAPACK is quicker.
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     solver: Solver = Lanczos()
     if n > ONE_BY_ONE_ROWS:  # K is read from memory, by eight columns as quickly as by one
         most = n * n // LAPACK_PRODUCTS
         solver = BlockKrylov(_tol(problem), 8, most, max_basis=k + 25 * 8, landmarks=0, lapack=True)
     wide = problem.wide
-    n_bytes = _lapack_run_bytes(wide, Lapack(subset=True)) + FLOAT * n * n
-    n_bytes += krylov_bytes(wide, solver, k)
+    lapack = _lapack_run_bytes(wide, Lapack(subset=True))
+    n_bytes = lapack + FLOAT * n * n + krylov_bytes(wide, solver, k)
     return solver if n <= SMALL_ROWS and n_bytes <= problem.budget_bytes else None
 
 
@@ -222,16 +218,14 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     if problem.is_double and (fits or not problem.single):  # K of a few rows where it fits
         problem = problem.wide
     width, dtype = tile_width(problem, problem.itemsize), problem.dtype
+    n_bytes, whole = _lapack_run_bytes(problem, solver), problem.n**2 * problem.itemsize
     recipe: Recipe = Tiles(width, dtype)
     reasons: tuple[str, ...] = (reason,)
     if problem.precomputed:
         recipe = Given(dtype)
     elif problem.costly:
         recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
-    n_bytes = _lapack_run_bytes(problem, solver)
-    whole = problem.n**2 * problem.itemsize
-    fits = n_bytes + whole <= problem.budget_bytes
-    if isinstance(recipe, Tiles) and problem.n <= LAPACK_ROWS and fits:
+    elif problem.n <= LAPACK_ROWS and n_bytes + whole <= problem.budget_bytes:
         # Made again for the proof, and for probes, so small a K would take longer than it is worth.
         recipe, n_bytes = Whole(width, dtype), n_bytes + whole
     return Plan("dual", solver, recipe, n_bytes, reasons, problem.n_threads, problem.engine)
@@ -262,12 +256,10 @@ def require_fits(chosen: Plan, problem: Problem) -> Plan:
     here = _here_bytes(chosen, problem) if there or problem.workers else 0
     if here > problem.here_bytes:
         raise MemoryBudgetError(_too_much_here(here, problem))
-    if there:
-        chosen = replace(chosen, host_bytes=here)
-    engine = Plan.engine if host else problem.engine
     if problem.workers and not host:
         chosen = chosen.because(_shared(chosen, problem))
-    return chosen if chosen.engine == engine else replace(chosen, engine=engine)
+    engine = Plan.engine if host else problem.engine
+    return changed(chosen, engine=engine, host_bytes=here if there else 0)
 
 
 def _here_bytes(chosen: Plan, problem: Problem) -> int:
@@ -345,8 +337,7 @@ def _remedies(chosen: Plan, problem: Problem) -> str:
     ways = [more]
     if problem.n > LAPACK_ROWS:
         # Components that are iterated for, without K, unless a solver is asked for by name.
-        most = problem.n // lapack_share(problem.n)
-        asked = min(problem.k or problem.n, most)
+        asked = min(problem.k or problem.n, problem.n // lapack_share(problem.n))
         few = next((k for k in (asked, 30, 10, 3) if k <= asked and _iterates(problem, k)), 0)
         if few and few == problem.k:  # LAPACK was asked for by name
             ways.append("use {solver:'auto'}, which does not form K for so few components")

@@ -17,12 +17,6 @@ from mercer.engine.tiles import CACHE_BYTES
 from mercer.kernels.base import Kernel
 
 # Crossovers, measured on two cores; where each rule stops paying is flat, so round numbers do.
-LAPACK_ROWS = 500  # below, one LAPACK call beats any iteration for many components
-ITERATED_ROWS = 150  # above, a few components of a stored K are found by iterating
-ONE_BY_ONE_ROWS = 1500  # up to these, a vector at a time; of more rows, in narrow blocks
-LANCZOS_ROWS = 1000
-LANCZOS_SHARE = 10  # k up to this part of so few rows: more steps take as long as LAPACK
-SUBSET_SHARE = 8  # k up to this part of n: LAPACK's subset driver beats the whole spectrum
 SMALL_ROWS = 3000  # products so cheap that iterating to rounding costs nothing
 SMALL_SHARE, SHARE = 25, 12  # k above this part of n: the Krylov basis would grow towards K itself
 
@@ -53,11 +47,9 @@ class Ownership(Enum):
     def of(
         cls, data: TrainingData, kernel: Kernel, *, exact: bool, budget: int, remote: bool = False
     ) -> Ownership:
-        """Decided once. An exact model keeps its rows, and the caller may change theirs.
-
-        Rows of a source that a `remote` engine reads are never read here, where they can be had in any order.
-        """
+        """Decided once. An exact model keeps its rows, and the caller may change theirs."""
         if not data.in_memory:
+            # What a `remote` engine reads is never read here, where it can be had in any order.
             stay = remote and data.rows.random_access
             # An exact model reads rows that take a small part of the budget: it then owns them, whatever
             # becomes of the file. It has to where slices can't be had in any order (batches), or where the
@@ -70,9 +62,6 @@ class Ownership(Enum):
         if data.copied:
             return cls.COPIED
         return cls.BORROWED if exact and not kernel.is_precomputed else cls.SEEN
-
-
-NOBODY = Workers(0, 0)
 
 
 @dataclass(frozen=True)
@@ -170,7 +159,7 @@ class Problem:
         linear: bool = False,
     ) -> Problem:
         """All that can change a choice; `forms_k` is False for an approximation, `linear` True for PCA."""
-        streamed, workers = ownership is Ownership.STREAMED, facts.workers or NOBODY
+        streamed, workers = ownership is Ownership.STREAMED, facts.workers or Workers(0, 0)
         budget = Budget(budget) if isinstance(budget, int) else budget
         # Rows of batches that are not loaded are read once, for an explicit map: no entry of K is made.
         forms_k = forms_k and not linear and (not streamed or data.rows.random_access)
@@ -217,12 +206,10 @@ class Problem:
 
     @property
     def wide(self) -> Problem:
-        """The same in float64."""
         return self if self.itemsize == DOUBLE else replace(self, itemsize=DOUBLE)
 
     @property
     def dtype(self) -> str:
-        """The precision of the rows."""
         return f"float{8 * self.itemsize}"
 
     def sum_columns(self, columns: int) -> int:
@@ -247,9 +234,8 @@ def spread_over(n: int, count: int) -> Indices:
 def probe_rows(x: Rows) -> Rows:
     """A few rows, spread over all."""
     n = int(x.shape[0])
-    if n <= PROBE_ROWS and isinstance(x, np.ndarray):
-        return x
-    return take_rows(x, spread_over(n, PROBE_ROWS))
+    whole = n <= PROBE_ROWS and isinstance(x, np.ndarray)
+    return x if whole else take_rows(x, spread_over(n, PROBE_ROWS))
 
 
 def fits_single(kernel: Kernel, x: Rows) -> bool:

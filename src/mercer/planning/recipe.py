@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from mercer._core.errors import many
 from mercer._core.memory import ELSEWHERE, format_bytes, format_seconds
 from mercer._core.types import Array, Rows
 from mercer.approximations import Approximation
@@ -40,12 +41,10 @@ class TileCache:
 
     @property
     def n_bytes(self) -> int:
-        """What the tiles that are held take."""
         return self.n_held * self.tile_bytes
 
     @property
     def share(self) -> float:
-        """The share of all tiles that is held."""
         return self.n_held / self.n_tiles if self.n_tiles else 0.0
 
     @property
@@ -58,10 +57,8 @@ class TileCache:
             )
         if self.share == 1.0:
             return ()
-        wanted, left = (
-            format_bytes(self.n_tiles * self.tile_bytes),
-            "for which there is no room: all",
-        )
+        wanted = format_bytes(self.n_tiles * self.tile_bytes)
+        left = "for which there is no room: all"
         if self.n_held:
             left = f"and {format_bytes(self.n_bytes)} are left for it: the other"
         return (f"half of K would take {wanted}, {left} tiles are made anew for each product",)
@@ -133,19 +130,17 @@ class Tiles:
 
     @property
     def packed(self) -> bool:
-        """Whether tiles are kept in sixteen bits."""
         return self.store is not None and self.store.packed
 
     def gram(self, engine: Engine[Any], kernel: Kernel, x: Rows, n_threads: int) -> Gram:  # noqa: ARG002
         """The operator K, with a rough one that is cheaper where there is a proof."""
         kept = 0 if self.store is None else self.store.n_bytes
-        if self.proof is None:
+        if (proof := self.proof) is None:
             # A Python function is called once a pair, and not for this.
             store = TileStore(_constant(kernel, x) if kernel.parallel else 0.0, kept)
             return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         minus = _mean(kernel, x)
-        width, sliced = self.proof.width, self.proof.sliced
-        exact: dict[str, Any] = {"dtype": "float64", "width": width, "sliced": sliced}
+        exact: dict[str, Any] = {"dtype": "float64", "width": proof.width, "sliced": proof.sliced}
         if self.share >= 1.0:
             store = TileStore(rounding=Rounding(self.packed, minus))
             return Gram(engine, kernel, x, store, **exact)
@@ -154,7 +149,6 @@ class Tiles:
         return Gram(engine, kernel, x, rough=rough, **exact)
 
     def text(self, n_threads: int, *, compiled: bool) -> str:
-        """For the line of a plan."""
         kind = "tiles"
         if self.proof is not None:
             how = "checked" if self.share >= 1.0 else "proved"
@@ -256,7 +250,6 @@ class Plan:
     host_bytes: int = 0  # where `n_bytes` are those of a device: what this process holds beside it
 
     def because(self, *reasons: str) -> Plan:
-        """The plan with more reasons."""
         return replace(self, reasons=(*self.reasons, *reasons))
 
     def __str__(self) -> str:
@@ -269,12 +262,10 @@ class Plan:
             size += f" there and {format_bytes(self.host_bytes)} on the host"
         lines = [f"{self.route} route, {how}, {matrix}, at most {size}"]
         if self.n_products is not None and self.seconds is not None:
-            one = self.n_products == 1
-            what = "product" if one else "products"
+            work = many(self.n_products, "product")
             if self.route != "dual":
-                what = f"{'pass' if one else 'passes'} over the rows"
-            seconds = format_seconds(self.seconds)
-            lines.append(f"  about {self.n_products} {what}, {seconds} expected")
+                work = f"{self.n_products} pass{'es' * (self.n_products != 1)} over the rows"
+            lines.append(f"  about {work}, {format_seconds(self.seconds)} expected")
         if self.preimage is not None:
             text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
             if self.preimage_seconds is not None:

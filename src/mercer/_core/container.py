@@ -41,9 +41,17 @@ CHUNK_BYTES = 16 * 2**20
 NO_SEAL = "0" * 64
 ENTRY = ("dtype", "shape", "order", "offset", "bytes", "sha256")  # of an array in the header
 DTYPES = {
-    **{"F32": "<f4", "F64": "<f8", "BOOL": "|b1"},
-    **{"I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"},
-    **{"U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"},
+    "F32": "<f4",
+    "F64": "<f8",
+    "BOOL": "|b1",
+    "I8": "|i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "|u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

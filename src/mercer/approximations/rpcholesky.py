@@ -189,14 +189,8 @@ def looked_at(wanted: int) -> int:
     return max(LEAST, int(LOOKED_AT * wanted))
 
 
-def accept_pivots(
-    residual: Array,  # (p, p)
-    candidates: Indices,  # (c,)
-    proposed: Array,  # (p,)
-    floor: Array,  # (p,)
-    dice: Array,  # (c,) in [0, 1)
-    *,
-    most: int,
+def accept_pivots(  # (p, p), (c,), (p,), (p,), (c,) in [0, 1) -> (a,), (a, a)
+    residual: Array, candidates: Indices, proposed: Array, floor: Array, dice: Array, *, most: int
 ) -> tuple[Indices, Array]:
     """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
 

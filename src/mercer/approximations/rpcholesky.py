@@ -20,7 +20,6 @@ from mercer.approximations.landmarks import (
     drawn,
     entry_error,
     extended,
-    whitening,
 )
 from mercer.data.rows import take_rows
 from mercer.engine.base import Engine
@@ -300,10 +299,7 @@ class RPCholesky(Approximation):
                 break
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
         # more than it has to: there the eigenvectors of the core whiten best.
-        whiten = whitening(core_matrix(kernel, search.points), search.unit)
-        return LowRank(
-            search.sections, whiten, search.landmarks, projects=True, goal=goal, unit=search.unit
-        )
+        return LowRank.projecting(search.sections, search.landmarks, search.unit, goal)
 
     def _goal(self, dtype: np.dtype[Any]) -> float | None:
         if self.rank != "auto":

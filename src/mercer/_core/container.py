@@ -326,9 +326,8 @@ def taken(
     file: BinaryIO, slots: Mapping[Any, Slot], *, mmap: bool, arrays: bool
 ) -> dict[Any, np.ndarray[Any, Any]]:
     """The arrays, each compared with its seal as it is read."""
-    found = {
-        name: _array(file, name, slot, keep=arrays and not mmap) for name, slot in slots.items()
-    }
+    keep = arrays and not mmap
+    found = {name: _array(file, name, slot, keep=keep) for name, slot in slots.items()}
     if not arrays:
         return {}
     if mmap and any(slot.n_bytes for slot in slots.values()):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from mercer._core.errors import MercerWarning, Remedy, users_level
 from mercer._core.observer import holding
@@ -49,9 +49,8 @@ class Finding:
         return cls(warning.code, warning.args[0], warning.numbers, warning.remedy)
 
 
-_collector: ContextVar[Callable[[MercerWarning], None] | None] = ContextVar(
-    "collector", default=None
-)
+Collector: TypeAlias = Callable[[MercerWarning], None]
+_collector: ContextVar[Collector | None] = ContextVar("collector", default=None)
 
 
 def warn(
@@ -72,7 +71,7 @@ def warn(
         collector(warning)
 
 
-def collected(collector: Callable[[MercerWarning], None]) -> AbstractContextManager[None]:
+def collected(collector: Collector) -> AbstractContextManager[None]:
     """Hand the warnings of the block to `collector`, in this thread only.
 
     >>> warned = []

@@ -279,15 +279,13 @@ class Scaled:
         return Scaled(cosines, left, right)
 
     def __mul__(self, other: Scaled) -> Scaled:
-        return Scaled(
-            self.cosines * other.cosines, self.left + other.left, self.right + other.right
-        )
+        left, right = self.left + other.left, self.right + other.right
+        return Scaled(self.cosines * other.cosines, left, right)
 
     def times(self, factor: float) -> Scaled:
+        sign = math.copysign(1.0, factor)
         half = 0.5 * math.log2(abs(factor)) if factor else NONE
-        return Scaled(
-            self.cosines * math.copysign(1.0, factor), self.left + half, self.right + half
-        )
+        return Scaled(self.cosines * sign, self.left + half, self.right + half)
 
     def plus(self, value: float) -> Scaled:
         ones = Scaled(

@@ -159,10 +159,9 @@ def tridiagonal_pairs(
     hundred units without being made so.
     """
     n, count, by_position = len(diagonal), last - first + 1, 2
+    low, high = n - last + 1, n - first + 1
     own = off.copy()  # which is overwritten
-    found, values, vectors, failed = STEMR(
-        diagonal, own, by_position, 0.0, 0.0, n - last + 1, n - first + 1
-    )
+    found, values, vectors, failed = STEMR(diagonal, own, by_position, 0.0, 0.0, low, high)
     return (values[:count], vectors[:, :count]) if found == count and not failed else None
 
 
@@ -174,8 +173,7 @@ def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:  # (m, m) float64
         found = _reflected(matrix, k) if IN_RANGE[0] < size < IN_RANGE[1] else None
         if found is not None:
             return found
-    values, vectors = np.linalg.eigh(matrix)
-    return values, vectors
+    return np.linalg.eigh(matrix)
 
 
 @lru_cache(maxsize=256)

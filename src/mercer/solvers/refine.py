@@ -290,9 +290,9 @@ class NegativePart:
     complete: bool  # whether the whole spectrum was seen
 
     @classmethod
-    def of_spectrum(cls, values: Array) -> NegativePart:
-        """From all eigenvalues."""
-        return cls(float(values.min()), float(-values[values < 0].sum()), complete=True)
+    def of_spectrum(cls, values: Array, *, complete: bool = True) -> NegativePart:
+        """From all eigenvalues, or from Ritz values, which lie inside the spectrum."""
+        return cls(float(values.min()), float(-values[values < 0].sum()), complete)
 
     def share(self, total: float) -> float:
         """Negative mass over all mass, Σ|λ⁻| / Σ|λ|, given the trace Σλ."""
@@ -319,4 +319,4 @@ def negative_part(operator: SymmetricOperator, *, rng: np.random.Generator) -> N
         u = basis.q @ coordinates[:, -BLOCK:]  # (n, b), the lowest
         small = u.T @ operator.matmat(u)
         values = np.linalg.eigvalsh(0.5 * (small + small.T))
-    return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)
+    return NegativePart.of_spectrum(values, complete=False)

@@ -40,7 +40,7 @@ _current: ContextVar[Observer] = ContextVar("observer", default=SILENT)
 
 @contextmanager
 def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Let a variable of this thread have a value in the block."""
+    """Give a context variable a value in the block."""
     token = variable.set(value)
     try:
         yield

@@ -33,7 +33,7 @@ class _OfFeatures(FeatureMap):
     d: int
 
     def __post_init__(self) -> None:
-        vars(self).update(d=int(require("d", self.d, Whole(1))))  # frozen to others
+        vars(self).update(d=int(require("d", self.d, Whole(1))))  # whose setter is frozen
 
     @property
     def n_features(self) -> int:

@@ -128,10 +128,9 @@ class Kernel:
         """
         kernel, x = _placed(self, X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)
-        if x.shape[1] != y.shape[1] and not self.is_precomputed:
-            msg = (
-                f"X and Y must have the same number of columns; got {x.shape[1]} and {y.shape[1]}."
-            )
+        d, other = x.shape[1], y.shape[1]
+        if d != other and not self.is_precomputed:
+            msg = f"X and Y must have the same number of columns; got {d} and {other}."
             raise KernelError(msg)
         dtype = np.result_type(x.dtype, y.dtype)
         x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)

@@ -96,9 +96,7 @@ class Lapack(Solver):
         worst = float(pairs.residuals.max(initial=0.0))
         observer.step(1, 1, "products", worst)
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
-        if worst > operator.eps**0.5:
-            return replace(pairs, status=Status.STAGNATED)
-        return pairs
+        return replace(pairs, status=Status.STAGNATED) if worst > operator.eps**0.5 else pairs
 
     def _solve(
         self, operator: SymmetricOperator, k: int, *, reflects: bool = True

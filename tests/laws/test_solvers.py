@@ -328,7 +328,7 @@ def test_what_is_left_is_judged_by_more_than_two_looks():
         assert not schedule.is_hopeless(product, 80)
         schedule.restore(schedule.state())
     for worst, hopeless in ((0.1, True), (0.5, True), (1e-3, False)):
-        slow = ConvergenceSchedule(1e-10, 24)
+        slow = ConvergenceSchedule(1e-10, 24, first=2)
         slow.saw(5, 0.2)
         slow.saw(10, worst)
         assert not slow.is_hopeless(10, 100)  # too early to say

@@ -78,7 +78,13 @@ def sweep(path: Path) -> None:
     """Remove what writers of `path` that were killed left beside it."""
     for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
         with suppress(OSError):
-            if _is_abandoned(part):
+            # A living writer is without its lock for a moment after it made the file, and for one before
+            # the file gets its name: an untouched minute is neither.
+            if time.time() - part.stat().st_mtime < ABANDONED_SECONDS:
+                continue
+            with part.open("rb") as file:
+                is_abandoned = lock(file)
+            if is_abandoned:
                 part.unlink()
 
 
@@ -93,12 +99,3 @@ def lock(file: BinaryIO) -> bool:
     except OSError:
         return False
     return True
-
-
-def _is_abandoned(part: Path) -> bool:
-    # A living writer is without its lock for a moment after it made the file, and for one before the
-    # file gets its name: an untouched minute is neither.
-    if time.time() - part.stat().st_mtime < ABANDONED_SECONDS:
-        return False
-    with part.open("rb") as file:
-        return lock(file)

@@ -21,7 +21,7 @@ import mmap as memory_map
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -40,9 +40,11 @@ MOST_DIMENSIONS = 4
 CHUNK_BYTES = 16 * 2**20
 NO_SEAL = "0" * 64
 ENTRY = ("dtype", "shape", "order", "offset", "bytes", "sha256")  # of an array in the header
-DTYPES = {"F32": "<f4", "F64": "<f8", "BOOL": "|b1"}
-DTYPES |= {"I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
-DTYPES |= {"U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
+DTYPES = {
+    "F32": "<f4", "F64": "<f8", "BOOL": "|b1",
+    "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
+    "U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
+}  # fmt: skip
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -193,7 +195,7 @@ class Contents:
 
     format: int
     header: dict[str, Any]
-    arrays: dict[Any, np.ndarray[Any, Any]] = field(default_factory=dict)
+    arrays: dict[Any, np.ndarray[Any, Any]]
 
 
 def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents:
@@ -324,15 +326,14 @@ def taken(
     file: BinaryIO, slots: Mapping[Any, Slot], *, mmap: bool, arrays: bool
 ) -> dict[Any, np.ndarray[Any, Any]]:
     """The arrays, each compared with its seal as it is read."""
-    found = {
-        name: _array(file, name, slot, keep=arrays and not mmap) for name, slot in slots.items()
-    }
+    keep = arrays and not mmap
+    found = {name: _array(file, name, slot, keep=keep) for name, slot in slots.items()}
     if not arrays:
         return {}
     if mmap and any(slot.n_bytes for slot in slots.values()):
         mapped = memory_map.mmap(file.fileno(), 0, access=memory_map.ACCESS_READ)
         view = np.frombuffer(mapped, dtype=np.uint8)
-        return {name: slot.shaped(view[slot.offset : slot.end]) for name, slot in slots.items()}
+        found = {name: view[slot.offset : slot.end] for name, slot in slots.items()}
     return {name: slot.shaped(found[name]) for name, slot in slots.items()}
 
 

@@ -7,16 +7,14 @@ warning. The collector belongs to the context of the call, so that threads never
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from mercer._core.errors import MercerWarning, users_level
-
-if TYPE_CHECKING:
-    from mercer._core.errors import Remedy
+from mercer._core.errors import MercerWarning, Remedy, users_level
+from mercer._core.observer import holding
 
 Level = Literal["info", "note", "warning"]
 
@@ -51,9 +49,8 @@ class Finding:
         return cls(warning.code, warning.args[0], warning.numbers, warning.remedy)
 
 
-_collector: ContextVar[Callable[[MercerWarning], None] | None] = ContextVar(
-    "collector", default=None
-)
+Collector: TypeAlias = Callable[[MercerWarning], None]
+_collector: ContextVar[Collector | None] = ContextVar("collector", default=None)
 
 
 def warn(
@@ -74,8 +71,7 @@ def warn(
         collector(warning)
 
 
-@contextmanager
-def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
+def collected(collector: Collector) -> AbstractContextManager[None]:
     """Hand the warnings of the block to `collector`, in this thread only.
 
     >>> warned = []
@@ -84,14 +80,10 @@ def collected(collector: Callable[[MercerWarning], None]) -> Iterator[None]:
     >>> [warning.code for warning in warned]
     ['mercer']
     """
-    token = _collector.set(collector)
-    try:
-        yield
-    finally:
-        _collector.reset(token)
+    return holding(_collector, collector)
 
 
-def silenced() -> Any:
+def silenced() -> AbstractContextManager[None]:
     """A block without warnings of mercer."""
     return collected(lambda _warning: None)
 
@@ -100,14 +92,9 @@ def silenced() -> Any:
 _matched: ContextVar[bool] = ContextVar("matched", default=False)
 
 
-@contextmanager
-def columns_matched() -> Iterator[None]:
+def columns_matched() -> AbstractContextManager[None]:
     """Don't warn in the block that arrays have no column names: they were matched by name before."""
-    token = _matched.set(True)
-    try:
-        yield
-    finally:
-        _matched.reset(token)
+    return holding(_matched, True)
 
 
 def are_columns_matched() -> bool:

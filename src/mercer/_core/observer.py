@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 # Arrays by name, and what JSON can hold: numbers, texts, truth values, None, lists and dicts of them
 # (the state of a bit generator is such a dict).
@@ -37,13 +39,18 @@ _current: ContextVar[Observer] = ContextVar("observer", default=SILENT)
 
 
 @contextmanager
-def observed_by(observer: Observer) -> Iterator[None]:
-    """Let `observer` follow, and stop, the fits of the block: those of this thread only."""
-    token = _current.set(observer)
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a context variable a value in the block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _current.reset(token)
+        variable.reset(token)
+
+
+def observed_by(observer: Observer) -> AbstractContextManager[None]:
+    """Let `observer` follow, and stop, the fits of the block: those of this thread only."""
+    return holding(_current, observer)
 
 
 def current_observer() -> Observer:

@@ -148,7 +148,7 @@ def require(
     """
     if not constraint.holds(value):
         if isinstance(constraint, OneOf) or isinstance(value, str):
-            names = [name for name in getattr(constraint, "also", ()) if isinstance(name, str)]
+            names = [name for name in constraint.also if isinstance(name, str)]
             remedy = remedy or close_to(str(value), names)
         raise error.about(name, value, must_be=constraint.wanted, of=of, remedy=remedy)
     return value

@@ -112,9 +112,7 @@ def unknown_words(
 
 def _too_many(owner: str, names: Sequence[str], values: Sequence[Any], n_places: int) -> str:
     by_place = ", ".join(map(repr, names[:n_places])) or "nothing"
-    more = values[n_places]
+    more, rest = values[n_places], names[n_places:]
     shown = f"={more!r}" if isinstance(more, (str, int, float)) else "=…"
-    hint = (
-        f" Write the others with their names: {names[n_places]}{shown}." if names[n_places:] else ""
-    )
+    hint = f" Write the others with their names: {rest[0]}{shown}." if rest else ""
     return f"{owner} takes {by_place} by position; got {len(values)} arguments.{hint}"

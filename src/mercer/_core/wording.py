@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    Mention = Callable[[str, str | None], str | None]
-
+Mention: TypeAlias = Callable[[str, str | None], str | None]
 # A name, and perhaps its value, in which texts in quotes may hold a backquote.
 QUOTED = re.compile(
     r"""`([A-Za-z_][\w.]*)(?:=((?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^`'"])*))?`"""
@@ -35,11 +33,9 @@ class Message(str):
     parts: dict[str, str]
 
     def __new__(cls, template: str, /, **parts: Any) -> Message:
-        texts = {
-            name: part if isinstance(part, Message) else str(part) for name, part in parts.items()
-        }
-        message = super().__new__(cls, _filled(template, texts, lambda _name, _value: None))
-        message.template, message.parts = template, texts
+        parts = {name: p if isinstance(p, Message) else str(p) for name, p in parts.items()}
+        message = super().__new__(cls, _filled(template, parts, lambda _name, _value: None))
+        message.template, message.parts = template, parts
         return message
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, str]]:

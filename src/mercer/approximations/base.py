@@ -14,7 +14,7 @@ from mercer._core.observer import Observer
 from mercer._core.params import Constraints, Params, Whole
 from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
-from mercer.approximations.landmarks import entry_error
+from mercer.approximations.landmarks import core_matrix, entry_error, whitening
 from mercer.engine.resolve import AUTO
 from mercer.engine.steps import Whitened
 from mercer.kernels.base import Kernel
@@ -37,6 +37,18 @@ class LowRank:
     goal: float | None = None  # the share of tr K that may be left out, where that was asked for
     # The rounding of k(x, z) in the dtype of the landmarks, where it is known.
     unit: float | None = None
+
+    @classmethod
+    def projecting(
+        cls,
+        sections: KernelSections,
+        landmarks: Indices | None,
+        unit: float,
+        goal: float | None = None,
+    ) -> LowRank:
+        """The projection of K onto the span of φ(Z), for the points Z of the sections."""
+        whiten = whitening(core_matrix(sections.kernel, sections.points), unit)
+        return cls(sections, whiten, landmarks, projects=True, goal=goal, unit=unit)
 
     @property
     def rank(self) -> int:

@@ -29,19 +29,16 @@ def checked_diagonal(kernel: Kernel, x: Rows, engine: Engine[Any]) -> Array:  # 
             diagonal = np.full(int(x.shape[0]), one[0], dtype=np.float64)
         else:
             diagonal = engine.map(x, kernel.tile_diag, parallel=kernel.parallel).astype(np.float64)
-    require_lengths(diagonal)
-    return np.asarray(diagonal)
+    return _as_lengths(diagonal)
 
 
 def checked_lengths(kernel: Kernel, rows: Rows) -> Array:  # (b,)
     """`checked_diagonal` of a block of rows."""
-    lengths = kernel.tile_diag(rows).astype(np.float64)
-    require_lengths(lengths)
-    return np.asarray(lengths)
+    return _as_lengths(kernel.tile_diag(rows).astype(np.float64))
 
 
-def require_lengths(diagonal: Array) -> None:
-    """Raise unless k(x, x), a squared length in feature space, is finite and not negative."""
+def _as_lengths(diagonal: Array) -> Array:
+    """k(x, x); raise unless it, a squared length in feature space, is finite and not negative."""
     require_finite(diagonal)
     if np.any(diagonal < 0):
         msg = Message(
@@ -50,6 +47,7 @@ def require_lengths(diagonal: Array) -> None:
             "or {approximation:None}."
         )
         raise KernelError(msg)
+    return diagonal
 
 
 def uniform(n: int, m: int, *, weights: Array | None, rng: np.random.Generator) -> Indices:

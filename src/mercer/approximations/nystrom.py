@@ -15,14 +15,7 @@ from mercer._core.params import Constraints, OneOf, Whole, is_whole, require
 from mercer._core.public import public
 from mercer._core.types import Array, Indices, Rows
 from mercer.approximations.base import TOO_MANY, Approximation, LowRank, check_points
-from mercer.approximations.landmarks import (
-    core_matrix,
-    entry_error,
-    k_means_plus_plus,
-    sample_size,
-    uniform,
-    whitening,
-)
+from mercer.approximations.landmarks import entry_error, k_means_plus_plus, sample_size, uniform
 from mercer.data.rows import take_rows
 from mercer.engine.passes import FLOAT, pass_bytes
 from mercer.engine.resolve import AUTO, resolve_engine
@@ -99,10 +92,8 @@ class Nystrom(Approximation):
             else:
                 chosen = k_means_plus_plus(kernel, x, m, weights=weights, rng=rng, engine=engine)
             points = take_rows(x, chosen)
-        unit = entry_error(kernel, points)
-        whiten = whitening(core_matrix(kernel, points), unit)
         sections = KernelSections(kernel, points, engine=engine)
-        return LowRank(sections, whiten, chosen, projects=True, unit=unit)
+        return LowRank.projecting(sections, chosen, entry_error(kernel, points))
 
     def check(self, kernel: Kernel, shape: tuple[int, int]) -> None:
         check_points(kernel, self)

@@ -50,14 +50,12 @@ class FourierSections(Explicit):
     frequencies: Annotated[Array, "m d"]  # float64
     amplitude: float  # k(0)
     centre: Annotated[Array, "d"]  # float64
+    # Cosines and sines take longer than the product, and run on one core.
+    parallel: ClassVar[bool] = True
 
     @property
     def width(self) -> int:
         return 2 * len(self.frequencies)
-
-    @property
-    def parallel(self) -> bool:
-        return True  # cosines and sines take longer than the product, and run on one core
 
     def __call__(self, x: Rows) -> Array:  # (b, d) -> (b, 2M)
         return self.known(x)

@@ -20,7 +20,6 @@ from mercer.approximations.landmarks import (
     drawn,
     entry_error,
     extended,
-    whitening,
 )
 from mercer.data.rows import take_rows
 from mercer.engine.base import Engine
@@ -189,14 +188,8 @@ def looked_at(wanted: int) -> int:
     return max(LEAST, int(LOOKED_AT * wanted))
 
 
-def accept_pivots(
-    residual: Array,  # (p, p)
-    candidates: Indices,  # (c,)
-    proposed: Array,  # (p,)
-    floor: Array,  # (p,)
-    dice: Array,  # (c,) in [0, 1)
-    *,
-    most: int,
+def accept_pivots(  # (p, p), (c,), (p,), (p,), (c,) in [0, 1) -> (a,), (a, a)
+    residual: Array, candidates: Indices, proposed: Array, floor: Array, dice: Array, *, most: int
 ) -> tuple[Indices, Array]:
     """Accepted rows of the residual matrix, in order, and the Cholesky factor of it among them.
 
@@ -306,10 +299,7 @@ class RPCholesky(Approximation):
                 break
         # The Cholesky factor has chosen. Its last pivots may be near rounding, where its inverse amplifies
         # more than it has to: there the eigenvectors of the core whiten best.
-        whiten = whitening(core_matrix(kernel, search.points), search.unit)
-        return LowRank(
-            search.sections, whiten, search.landmarks, projects=True, goal=goal, unit=search.unit
-        )
+        return LowRank.projecting(search.sections, search.landmarks, search.unit, goal)
 
     def _goal(self, dtype: np.dtype[Any]) -> float | None:
         if self.rank != "auto":

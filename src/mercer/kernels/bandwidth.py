@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,9 +19,6 @@ from mercer.engine.moments import Moments
 from mercer.engine.pairwise import dense, manhattan_distances, scaled_distances
 from mercer.engine.passes import fold, map_rows
 from mercer.kernels.rows import stacked
-
-if TYPE_CHECKING:
-    from mercer.kernels.base import Kernel
 
 # Half a million pairs pin the median down to a fraction of a percent, whatever n is.
 MEDIAN_ROWS = 1000
@@ -42,8 +39,8 @@ def is_rule(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def number(value: Any, kernel: Kernel) -> float:
-    """The parameter as a number; raises where it is still a rule."""
+def number(value: Any, kernel: object) -> float:
+    """The parameter of a kernel as a number; raises where it is still a rule."""
     if is_rule(value):
         msg = f"{kernel!r} still depends on data. Call `kernel.resolve(X, rng=rng)` first."
         raise KernelError(msg)

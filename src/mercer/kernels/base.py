@@ -19,15 +19,7 @@ from mercer.kernels.bandwidth import GAMMA, LENGTH, is_rule, width_from
 from mercer.kernels.evaluate import complete, values
 from mercer.kernels.map_base import FeatureMap
 from mercer.kernels.parameters import constructor_names, same, written
-from mercer.kernels.rows import (
-    as_given,
-    as_rows,
-    in_one_dtype,
-    picked,
-    require_counts,
-    shared_names,
-    stacked,
-)
+from mercer.kernels.rows import as_given, as_rows, picked, require_counts, shared_names, stacked
 from mercer.kernels.slopes import slope
 
 # Kernels by the name of their class: all that have a formula of their own, wherever they are written.
@@ -48,9 +40,8 @@ class Kernel:
     # Tiles of a kernel written in NumPy may run side by side; those of a user's function may not.
     parallel: ClassVar[bool] = True
     is_precomputed: ClassVar[bool] = False  # whether the rows are kernel values already
-    proof: ClassVar[str | None] = (
-        None  # why it is a kernel, whatever its parameters; see `why_valid`
-    )
+    # Why it is a kernel, whatever its parameters; see `why_valid`.
+    proof: ClassVar[str | None] = None
     rules: ClassVar[tuple[str, ...]] = ()  # positive numbers, or rules to read them off the data
     constraints: ClassVar[Constraints] = {}  # what the other parameters may be
 
@@ -137,12 +128,12 @@ class Kernel:
         """
         kernel, x = _placed(self, X, Y), as_rows(X)
         y = x if Y is None else as_rows(Y)
-        if x.shape[1] != y.shape[1] and not self.is_precomputed:
-            msg = (
-                f"X and Y must have the same number of columns; got {x.shape[1]} and {y.shape[1]}."
-            )
+        d, other = x.shape[1], y.shape[1]
+        if d != other and not self.is_precomputed:
+            msg = f"X and Y must have the same number of columns; got {d} and {other}."
             raise KernelError(msg)
-        x, y = in_one_dtype(x, y)
+        dtype = np.result_type(x.dtype, y.dtype)
+        x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
         if self.is_data_dependent or (isinstance(X, sparse.spmatrix) and not self.parallel):
             pool = x if Y is None or self.is_precomputed else stacked(x, y)
             kernel = kernel.resolve(as_given(X, pool), rng=np.random.default_rng(0))

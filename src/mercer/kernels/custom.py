@@ -135,24 +135,22 @@ class Custom(Kernel):
             )
             raise self._returned(what)
         try:
-            values = np.asarray(value.toarray() if sparse.issparse(value) else value)
-            if values.dtype.kind == "O" and all(
-                isinstance(v, (Real, Decimal)) for v in values.flat
-            ):
-                values = values.astype(np.float64)
+            found = np.asarray(value.toarray() if sparse.issparse(value) else value)
+            if found.dtype.kind == "O" and all(isinstance(v, (Real, Decimal)) for v in found.flat):
+                found = found.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             what = f"what is not an array of numbers: {error}."
             raise self._returned(what) from error
-        if values.dtype.kind in "biuf":
-            return values
-        first = values.flat[0] if values.size else value
+        if found.dtype.kind in "biuf":
+            return found
+        first = found.flat[0] if found.size else value
         what = (
             f"{first!r}, of type {type(first).__name__}. A kernel needs a real number for every pair of "
             "points."
         )
-        if values.dtype.kind == "c":
+        if found.dtype.kind == "c":
             what = (
-                f"complex numbers ({values.dtype}); real ones are needed. Return the real part if the "
+                f"complex numbers ({found.dtype}); real ones are needed. Return the real part if the "
                 "imaginary one is rounding only."
             )
         raise self._returned(what)

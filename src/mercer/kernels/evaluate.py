@@ -64,7 +64,8 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
             out = values(of, x, y)
             return np.tanh(out, out=out)
         case f.Const(value):
-            return np.full(shape_of(x, y), value, dtype=x.dtype)
+            shape = (x.shape[0],) if y is None else (x.shape[0], y.shape[0])
+            return np.full(shape, value, dtype=x.dtype)
         case f.Opaque(kernel):
             return kernel.tile_diag(x) if y is None else kernel.tile(x, y)
     raise TypeError(type(expr))
@@ -82,11 +83,6 @@ def complete(tile: Array, expr: f.Expr, diagonal: Array) -> None:
     for i in row_slices(len(tile), MIRRORED):
         tile[i, i.stop :] = tile[i.stop :, i].T
         tile[i, i] = np.tril(tile[i, i]) + np.tril(tile[i, i], -1).T
-
-
-def shape_of(x: Rows, y: Rows | None) -> tuple[int, ...]:
-    """(n, m), or (n,) without y."""
-    return (x.shape[0],) if y is None else (x.shape[0], y.shape[0])
 
 
 def _own(kind: str, x: Rows, scale: float) -> Array:  # -> (n,)
@@ -283,15 +279,13 @@ class Scaled:
         return Scaled(cosines, left, right)
 
     def __mul__(self, other: Scaled) -> Scaled:
-        return Scaled(
-            self.cosines * other.cosines, self.left + other.left, self.right + other.right
-        )
+        left, right = self.left + other.left, self.right + other.right
+        return Scaled(self.cosines * other.cosines, left, right)
 
     def times(self, factor: float) -> Scaled:
+        sign = math.copysign(1.0, factor)
         half = 0.5 * math.log2(abs(factor)) if factor else NONE
-        return Scaled(
-            self.cosines * math.copysign(1.0, factor), self.left + half, self.right + half
-        )
+        return Scaled(self.cosines * sign, self.left + half, self.right + half)
 
     def plus(self, value: float) -> Scaled:
         ones = Scaled(

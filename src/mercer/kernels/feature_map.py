@@ -15,16 +15,9 @@ from mercer._core.errors import InputError, KernelError, NoFiniteMapError
 from mercer._core.params import Number, Whole, require
 from mercer._core.types import Array, Indices
 from mercer.engine import formula as f
+from mercer.kernels import monomials
 from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap, ProductMap, SumMap, UnitMap
-from mercer.kernels.monomials import (
-    Step,
-    Term,
-    expanded_power,
-    exponents_of_degree,
-    multinomials,
-    n_monomials,
-    steps,
-)
+from mercer.kernels.monomials import Step, Term, n_monomials
 from mercer.kernels.rows import positions
 
 # exp(690) ~ 1e299, a little below the largest float64.
@@ -40,7 +33,7 @@ class _OfFeatures(FeatureMap):
     d: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", int(require("d", self.d, Whole(1))))
+        vars(self).update(d=int(require("d", self.d, Whole(1))))  # whose setter is frozen
 
     @property
     def n_features(self) -> int:
@@ -89,7 +82,7 @@ class ColumnsMap(_OfFeatures):
                 f"{self.d} columns."
             )
             raise InputError(msg)
-        object.__setattr__(self, "columns", tuple(c % self.d for c in columns))
+        vars(self).update(columns=tuple(c % self.d for c in columns))
 
     @property
     def dimension(self) -> int:
@@ -128,13 +121,11 @@ class PolynomialMap(_OfFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         own: dict[str, Any] = {"of": "PolynomialMap", "error": KernelError}
-        numbers = {
-            "degree": int(require("degree", self.degree, Whole(0))),
-            "gamma": float(require("gamma", self.gamma, Number(0), **own)),
-            "coef0": float(require("coef0", self.coef0, NOT_NEGATIVE, **own)),
-        }
-        for name, value in numbers.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            degree=int(require("degree", self.degree, Whole(0))),
+            gamma=float(require("gamma", self.gamma, Number(0), **own)),
+            coef0=float(require("coef0", self.coef0, NOT_NEGATIVE, **own)),
+        )
         # A coefficient is at most k(1, 1), the kernel of the all-ones vector with itself, and its
         # multinomial part at most the same with γ = θ = 1.
         base = max(self.d + (self.coef0 > 0), self.gamma * self.d + self.coef0)
@@ -153,7 +144,7 @@ class PolynomialMap(_OfFeatures):
     def exponents(self) -> Indices:
         """The exponents a, a read-only (D, d) array."""
         self._check_size()
-        blocks = [exponents_of_degree(self.d, q) for q in self._degrees]
+        blocks = [monomials.exponents_of_degree(self.d, q) for q in self._degrees]
         return _read_only(np.concatenate(blocks))
 
     @cached_property
@@ -170,13 +161,13 @@ class PolynomialMap(_OfFeatures):
 
     @cached_property
     def _steps(self) -> list[list[Step]]:
-        return [list(steps(self.d, q)) for q in range(1, self.degree + 1)]
+        return [list(monomials.steps(self.d, q)) for q in range(1, self.degree + 1)]
 
     @cached_property
     def _weights(self) -> Array:
         # The coefficients less γ^(q/2), which goes into the features: their powers then overflow
         # only where the kernel does.
-        blocks = multinomials(self.d, self.degree)
+        blocks = monomials.multinomials(self.d, self.degree)
         theta = float(self.coef0)
         roots = [np.sqrt(blocks[q]) * theta ** (0.5 * (self.degree - q)) for q in self._degrees]
         return np.concatenate(roots)
@@ -225,7 +216,7 @@ class PolynomialMap(_OfFeatures):
         return out
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
-        return expanded_power(inputs, self.degree, gamma=self.gamma, coef0=self.coef0)
+        return monomials.expanded_power(inputs, self.degree, gamma=self.gamma, coef0=self.coef0)
 
 
 def _read_only(array: AnyArray) -> AnyArray:

@@ -64,14 +64,12 @@ def debye_sum(t: Any, nu: float) -> Any:
 def _bessel(s: Array, nu: float) -> Array:
     # s^ν K_ν(s) tends to 2^(ν-1) Γ(ν) at 0, where the two factors are 0 and inf.
     out = np.ones_like(s)
-    if nu < ROUGH_NU:
-        near = (s > 0.0) & (s < NEAR_ZERO)
-        out[near] = _cusp(s[near].astype(np.float64), nu)
-        far = s >= NEAR_ZERO
-    else:  # 1 - M(s) is below s^(2ν): nothing, beside 1
-        far = s > LEAST
+    # Beyond ROUGH_NU 1 - M(s) is below s^(2ν): nothing, beside 1.
+    far = s >= NEAR_ZERO if nu < ROUGH_NU else s > LEAST
     t = s[far].astype(np.float64)
     if nu < ROUGH_NU:  # both factors are ordinary numbers
+        near = (s > 0.0) & (s < NEAR_ZERO)
+        out[near] = _cusp(s[near].astype(np.float64), nu)
         value = 2.0 ** (1.0 - nu) * special.rgamma(nu) * t**nu * special.kve(nu, t) * np.exp(-t)
     else:
         # In logarithms, with the exponentially scaled Bessel function: neither factor overflows.

@@ -97,9 +97,8 @@ def as_kernel(kernel: Any) -> Kernel:
 
         return parse_kernel(kernel)
     if isinstance(kernel, type):
-        msg = (
-            f"kernel must be an object; got the class {kernel.__name__}. Write {kernel.__name__}()."
-        )
+        name = kernel.__name__
+        msg = f"kernel must be an object; got the class {name}. Write {name}()."
         raise KernelError(msg)
     if hasattr(kernel, "is_stationary") and hasattr(kernel, "diag"):
         return GaussianProcess(kernel)

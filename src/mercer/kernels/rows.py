@@ -48,12 +48,6 @@ def as_given(X: Any, rows: Rows) -> Rows:
     return sparse.csr_matrix(rows) if isinstance(X, sparse.spmatrix) else rows
 
 
-def in_one_dtype(x: Rows, y: Rows) -> tuple[Rows, Rows]:
-    """Both in the better precision of the two."""
-    dtype = np.result_type(x.dtype, y.dtype)
-    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
-
-
 def stacked(x: Rows, y: Rows) -> Rows:
     """The rows of one after those of the other."""
     if sparse.issparse(x) or sparse.issparse(y):

@@ -11,16 +11,7 @@ from mercer._core.errors import KernelError
 from mercer._core.types import Array, Rows
 from mercer.engine import formula as f
 from mercer.engine.pairwise import dense, lengths
-from mercer.kernels.evaluate import (
-    DOT,
-    inverse_lengths,
-    length_one,
-    on_columns,
-    root,
-    shape_of,
-    squarable,
-    values,
-)
+from mercer.kernels.evaluate import inverse_lengths, length_one, on_columns, root, squarable, values
 from mercer.kernels.matern import matern_slope
 from mercer.kernels.rows import positions
 
@@ -45,7 +36,7 @@ def radial_slope(expr: f.Expr, x: Rows, y: Rows) -> Array:  # -> (n, m)
             return np.zeros_like(w)
         return w / end.unit**2 if squarable(end.unit) else w / end.unit / end.unit
 
-    return _pulled(expr, x, y, np.ones(shape_of(x, y)), leaf)
+    return _pulled(expr, x, y, np.ones((x.shape[0], y.shape[0])), leaf)
 
 
 def _pulled(  # noqa: PLR0911
@@ -96,7 +87,7 @@ def _own_slope(expr: f.Expr, of: f.Expr, x: Rows, y: Rows | None) -> Array:
             return out.astype(x.dtype, copy=False)
         case f.Pow(_, p):
             if p == 1:
-                return np.ones(shape_of(x, y), dtype=x.dtype)
+                return values(f.Const(1.0), x, y)
             with np.errstate(divide="ignore", invalid="ignore"):
                 out = values(f.Pow(of, p - 1), x, y)
             if p < 1:
@@ -150,7 +141,7 @@ def _unit_slope(expr: f.Unit, x: Rows, y: Rows | None, w: Array) -> Array:
     # The quotient rule: k changes, and so does the length of φ(x) that it is divided by.
     if y is None:  # it is 1, or 0
         return np.zeros(x.shape, dtype=x.dtype)
-    if expr.of == DOT:  # ∂(u·v)/∂x with u = x/‖x‖ is (v - (u·v)u)/‖x‖
+    if expr.of == f.Pair("dot"):  # ∂(u·v)/∂x with u = x/‖x‖ is (v - (u·v)u)/‖x‖
         u, v, own = dense(length_one(x)), dense(length_one(y)), lengths(x)[:, None]
         out = w @ v - np.einsum("ij,ij->i", w, u @ v.T)[:, None] * u
         return np.divide(out, own, out=np.zeros_like(out), where=own > 0)

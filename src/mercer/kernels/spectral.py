@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -29,15 +29,12 @@ LEAST = 1e-200
 BELOW_ONE = 1.0 - 2.0**-53
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Spectrum:
     """k(x, y) = amplitude · E cos(ωᵀ(x - y)): each row drawn has the law of ω; rows may be dependent."""
 
     amplitude: float  # k(0)
-    draw: Draw  # (d, m, rng) -> (m, d)
-
-    def __repr__(self) -> str:
-        return f"Spectrum(amplitude={self.amplitude:g})"
+    draw: Draw = field(repr=False)  # (d, m, rng) -> (m, d)
 
 
 def spectrum(kernel: Kernel) -> Spectrum:
@@ -116,16 +113,6 @@ def _gamma(shape: float, m: int, rng: np.random.Generator) -> Array:  # (m,)
     return special.gammaincinv(shape, np.minimum(places, BELOW_ONE))
 
 
-def _student(nu: float, unit: float) -> Widths:
-    """t = z √(2ν/χ²) with 2ν degrees of freedom, and half a χ² is gamma-distributed with shape ν."""
-    return lambda m, rng: np.sqrt(nu / np.maximum(_gamma(nu, m, rng), LEAST)) / unit
-
-
-def _mixed(alpha: float, scale: float, unit: float) -> Widths:
-    """E exp(-sr²/2) = (1 + cr²)^(-α) for s gamma-distributed with shape α and mean 2αc, c = scale/unit²."""
-    return lambda m, rng: np.sqrt(_gamma(alpha, m, rng) * 2.0 * scale) / unit
-
-
 # ── formulas ────────────────────────────────────────────────────────────────
 def _law(expr: f.Expr) -> Spectrum:  # noqa: PLR0911
     """The spectral measure of a formula, where one is known."""
@@ -133,9 +120,13 @@ def _law(expr: f.Expr) -> Spectrum:  # noqa: PLR0911
         case f.Exp(f.Affine(f.Pair("sqdist", unit), scale, 0.0)) if scale < 0:
             return _radial(lambda m, rng: math.sqrt(-2.0 * scale) / unit)  # noqa: ARG005
         case f.Matern(f.Pair("sqdist", unit), nu):
-            return _radial(_student(nu, unit))
+            # t = z √(2ν/χ²) with 2ν degrees of freedom; half a χ² is gamma-distributed with shape ν.
+            return _radial(
+                lambda m, rng: np.sqrt(nu / np.maximum(_gamma(nu, m, rng), LEAST)) / unit
+            )
         case f.Pow(f.Affine(f.Pair("sqdist", unit), scale, 1.0), p) if p < 0 < scale:
-            return _radial(_mixed(-p, scale, unit))
+            # E exp(-sr²/2) = (1 + cr²)^p for s gamma-distributed: shape -p, mean -2pc, c = scale/unit².
+            return _radial(lambda m, rng: np.sqrt(_gamma(-p, m, rng) * 2.0 * scale) / unit)
         case f.Exp(f.Affine(f.Pair("l1"), scale, 0.0)) if scale < 0:
             # A product of Cauchy laws: not radial, so no direction is like another, and rows are independent.
             return Spectrum(1.0, lambda d, m, rng: -scale * rng.standard_cauchy((m, d)))

@@ -101,10 +101,7 @@ class Laplacian(Kernel):
     array([[0.1353]])
     """
 
-    proof = (
-        "exp(-γ|t|) is the Fourier transform of a positive measure, and products of such are too"
-    )
-
+    proof = "exp(-γ|t|) is the Fourier transform of a positive measure, as are products of such"
     rules = ("gamma",)
 
     def __init__(self, gamma: float | str | None = "median") -> None:

@@ -132,9 +132,7 @@ class KernelSections(OnEngine):
         return f"{self.kernel!r} against {self.width} points"
 
 
-def weighted_slopes(
-    kernel: Any, x: Rows, points: Rows, weights: Array
-) -> Array:  # (b, m) -> (b, d)
+def weighted_slopes(kernel: Any, x: Rows, points: Rows, weights: Array) -> Array:  # -> (b, d)
     """Σ_j w_ij ∂k(x_i, z_j)/∂x_i, a block of points at a time."""
     out = np.zeros(x.shape, dtype=weights.dtype)
     for j in row_slices(int(points.shape[0]), POINTS):

@@ -252,13 +252,7 @@ class ConvergenceSchedule:
     """
 
     def __init__(
-        self,
-        tol: float,
-        expected: int,
-        *,
-        first: int = 2,
-        thrifty: bool = False,
-        brisk: bool = False,
+        self, tol: float, expected: int, *, first: int, thrifty: bool = False, brisk: bool = False
     ) -> None:
         self.tol, self.thrifty, self.brisk = tol, thrifty, brisk
         self.worst: float | None = None  # the last residual seen

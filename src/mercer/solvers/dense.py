@@ -96,9 +96,7 @@ class Lapack(Solver):
         worst = float(pairs.residuals.max(initial=0.0))
         observer.step(1, 1, "products", worst)
         # LAPACK is exact on the matrix it was given; rounding in that matrix can still be too much.
-        if worst > operator.eps**0.5:
-            return replace(pairs, status=Status.STAGNATED)
-        return pairs
+        return replace(pairs, status=Status.STAGNATED) if worst > operator.eps**0.5 else pairs
 
     def _solve(
         self, operator: SymmetricOperator, k: int, *, reflects: bool = True
@@ -159,10 +157,9 @@ def tridiagonal_pairs(
     hundred units without being made so.
     """
     n, count, by_position = len(diagonal), last - first + 1, 2
+    low, high = n - last + 1, n - first + 1
     own = off.copy()  # which is overwritten
-    found, values, vectors, failed = STEMR(
-        diagonal, own, by_position, 0.0, 0.0, n - last + 1, n - first + 1
-    )
+    found, values, vectors, failed = STEMR(diagonal, own, by_position, 0.0, 0.0, low, high)
     return (values[:count], vectors[:, :count]) if found == count and not failed else None
 
 
@@ -174,8 +171,7 @@ def top_pairs(matrix: Array, k: int) -> tuple[Array, Array]:  # (m, m) float64
         found = _reflected(matrix, k) if IN_RANGE[0] < size < IN_RANGE[1] else None
         if found is not None:
             return found
-    values, vectors = np.linalg.eigh(matrix)
-    return values, vectors
+    return np.linalg.eigh(matrix)
 
 
 @lru_cache(maxsize=256)

@@ -169,10 +169,9 @@ class KrylovSearch:
             tol = max(0.5 * solver.tol, ROUGH_TOL)  # the rest is room for rounding
         # Narrow blocks make cheap products, and settle when half as many columns again as k are there.
         thrifty = self.block < min(k + LEAST_MORE, MAX_BLOCK)
-        first, expected = 1 + -(-3 * k // (2 * self.block)), solver.products(k, operator.n)
-        self.schedule = ConvergenceSchedule(
-            tol, expected, first=first if thrifty else 2, thrifty=thrifty
-        )
+        first = 1 + -(-3 * k // (2 * self.block)) if thrifty else 2
+        expected = solver.products(k, operator.n)
+        self.schedule = ConvergenceSchedule(tol, expected, first=first, thrifty=thrifty)
 
     def found(self, start: Array | None) -> EigenPairs:
         """Iterate on `work`, prove (and where it takes little, refine) on the operator."""

@@ -241,9 +241,8 @@ class LanczosRun:
 
     def sharper(self, k: int) -> tuple[Array, Array]:
         """The k largest Ritz pairs by a driver that takes longer and is more exact."""
-        inside = np.diag(self.alpha[: self.size])
-        i = np.arange(self.size - 1)
-        inside[i + 1, i] = self.beta[: self.size - 1]  # the lower half is read
+        # The lower half is read.
+        inside = np.diag(self.alpha[: self.size]) + np.diag(self.beta[: self.size - 1], -1)
         values, coordinates = np.linalg.eigh(inside)
         return values[::-1][:k], self.vectors(coordinates[:, ::-1][:, :k])
 

@@ -15,7 +15,7 @@ from mercer._core.types import Array
 from mercer.engine.thin import inner, largest_rows, subtract, times
 from mercer.operators.base import SymmetricOperator
 from mercer.solvers.base import EigenPairs, Status, allowed_residuals, relative_residuals
-from mercer.solvers.basis import KrylovBasis, orthonormal
+from mercer.solvers.basis import EPS, KrylovBasis, orthonormal
 
 MAX_REFINEMENTS = 8
 MOST_FLOOR = 1e-4
@@ -112,8 +112,7 @@ def rounding_floor(operator: SymmetricOperator, values: Array, eps: float | None
     # rotate by its eigenvectors are off by some √n units (errors of both signs; other BLAS, other sums).
     # LAPACK's divide and conquer drops couplings below 8 of its own half units from z zᵀ (TOL in dlaed2),
     # up to k of them: each pair of that problem is off by 2 · 8 · √k half units, however it is added.
-    unit = float(np.finfo(np.float64).eps)
-    rotation = (4.0 * np.sqrt(operator.n) + 8.0 * np.sqrt(len(values))) * unit
+    rotation = (4.0 * np.sqrt(operator.n) + 8.0 * np.sqrt(len(values))) * EPS
     # Whatever rounding does, pairs with larger residuals than this are not called found.
     return min(max(product, rotation), MOST_FLOOR)
 
@@ -252,12 +251,8 @@ def _judged(operator: SymmetricOperator, pairs: EigenPairs, tol: float) -> Eigen
     return replace(pairs, status=Status.CONVERGED if near else Status.STAGNATED)
 
 
-def _unseen(
-    operator: SymmetricOperator,
-    u: Array,  # (n, k)
-    products: Array,  # (n, k)
-    *,
-    rng: np.random.Generator,
+def _unseen(  # (n, k), (n, k) -> (k,)
+    operator: SymmetricOperator, u: Array, products: Array, *, rng: np.random.Generator
 ) -> Array:
     """‖A u - products‖ for each column, twice as much to be safe, from a sample of rows.
 
@@ -295,9 +290,9 @@ class NegativePart:
     complete: bool  # whether the whole spectrum was seen
 
     @classmethod
-    def of_spectrum(cls, values: Array) -> NegativePart:
-        """From all eigenvalues."""
-        return cls(float(values.min()), float(-values[values < 0].sum()), complete=True)
+    def of_spectrum(cls, values: Array, *, complete: bool = True) -> NegativePart:
+        """From all eigenvalues, or from Ritz values, which lie inside the spectrum."""
+        return cls(float(values.min()), float(-values[values < 0].sum()), complete)
 
     def share(self, total: float) -> float:
         """Negative mass over all mass, Σ|λ⁻| / Σ|λ|, given the trace Σλ."""
@@ -324,4 +319,4 @@ def negative_part(operator: SymmetricOperator, *, rng: np.random.Generator) -> N
         u = basis.q @ coordinates[:, -BLOCK:]  # (n, b), the lowest
         small = u.T @ operator.matmat(u)
         values = np.linalg.eigvalsh(0.5 * (small + small.T))
-    return NegativePart(float(values.min()), float(-values[values < 0].sum()), complete=False)
+    return NegativePart.of_spectrum(values, complete=False)

@@ -33,28 +33,17 @@ OPTIONS = frozenset(field.name for field in fields(Reading))
 
 
 def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | None:
-    """A source for rows that are not in memory; None for those that are.
+    """A source for rows that are not in memory; None for arrays, matrices, frames and lists, which are.
 
     Blocks come as float32 where the numbers are stored so, otherwise as float64 (integers and booleans
     too), and each is checked for NaN and infinity whenever it is read.
 
-    Parameters
-    ----------
-    X : str, path, Table, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
-        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all columns are numbers.
-        A callable makes a new iterator of batches whenever it is called (see `Batches`). A stream is
-        whatever has ``__arrow_c_stream__``: it is read into memory, once. Chunked arrays (zarr, h5py, dask)
-        have ``shape``, ``dtype``, ``chunks`` and slices.
-    columns : sequence of str, optional
-        Which columns of tables and frames to read, in this order; all otherwise, but for pandas' index.
+    A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all columns are numbers. A
+    callable makes a new iterator of batches whenever it is called (see `Batches`). Whatever has
+    ``__arrow_c_stream__`` is read into memory, once. Chunked arrays (zarr, h5py, dask) have ``shape``,
+    ``dtype``, ``chunks`` and slices. `columns` are those of tables and frames to read, in this order; all
+    otherwise, but for pandas' index.
 
-    Returns
-    -------
-    RowSource or None
-        None for arrays, matrices, frames and lists in memory.
-
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> folder = tempfile.TemporaryDirectory()
     >>> np.save(f"{folder.name}/big.npy", np.arange(12, dtype=np.float32).reshape(6, 2))

@@ -19,9 +19,9 @@ from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import batch_rows, held, need
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import (
+    Block,
     Place,
     RowSource,
-    Sheet,
     arrays_of,
     as_rows,
     even_blocks,
@@ -50,16 +50,16 @@ class Pieces(RowSource):
             edges = np.clip(self.starts, rows.start, rows.stop) - rows.start
         else:
             edges = np.searchsorted(rows, self.starts)
-        sheet = Sheet(int(edges[-1]), self.shape[1], self.dtype, is_sparse=self.is_sparse)
+        out = Block(int(edges[-1]), self.shape[1], self.dtype, is_sparse=self.is_sparse)
         for p, piece in self._pieces(np.flatnonzero(np.diff(edges))):
             start, stop = edges[p : p + 2]
             if isinstance(rows, slice):
                 shift = rows.start - self.starts[p]
-                sheet.add(piece[start + shift : stop + shift])
+                out.add(piece[start + shift : stop + shift])
             else:
-                sheet.add(piece[rows[start:stop] - self.starts[p]])
+                out.add(piece[rows[start:stop] - self.starts[p]])
             del piece  # or it would still be held while the next one is read
-        return sheet.rows()
+        return out.rows()
 
     def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
         self.check_unchanged()

@@ -39,8 +39,7 @@ def explained(
         if stamp is not None:
             stamp.check(source)
         first = (str(error).strip().splitlines() or [""])[0].strip("'\". ")
-        said = first[:200] or type(error).__name__
-        msg = f"{source} can't be read: {said}. {remedy}"
+        msg = f"{source} can't be read: {first[:200] or type(error).__name__}. {remedy}"
         raise DataError(msg) from error
 
 

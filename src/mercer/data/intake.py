@@ -192,8 +192,7 @@ def require_sound(x: Any, *, what: str = "X") -> None:
             "Look at how `indices`, `indptr` and `data` were set, or make it anew from its rows and columns "
             "with scipy.sparse.coo_array."
         )
-        why = "whose indices lie outside of it, or whose arrays do not fit together"
-        msg = f"{what} is {kind} {why}."
+        msg = f"{what} is {kind} whose indices lie outside of it, or whose arrays do not fit together."
         raise InputError.saying(msg, remedy) from cause
 
 

@@ -105,7 +105,7 @@ def row_slices(n_rows: int, width: int, first: int = 0) -> Iterator[slice]:
         yield slice(start, min(start + width, n_rows))
 
 
-class Sheet:
+class Block:
     """A block of rows that is being filled."""
 
     def __init__(self, height: int, width: int, dtype: Any, *, is_sparse: bool = False) -> None:
@@ -138,20 +138,20 @@ def even_blocks(
     is_sparse: bool = False,
 ) -> Iterator[Any]:
     """Blocks of any height, cut anew into blocks of one, which are the caller's."""
-    sheet: Sheet | None = None
+    out: Block | None = None
     for block in blocks:
         at = 0
         while at < block.shape[0]:
-            sheet = sheet or Sheet(height, width, dtype, is_sparse=is_sparse)
-            part = slice(at, at + sheet.room)
-            sheet.add(block[part])
+            out = out or Block(height, width, dtype, is_sparse=is_sparse)
+            part = slice(at, at + out.room)
+            out.add(block[part])
             at = part.stop
-            if sheet.room == 0:
-                yield sheet.rows()
-                sheet = None
+            if out.room == 0:
+                yield out.rows()
+                out = None
         del block  # or it would still be held while the next one is read
-    if sheet is not None:
-        yield sheet.rows()
+    if out is not None:
+        yield out.rows()
 
 
 def row_blocks(x: Rows, height: int) -> Iterator[tuple[slice, Rows]]:

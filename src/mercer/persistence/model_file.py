@@ -278,9 +278,8 @@ def _require_fitted(model: Any) -> None:
     name = name_of(inner)
     known = None if name is None else known_type(name)
     if known is None or known.making != "estimator" or known.is_open:
-        got = f"a {type(inner).__module__}.{type(inner).__qualname__}"
         holds = "a fitted model of mercer, alone or as the last step of a pipeline"
-        msg = f"A model file holds {holds}; got {got}."
+        msg = f"A model file holds {holds}; got a {type(inner).__module__}.{type(inner).__qualname__}."
         raise ModelFileError.saying(msg, "Keep anything else with joblib or skops.")
     if not known.required <= set(vars(inner)):
         msg = f"{type(inner).__name__} is not fitted yet, and files hold fitted models. Call `fit` first."

@@ -230,8 +230,7 @@ def name_of(value: Any) -> str | None:
 @cache
 def check_for(annotation: str) -> Check:
     """The check of an annotation, whose names are those of the list."""
-    classes = {kind.__name__: kind for kind in VALUES.values()} | FAMILIES
-    return check_of(annotation, classes)
+    return check_of(annotation, {kind.__name__: kind for kind in VALUES.values()} | FAMILIES)
 
 
 def check_fields(known: Stored, name: str, found: dict[str, Any]) -> None:

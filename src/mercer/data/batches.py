@@ -197,14 +197,13 @@ class Batches(Pieces):
         return rows
 
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
-        needed = np.zeros(len(self._seen), dtype=bool)
-        needed[wanted] = True
-        last = int(np.max(wanted, initial=-1))
+        needed = set(wanted.tolist())
+        last = max(needed, default=-1)
         iterator = self._iterator()
         for p in range(last + 1):
             rows = self._next(iterator, p)
             self._hold_to_first_pass(p, rows)
-            if needed[p]:
+            if p in needed:
                 yield p, rows
             del rows
         if last == len(self._seen) - 1 and self._next(iterator, last + 1) is not None:

@@ -115,7 +115,7 @@ class Spool:
         file.flush()
 
 
-def spooled(form: str, pipe: Path | None = None) -> Spool:
+def spooled(form: str, pipe: Path | None) -> Spool:
     """All that comes through a pipe, or through the standard input, in a file."""
     if pipe is None and sys.stdin is None:  # started without one
         refuse_data(NO_INPUT)

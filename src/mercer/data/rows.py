@@ -108,7 +108,7 @@ def row_slices(n_rows: int, width: int, first: int = 0) -> Iterator[slice]:
 class Block:
     """A block of rows that is being filled."""
 
-    def __init__(self, height: int, width: int, dtype: Any, *, is_sparse: bool = False) -> None:
+    def __init__(self, height: int, width: int, dtype: Any, *, is_sparse: bool) -> None:
         self.room, self._shape, self._dtype = height, (height, width), dtype
         self._out: Array | None = None if is_sparse else np.empty(self._shape, dtype)
         self._parts: list[Rows] = []

@@ -290,24 +290,10 @@ def open_writer(
 ) -> Iterator[TableWriter]:
     r"""A writer of rows; the file appears when all went well, and an older one stays if not.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Its ending says the format; ``-`` is the standard output, and takes CSV.
-    names : sequence of str
-        Of the columns.
-    id_name, label_name : str, optional
-        Names of the columns of ids and labels, which come first. Without a name there is no such column.
-    dtype : dtype
-        In which numbers are stored, where the format has it. Texts have as many digits as it takes to
-        read the same number again.
+    The ending of the path says the format; ``-`` is the standard output, and takes CSV. The columns of ids
+    and labels stand before the others; without a name there is no such column. Numbers are stored as
+    `dtype` where the format has it; texts have as many digits as it takes to read the same number again.
 
-    Yields
-    ------
-    TableWriter
-
-    Examples
-    --------
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "scores.csv")
     ...     with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:

@@ -142,9 +142,7 @@ def test_wild_texts_have_one_outcome(tmp_path_factory, lines, reading, end, last
         patch.setattr(csv_arrow, "LEAST_CHARACTERS", 0)
         patch.setattr(csv_arrow, "LEAST_ROWS", 1)
         assert outcome(path, reading) == ours
-        patch.setattr(
-            csv_blocks.text_blocks, "__kwdefaults__", {"begin": csv_blocks.BEGIN, "block_bytes": 9}
-        )
+        patch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": 9})
         cut = outcome(path, reading)
     # Of several errors, that is told which is met first: other ones in other blocks.
     assert cut == ours or (isinstance(cut, str) and isinstance(ours, str))
@@ -178,9 +176,7 @@ def test_arrow_takes_what_is_common(case, tmp_path, counted):
 
 
 def test_rows_are_found_from_any_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        csv_blocks.text_blocks, "__kwdefaults__", {"begin": csv_blocks.BEGIN, "block_bytes": 64}
-    )
+    monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": 64})
     lines = [f'"r\n{i}",{i},{i / 7!r}' for i in range(200)]
     (tmp_path / "t.csv").write_text("id,a,b\n" + "\n".join(lines))
     table = open_table(tmp_path / "t.csv", id="id")
@@ -230,6 +226,6 @@ def test_arrow_writes_what_is_common(monkeypatch):
     monkeypatch.setattr(writers, "ARROW_CELLS", 0)
     assert writers._lines(np.array([[0.5, 1.0]]), [["r1"]], ",") == b"r1,0.5,1.0\n"
     file = io.BytesIO()
-    writer = writers.Csv(file, ("a",), "id", None, np.dtype("f8"))
+    writer = writers.Csv(file, ("a",), ("id", None), np.dtype("f8"))
     writer.write(np.array([[0.1], [2.0]]), ["u", "v"])
     assert file.getvalue() == b"id,a\nu,0.1\nv,2.0\n"

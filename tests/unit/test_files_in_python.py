@@ -415,9 +415,7 @@ def test_workbooks_that_can_not_be_used_are_refused(tmp_path, monkeypatch):
 
 def test_a_large_csv_takes_little_memory(tmp_path, monkeypatch):
     block = 2**18
-    monkeypatch.setattr(
-        csv_blocks.text_blocks, "__kwdefaults__", {"begin": csv_blocks.BEGIN, "block_bytes": block}
-    )
+    monkeypatch.setattr(csv_blocks.text_blocks, "__kwdefaults__", {"block_bytes": block})
     monkeypatch.setattr(sources, "KEPT_SHARE", 0.0)
     with (tmp_path / "t.csv").open("w") as file:
         file.write(",".join(NAMES) + "\n" + (",".join(map(repr, X[0].tolist())) + "\n") * 200_000)

@@ -248,10 +248,9 @@ def _without_index(schema: Any, reading: Reading) -> tuple[Reading, list[str]]:
 # ── data sets ───────────────────────────────────────────────────────────────
 def scan(dataset: Any, columns: Sequence[str] | None) -> Iterator[Any]:
     """The rows of a data set, a part at a time; one with a filter is left to Arrow, which reads ahead."""
-    names = None if columns is None else list(columns)
     broken = (OSError, need("pyarrow", extra="parquet").ArrowException)
     with explained("Arrow data set", broken, remedy="Look at how it was written."):
-        for table in _scanned(dataset, names):
+        for table in _scanned(dataset, None if columns is None else list(columns)):
             yield validated(table, what="Arrow data set")
 
 

@@ -6,6 +6,7 @@ import math
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,14 +19,17 @@ from mercer.data.files import Stamp, explained, require_promise
 from mercer.data.frames import batch_rows, held, need
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import (
+    Block,
     Place,
     RowSource,
     arrays_of,
     as_rows,
+    even_blocks,
     float_dtype,
     nth,
     require_finite,
     require_rows,
+    row_slices,
 )
 
 
@@ -46,61 +50,28 @@ class Pieces(RowSource):
             edges = np.clip(self.starts, rows.start, rows.stop) - rows.start
         else:
             edges = np.searchsorted(rows, self.starts)
-        sheet = _Sheet(int(edges[-1]), self)
+        out = Block(int(edges[-1]), self.shape[1], self.dtype, is_sparse=self.is_sparse)
         for p, piece in self._pieces(np.flatnonzero(np.diff(edges))):
             start, stop = edges[p : p + 2]
             if isinstance(rows, slice):
                 shift = rows.start - self.starts[p]
-                sheet.add(piece[start + shift : stop + shift])
+                out.add(piece[start + shift : stop + shift])
             else:
-                sheet.add(piece[rows[start:stop] - self.starts[p]])
+                out.add(piece[rows[start:stop] - self.starts[p]])
             del piece  # or it would still be held while the next one is read
-        return sheet.rows()
+        return out.rows()
 
     def blocks(self, height: int) -> Iterator[tuple[slice, Rows]]:
         self.check_unchanged()
-        n, done = self.shape[0], 0
-        sheet = _Sheet(min(height, n), self)
-        for p, piece in self._pieces(np.arange(len(self.starts) - 1)):
-            at, tall = 0, int(self.starts[p + 1] - self.starts[p])
-            while at < tall:
-                part = slice(at, min(at + sheet.room, tall))
-                sheet.add(piece[part])
-                at = part.stop
-                if sheet.room == 0:
-                    end = done + sheet.height
-                    yield slice(done, end), sheet.rows()
-                    done, sheet = end, _Sheet(min(height, n - end), self)
-            del piece
+        n, d = self.shape
+        pieces = map(itemgetter(1), self._pieces(np.arange(len(self.starts) - 1)))
+        blocks = even_blocks(pieces, min(height, n), d, self.dtype, is_sparse=self.is_sparse)
+        yield from zip(row_slices(n, height), blocks, strict=True)
         self.check_unchanged()
 
 
 ANEW = "makes a new iterator of batches whenever it is called"
 SAME = "The function has to make the same batches every time"
-
-
-class _Sheet:
-    """A block that is being filled, in the precision of the source."""
-
-    def __init__(self, height: int, source: Pieces) -> None:
-        self.height, self.room = height, height
-        self._shape, self._dtype = (height, source.shape[1]), source.dtype
-        self._out: Array | None = None if source.is_sparse else np.empty(self._shape, self._dtype)
-        self._parts: list[Rows] = []
-
-    def add(self, part: Rows) -> None:
-        start, self.room = self.height - self.room, self.room - part.shape[0]
-        if self._out is None:
-            self._parts.append(part.astype(self._dtype, copy=False))
-        else:
-            self._out[start : start + part.shape[0]] = part
-
-    def rows(self) -> Rows:
-        if self._out is not None:
-            return self._out
-        if not self._parts:
-            return sparse.csr_array(self._shape, dtype=self._dtype)
-        return sparse.csr_array(sparse.vstack(self._parts, format="csr"))
 
 
 def ascending(key: slice | Indices, n: int) -> slice | Indices:
@@ -139,21 +110,12 @@ class _Seen(NamedTuple):
 class Batches(Pieces):
     """Rows from a function that makes a new iterator of batches whenever it is called.
 
-    A batch is a 2-D array, a CSR matrix or a frame (pandas, polars, Arrow) of any height, also 0. All
-    batches are read once at the start, to learn the number of rows, the width and the precision
-    (float32 when all batches are, otherwise float64): one read more than the fit itself makes. Each
-    later pass is held to the first by a checksum of every batch, because a function that shuffles would
-    mix up rows without a sound.
+    A batch is a 2-D array, a CSR matrix or a frame (pandas, polars, Arrow; `columns` are those to read) of
+    any height, also 0. All batches are read once at the start, to learn the number of rows, the width and
+    the precision (float32 when all batches are, otherwise float64): one read more than the fit itself
+    makes. Each later pass is held to the first by a checksum of every batch, because a function that
+    shuffles would mix up rows without a sound.
 
-    Parameters
-    ----------
-    make : callable
-        ``make()`` gives an iterator of batches: the same batches every time.
-    columns : sequence of str, optional
-        Columns to read, by name, where the batches are frames.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> def halves():
     ...     yield np.zeros((3, 2), dtype=np.float32)
@@ -235,14 +197,13 @@ class Batches(Pieces):
         return rows
 
     def _pieces(self, wanted: Indices) -> Iterator[tuple[int, Rows]]:
-        needed = np.zeros(len(self._seen), dtype=bool)
-        needed[wanted] = True
-        last = int(np.max(wanted, initial=-1))
+        needed = set(wanted.tolist())
+        last = max(needed, default=-1)
         iterator = self._iterator()
         for p in range(last + 1):
             rows = self._next(iterator, p)
             self._hold_to_first_pass(p, rows)
-            if needed[p]:
+            if p in needed:
                 yield p, rows
             del rows
         if last == len(self._seen) - 1 and self._next(iterator, last + 1) is not None:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mercer._core.errors import DataError, quoted, refuse_data
@@ -39,20 +40,15 @@ def layout_of(names: Sequence[str], reading: Reading, *, source: str, named: boo
     """The layout that was asked for: the features are all columns but the ids and labels, or those given."""
     require_distinct(names, source=source)
     places = {name: j for j, name in enumerate(names)}
-    id_, label = (
-        None if name is None else position(name, places, source=source, named=named, option=option)
-        for name, option in ((reading.id, reading.id_option), (reading.label, "`label`"))
-    )
+    find = partial(position, places=places, source=source, named=named)
+    id_ = None if reading.id is None else find(reading.id, option=reading.id_option)
+    label = None if reading.label is None else find(reading.label, option="`label`")
     if reading.columns is None:
         features = tuple(j for j in range(len(names)) if j not in (id_, label))
-    else:
-        features = tuple(
-            position(name, places, source=source, named=named, option="`columns`")
-            for name in reading.columns
-        )
+        return Layout(features, (None,) * len(features), id_, label)
+    features = tuple(find(name, option="`columns`") for name in reading.columns)
     layout = Layout(features, (None,) * len(features), id_, label)
-    if reading.columns is not None:
-        _require_once(layout, names)
+    _require_once(layout, names)
     return layout
 
 

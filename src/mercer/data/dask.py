@@ -261,8 +261,7 @@ def _whole(thing: Any) -> Any:
     """A thing as one task, which all others refer to."""
     import dask
 
-    name = f"mercer-step-{uuid.uuid4().hex}"
-    return dask.delayed(thing, name=name, pure=False, traverse=False)
+    return dask.delayed(thing, f"mercer-step-{uuid.uuid4().hex}", pure=False, traverse=False)
 
 
 def _place(positions: Indices) -> slice | Indices:

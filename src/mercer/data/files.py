@@ -39,8 +39,7 @@ def explained(
         if stamp is not None:
             stamp.check(source)
         first = (str(error).strip().splitlines() or [""])[0].strip("'\". ")
-        said = first[:200] or type(error).__name__
-        msg = f"{source} can't be read: {said}. {remedy}"
+        msg = f"{source} can't be read: {first[:200] or type(error).__name__}. {remedy}"
         raise DataError(msg) from error
 
 
@@ -116,7 +115,7 @@ class Spool:
         file.flush()
 
 
-def spooled(form: str, pipe: Path | None = None) -> Spool:
+def spooled(form: str, pipe: Path | None) -> Spool:
     """All that comes through a pipe, or through the standard input, in a file."""
     if pipe is None and sys.stdin is None:  # started without one
         refuse_data(NO_INPUT)

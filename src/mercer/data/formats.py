@@ -155,8 +155,7 @@ def _opened(path: Path, name: str, reading: Reading, *, shown: str) -> Table:
         must_be, near = f"one of {', '.join(FORMATS)}", nearest(name, FORMATS)
         raise DataError.about(parameter="format", value=name, must_be=must_be, remedy=near)
     form = FORMATS[name]
-    called = "folder" if path.is_dir() and name != "images" else form.called
-    source = f"{called} {shown}"
+    source = f"{'folder' if path.is_dir() and name != 'images' else form.called} {shown}"
     vain = _unheard(form, reading, source)
     heard = replace(reading, **{option: getattr(Reading(), option) for option in vain})
     if name == "tsv" and reading.delimiter is None:

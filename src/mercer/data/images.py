@@ -111,10 +111,9 @@ class ImageTable(ArrayTable):
             yield np.stack([self._pixels(file) for file in self._files[i]])
 
     def _pixels(self, file: Path) -> Array:
-        ops = need("PIL.ImageOps", extra="images")
         height, width = self.image_shape or (0, 0)
         with self._opened(file) as image:
-            upright = ops.exif_transpose(image)
+            upright = need("PIL.ImageOps", extra="images").exif_transpose(image)
             # 16 bits are kept as they are; PIL would cut them off at 255.
             deep = upright.mode.startswith(("I", "F"))
             grey = upright.convert("F") if deep else upright.convert("L").convert("F")

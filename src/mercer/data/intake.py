@@ -175,7 +175,7 @@ def named_column(j: int, names: Any) -> str:
 
 
 # ── sparse matrices ─────────────────────────────────────────────────────────
-def require_sound(x: Any, *, what: str = "X") -> None:
+def require_sound(x: Any, *, what: str) -> None:
     """Raise unless every index of a sparse matrix lies inside of it; nothing of it is changed.
 
     SciPy's own ``check_format(full_check=True)`` asks the same of three formats, but prunes the matrix of
@@ -192,8 +192,7 @@ def require_sound(x: Any, *, what: str = "X") -> None:
             "Look at how `indices`, `indptr` and `data` were set, or make it anew from its rows and columns "
             "with scipy.sparse.coo_array."
         )
-        why = "whose indices lie outside of it, or whose arrays do not fit together"
-        msg = f"{what} is {kind} {why}."
+        msg = f"{what} is {kind} whose indices lie outside of it, or whose arrays do not fit together."
         raise InputError.saying(msg, remedy) from cause
 
 
@@ -247,7 +246,7 @@ def is_tensor(x: Any) -> bool:
     return hasattr(x, "__dlpack__") and not hasattr(x, "__arrow_c_array__")
 
 
-def tensor_array(x: Any, *, what: str = "X") -> Array:
+def tensor_array(x: Any, *, what: str) -> Array:
     """The numbers of a tensor in host memory: a view of it where it is there, else a copy made in slices.
 
     bfloat16 and narrower floats become float32, which holds them exactly. What records gradients is read

@@ -316,8 +316,7 @@ class NpzTable(ArrayTable):
         """The array of that name, one entry for each row; nothing where there is none."""
         if name is None or name not in self._arrays:
             return None, None
-        what = f"{self.source}: array {quoted(name)}"
-        require_entries(self._arrays[name].shape, n, what=what)
+        require_entries(self._arrays[name].shape, n, what=f"{self.source}: array {quoted(name)}")
         values = self._whole(name)
         if values.dtype.kind == "S":
             values = np.char.decode(values, "utf-8", "replace")
@@ -367,8 +366,7 @@ def _chosen(arrays: dict[str, Stored], reading: Reading, source: str) -> str:
     """The array that was asked for, or the only one that has rows and columns."""
     name = reading.array
     if name is not None and name not in arrays:
-        near = hint(name, list(arrays), "arrays")
-        refuse_data(f"{source} has no array {name!r}. {near}")
+        refuse_data(f"{source} has no array {name!r}. {hint(name, list(arrays), 'arrays')}")
     if name is not None:
         return name
     shapes = {name: layout.shape for name, layout in arrays.items()}

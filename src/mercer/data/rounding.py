@@ -58,9 +58,7 @@ def warn_rounded(
     return True
 
 
-def warn_of_rounded(
-    found: Rounded, *, what: str, names: Sequence[Any] | None = None, at: str = ""
-) -> None:
+def warn_of_rounded(found: Rounded, *, what: str, names: Sequence[Any] | None, at: str) -> None:
     """Give the warning; `at` is the place of the row where it is not its number."""
     name = None if names is None else next(iter(names[found.column :]), None)
     column = f"{found.column} ({name!r})" if isinstance(name, str) else found.column

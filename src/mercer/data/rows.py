@@ -105,24 +105,53 @@ def row_slices(n_rows: int, width: int, first: int = 0) -> Iterator[slice]:
         yield slice(start, min(start + width, n_rows))
 
 
+class Block:
+    """A block of rows that is being filled."""
+
+    def __init__(self, height: int, width: int, dtype: Any, *, is_sparse: bool) -> None:
+        self.room, self._shape, self._dtype = height, (height, width), dtype
+        self._out: Array | None = None if is_sparse else np.empty(self._shape, dtype)
+        self._parts: list[Rows] = []
+
+    def add(self, part: Rows) -> None:
+        start, self.room = self._shape[0] - self.room, self.room - part.shape[0]
+        if self._out is None:
+            self._parts.append(part.astype(self._dtype, copy=False))
+        else:
+            self._out[start : start + part.shape[0]] = part
+
+    def rows(self) -> Rows:
+        """Those that were added."""
+        if self._out is not None:
+            return self._out[: self._shape[0] - self.room]
+        if not self._parts:
+            return sparse.csr_array(self._shape, dtype=self._dtype)
+        return sparse.csr_array(sparse.vstack(self._parts, format="csr"))
+
+
 def even_blocks(
-    blocks: Iterable[Array], height: int, width: int, dtype: Any = np.float64
-) -> Iterator[Array]:
+    blocks: Iterable[Rows],
+    height: int,
+    width: int,
+    dtype: Any = np.float64,
+    *,
+    is_sparse: bool = False,
+) -> Iterator[Any]:
     """Blocks of any height, cut anew into blocks of one, which are the caller's."""
-    held, n = np.empty((0, width), dtype), 0
+    out: Block | None = None
     for block in blocks:
-        done = 0
-        while done < len(block):
-            if n == 0:
-                held = np.empty((height, width), dtype)
-            some = block[done : done + height - n]
-            held[n : n + len(some)] = some
-            n, done = n + len(some), done + len(some)
-            if n == height:
-                yield held
-                n = 0
-    if n:
-        yield held[:n]
+        at = 0
+        while at < block.shape[0]:
+            out = out or Block(height, width, dtype, is_sparse=is_sparse)
+            part = slice(at, at + out.room)
+            out.add(block[part])
+            at = part.stop
+            if out.room == 0:
+                yield out.rows()
+                out = None
+        del block  # or it would still be held while the next one is read
+    if out is not None:
+        yield out.rows()
 
 
 def row_blocks(x: Rows, height: int) -> Iterator[tuple[slice, Rows]]:

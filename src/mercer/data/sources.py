@@ -33,28 +33,17 @@ OPTIONS = frozenset(field.name for field in fields(Reading))
 
 
 def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | None:
-    """A source for rows that are not in memory; None for those that are.
+    """A source for rows that are not in memory; None for arrays, matrices, frames and lists, which are.
 
     Blocks come as float32 where the numbers are stored so, otherwise as float64 (integers and booleans
     too), and each is checked for NaN and infinity whenever it is read.
 
-    Parameters
-    ----------
-    X : str, path, Table, memmap, callable, Arrow table, data set or stream, chunked array or dask data frame
-        A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all columns are numbers.
-        A callable makes a new iterator of batches whenever it is called (see `Batches`). A stream is
-        whatever has ``__arrow_c_stream__``: it is read into memory, once. Chunked arrays (zarr, h5py, dask)
-        have ``shape``, ``dtype``, ``chunks`` and slices.
-    columns : sequence of str, optional
-        Which columns of tables and frames to read, in this order; all otherwise, but for pandas' index.
+    A path leads to any file that `open_table` reads, or to a ``.zarr`` folder; all columns are numbers. A
+    callable makes a new iterator of batches whenever it is called (see `Batches`). Whatever has
+    ``__arrow_c_stream__`` is read into memory, once. Chunked arrays (zarr, h5py, dask) have ``shape``,
+    ``dtype``, ``chunks`` and slices. `columns` are those of tables and frames to read, in this order; all
+    otherwise, but for pandas' index.
 
-    Returns
-    -------
-    RowSource or None
-        None for arrays, matrices, frames and lists in memory.
-
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> folder = tempfile.TemporaryDirectory()
     >>> np.save(f"{folder.name}/big.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
@@ -68,8 +57,8 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     True
     >>> folder.cleanup()
     """
-    if isinstance(columns, str):
-        columns = [columns]
+    if columns is not None:
+        columns = (columns,) if isinstance(columns, str) else tuple(columns)
     if isinstance(X, (str, os.PathLike)):
         return _open(X, columns)
     if (kind := dask_kind(X)) is not None:
@@ -93,22 +82,18 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     return None if source is None else _unnamed(source, columns)
 
 
-def _arrow_source(x: Any, columns: Sequence[str] | None) -> RowSource | None:
+def _arrow_source(x: Any, columns: tuple[str, ...] | None) -> RowSource | None:
     """A source for a table, data set, open Parquet file or stream of Arrow; None for anything else."""
     if is_a(x, "pyarrow.dataset", "Dataset"):
         return Batches(partial(scan, x, columns), columns=columns, name="Arrow data set")
     if is_a(x, "pyarrow.parquet", "ParquetFile"):
-        return _rows(ParquetTable(x, _reading(columns), "Parquet file"))
+        return _rows(ParquetTable(x, Reading(columns), "Parquet file"))
     table = held(x)
     if frame_package(table) != "pyarrow":
         return None
     if is_a(table, "pyarrow", "RecordBatch"):
         table = need("pyarrow", extra="parquet").Table.from_batches([table])
-    return _rows(HeldTable(table, _reading(columns)))
-
-
-def _reading(columns: Sequence[str] | None) -> Reading:
-    return Reading(columns=None if columns is None else tuple(columns))
+    return _rows(HeldTable(table, Reading(columns)))
 
 
 def _rows(table: Table) -> TableRows:
@@ -129,23 +114,23 @@ def in_memory(source: RowSource) -> Rows:
     return source[slice(None)]
 
 
-def _unnamed(source: RowSource, columns: Sequence[str] | None) -> RowSource:
+def _unnamed(source: RowSource, columns: tuple[str, ...] | None) -> RowSource:
     """The source, of which no columns can be chosen by name."""
-    if columns is not None and source.columns != tuple(columns):
+    if columns is not None and source.columns != columns:
         must_be = f"None for {source!r}, whose columns have no such names"
         remedy = "A kernel can look at some columns with k.on(positions)."
         refuse("columns", list(columns), must_be, remedy=remedy)
     return source
 
 
-def _open(given: str | os.PathLike[str], columns: Sequence[str] | None) -> RowSource:
+def _open(given: str | os.PathLike[str], columns: tuple[str, ...] | None) -> RowSource:
     shown, path = os.fspath(given), Path(given).expanduser().absolute()
     if path.is_dir() and (path.suffix.lower() == ".zarr" or any((path / f).exists() for f in ZARR)):
         return _unnamed(open_zarr(path, shown=shown), columns)
     if path.exists() and path.suffix.lower() == ".npy":
         return _unnamed(open_npy(path, name=f"NPY file {shown!r}"), columns)
     try:
-        return _rows(open_table(given, _reading(columns)))
+        return _rows(open_table(given, Reading(columns)))
     except DataError as error:
         name, text = error.parameter, str(error)
         if name not in OPTIONS or f"`{name}`" not in text or "open_table" in text:

@@ -165,37 +165,15 @@ class Chunk:
 
 
 class Table(ABC):
-    """Rows with named columns, in a file or elsewhere, read in chunks as often as needed.
+    """Rows with named columns, in a file or elsewhere, read in chunks as often as needed."""
 
-    Attributes
-    ----------
-    source : str
-        "CSV file 'a.csv'".
-    columns : tuple of Column
-        The features.
-    n_rows : int or None
-        The number of rows; None where only reading tells.
-    dtype : dtype
-        The precision of the numbers: float32 or float64.
-    named : bool
-        Whether the names of the columns are the file's own; x0, x1, … otherwise.
-    id_name, label_name : str or None
-        The names of what is kept beside the rows.
-    image_shape : (height, width) or None
-        The size of rows that are images.
-    random_access : bool
-        Whether chunks can begin at any row for about what it costs to read them.
-    notes : list of str
-        What was guessed, left out or skipped.
-    """
-
-    source: str
+    source: str  # "CSV file 'a.csv'"
     stamp: Stamp | None = None  # of the files, where there are files
-    n_rows: int | None = None
-    dtype: np.dtype[Any] = np.dtype(np.float64)
-    named: bool = True
-    image_shape: tuple[int, int] | None = None
-    random_access: bool = False
+    n_rows: int | None = None  # None where only reading tells
+    dtype: np.dtype[Any] = np.dtype(np.float64)  # the precision of the numbers: float32 or float64
+    named: bool = True  # whether the names of the columns are the file's own; x0, x1, … otherwise
+    image_shape: tuple[int, int] | None = None  # (height, width) of rows that are images
+    random_access: bool = False  # whether chunks can begin at any row for about their own cost
     # What names and what labels the rows, where that is not a column of theirs.
     _beside: tuple[Beside, Beside] = ((None, None), (None, None))
 
@@ -210,7 +188,7 @@ class Table(ABC):
     ) -> None:
         self.source, self.reading = source, reading
         self.names = tuple(names)  # of all columns of the file, features or not
-        self.notes: list[str] = list(notes)
+        self.notes: list[str] = list(notes)  # what was guessed, left out or skipped
         self.noted: set[str] = set()  # subjects that notes or warnings have been given on
         self.units: dict[str, str] = {}  # of columns, by their names, where the file says them
         self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
@@ -226,10 +204,10 @@ class Table(ABC):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        forced = self._layout.kinds
+        """The features."""
         return tuple(
             self._column(j) if kind is None else Column(self.names[j], kind)
-            for j, kind in zip(self._layout.features, forced, strict=True)
+            for j, kind in zip(self._layout.features, self._layout.kinds, strict=True)
         )
 
     @property
@@ -239,10 +217,12 @@ class Table(ABC):
 
     @property
     def id_name(self) -> str | None:
+        """The name of what names the rows, which is kept beside them."""
         return self._beside[0][1] if self._layout.id is None else self.names[self._layout.id]
 
     @property
     def label_name(self) -> str | None:
+        """The name of what labels them, likewise."""
         return self._beside[1][1] if self._layout.label is None else self.names[self._layout.label]
 
     def select(

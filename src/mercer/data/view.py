@@ -90,8 +90,7 @@ class TableRows(RowSource):
     def resident_bytes(self, height: int) -> int:
         """A chunk, as it is read and prepared, and what the table holds beside it."""
         tall = min(height, chunk_height(self._table), self.shape[0])
-        here = 2 * tall * self.shape[1] * self.dtype.itemsize
-        return here + self._table.resident_bytes()
+        return 2 * tall * self.shape[1] * self.dtype.itemsize + self._table.resident_bytes()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         del copy
@@ -112,8 +111,7 @@ def require_numbers(table: Table, remedy: str = "") -> None:
     too = f" {others} {listed(rest)}." if rest else ""
     if not mend:
         what += ", and a kernel needs numbers"
-        dates = " has dates (" in what
-        mend = _advice(table, remedy, dates=dates).replace("{name}", first.name)
+        mend = _advice(table, remedy, dates=" has dates (" in what).replace("{name}", first.name)
         if first.words is not None and (lead := first.words.if_missing):
             mend = f"{lead} If not, {mend[0].lower()}{mend[1:]}"
     msg = f"{table.source}: {what}.{too}"

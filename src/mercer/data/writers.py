@@ -37,14 +37,12 @@ class TableWriter(ABC):
 
     file: BinaryIO
     names: tuple[str, ...]
-    id_name: str | None
-    label_name: str | None
+    beside: tuple[str | None, str | None]  # the names of ids and labels
     dtype: np.dtype[Any]
     n_rows: int = 0  # written so far
     notes: list[str] = field(default_factory=list)  # what the format can't hold, for people
 
     def __post_init__(self) -> None:
-        self.beside = (self.id_name, self.label_name)
         self._begin()
 
     def write(self, rows: Array, ids: Any = None, labels: Any = None) -> None:
@@ -240,21 +238,18 @@ class Parquet(TableWriter):
         self._types: dict[str, Any] = {}
 
     def _write(self, rows: Array, ids: Any, labels: Any) -> None:
-        table = self._table(rows, ids, labels)
+        beside = zip(self.beside, (ids, labels), strict=True)
+        columns = {n: self._words(n, _plain_values(some)) for n, some in beside if n is not None}
+        block = np.asarray(rows, self.dtype)
+        for j, name in enumerate(self.names):
+            columns[name] = self._arrow.array(np.ascontiguousarray(block[:, j]))
+        table = self._arrow.table(columns)
         if self._writer is None:
             self._writer = self._opened(table.schema)
         self._writer.write_table(table)
 
     def _opened(self, schema: Any) -> Any:
         return need("pyarrow.parquet", extra="parquet").ParquetWriter(self.file, schema)
-
-    def _table(self, rows: Array, ids: Any, labels: Any) -> Any:
-        beside = zip(self.beside, (ids, labels), strict=True)
-        columns = {n: self._words(n, _plain_values(some)) for n, some in beside if n is not None}
-        block = np.asarray(rows, self.dtype)
-        for j, name in enumerate(self.names):
-            columns[name] = self._arrow.array(np.ascontiguousarray(block[:, j]))
-        return self._arrow.table(columns)
 
     def _words(self, name: str, values: list[Any]) -> Any:
         """Whole numbers as such where the first batch has them, everything else as texts."""
@@ -295,24 +290,10 @@ def open_writer(
 ) -> Iterator[TableWriter]:
     r"""A writer of rows; the file appears when all went well, and an older one stays if not.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Its ending says the format; ``-`` is the standard output, and takes CSV.
-    names : sequence of str
-        Of the columns.
-    id_name, label_name : str, optional
-        Names of the columns of ids and labels, which come first. Without a name there is no such column.
-    dtype : dtype
-        In which numbers are stored, where the format has it. Texts have as many digits as it takes to
-        read the same number again.
+    The ending of the path says the format; ``-`` is the standard output, and takes CSV. The columns of ids
+    and labels stand before the others; without a name there is no such column. Numbers are stored as
+    `dtype` where the format has it; texts have as many digits as it takes to read the same number again.
 
-    Yields
-    ------
-    TableWriter
-
-    Examples
-    --------
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "scores.csv")
     ...     with open_writer(path, ["kpca0", "kpca1"], id_name="id") as writer:
@@ -331,7 +312,7 @@ def open_writer(
     beside = tuple(name for name in (id_name, label_name) if name is not None)
     require_distinct([*beside, *names], source=f"What is to be written to {str(target)!r}")
     with _standard_output() if is_out else replacing(target) as file:
-        writer = FORMATS[form](file, tuple(names), id_name, label_name, np.dtype(dtype))
+        writer = FORMATS[form](file, tuple(names), (id_name, label_name), np.dtype(dtype))
         yield writer
         writer.close()
 

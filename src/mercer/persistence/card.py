@@ -95,8 +95,7 @@ class ModelCard:
 
     def to_dict(self) -> dict[str, Any]:
         """The card as JSON can hold it."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return found | {"features": None if self.features is None else list(self.features)}
+        return vars(self) | {"features": None if self.features is None else list(self.features)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> ModelCard:

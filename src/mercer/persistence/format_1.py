@@ -18,15 +18,8 @@ import os
 import struct
 from typing import Any, BinaryIO
 
-from mercer._core.container import (
-    MOST_HEADER_BYTES,
-    Contents,
-    damaged,
-    forged,
-    parsed,
-    placed,
-    taken,
-)
+from mercer._core import container
+from mercer._core.container import Contents, damaged, forged
 
 MAGIC = b"\x93MERCER\n"
 PROLOGUE = struct.Struct("<8sIQ32s12s")  # 64 bytes
@@ -42,14 +35,14 @@ def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents
     entries = header.get("arrays")
     if not isinstance(entries, list):
         forged("its header has no list of arrays")
-    slots = placed(dict(enumerate(entries)), end, size, ALIGNMENT)
+    slots = container.placed(dict(enumerate(entries)), end, size, ALIGNMENT)
     for slot in slots.values():
         file.seek(end)
         if any(file.read(slot.offset - end)):
             damaged(f"bytes {end} to {slot.offset} are not zero")
         end = slot.end
     header["arrays"] = {str(place): entry for place, entry in enumerate(entries)}
-    return Contents(1, header, taken(file, slots, mmap=mmap, arrays=arrays))
+    return Contents(1, header, container.taken(file, slots, mmap=mmap, arrays=arrays))
 
 
 def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
@@ -57,12 +50,12 @@ def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     if len(start) < PROLOGUE.size:
         damaged(f"it ends after {size} bytes, in the middle of its beginning")
     _, version, length, seal, rest = PROLOGUE.unpack(start)
-    if length > MOST_HEADER_BYTES or length > size - PROLOGUE.size:
+    if length > container.MOST_HEADER_BYTES or length > size - PROLOGUE.size:
         damaged(f"it announces a header of {length} bytes, and has {size} bytes in all")
     text = file.read(length)
     if hashlib.sha256(start[:SEALED] + text).digest() != seal or any(rest) or version != 1:
         damaged("the checksum of its header does not match")
-    header = parsed(text)
+    header = container.parsed(text)
     if header.get("format") != 1:
         forged("its header is not of format 1")
     return header, PROLOGUE.size + length

@@ -129,9 +129,7 @@ def _scales(value: Any) -> bool:
 
 # ── the table ───────────────────────────────────────────────────────────────
 _SPACE = {
-    "the mean of a model is not as wide as its sections": lambda v: _fits(
-        v.mean.coef, v.projection
-    ),
+    "the mean of a model is not as wide as its sections": lambda v: _fits(v.mean.coef, v.projection)
 }
 _NEAR = {
     "a pre-image has no rows": lambda v: len(v.near.scores) >= 2,
@@ -174,7 +172,7 @@ INVARIANTS: dict[str, dict[str, Callable[[Any], Any]]] = {
         ),
     },
     "Gauge": {
-        "a gauge has other variances than components": lambda v: len(v.variances) == _k(v.space),
+        "a gauge has other variances than components": lambda v: len(v.variances) == _k(v.space)
     },
     "Limits": {"the index of a detector has no limit": lambda v: v.index > 0.0},
     "Calibration": {

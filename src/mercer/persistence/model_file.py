@@ -89,9 +89,8 @@ def save(
         msg = f"{target} is a folder; a model file needs a name. Add one to it."
         raise IsADirectoryError(msg)
     _require_fitted(model)
-    about_model = card(
-        model, data
-    ).to_dict()  # a stream solves what it has seen for that, and keeps it
+    # A stream solves what it has seen for its card, and keeps it.
+    about_model = card(model, data).to_dict()
     encoder = Encoder()
     root = encoder.value(model, type(model).__name__)
     tree = {"objects": encoder.objects, "root": root}
@@ -168,18 +167,9 @@ def opened(path: str | os.PathLike[str], *, mmap: bool = False) -> Loaded:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a model file says about itself, after a check of every byte of it.
 
-    Parameters
-    ----------
-    path : str or path-like
+    These are ``format``, ``mercer_version``, the fields of a `mercer.ModelCard`, ``about`` and ``arrays``;
+    docs/model-file.md explains them.
 
-    Returns
-    -------
-    header : dict
-        ``format``, ``mercer_version``, the fields of a `mercer.ModelCard`, ``about`` and ``arrays``;
-        docs/model-file.md explains them.
-
-    Examples
-    --------
     >>> import tempfile, mercer, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((40, 3))
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -278,9 +268,8 @@ def _require_fitted(model: Any) -> None:
     name = name_of(inner)
     known = None if name is None else known_type(name)
     if known is None or known.making != "estimator" or known.is_open:
-        got = f"a {type(inner).__module__}.{type(inner).__qualname__}"
         holds = "a fitted model of mercer, alone or as the last step of a pipeline"
-        msg = f"A model file holds {holds}; got {got}."
+        msg = f"A model file holds {holds}; got a {type(inner).__module__}.{type(inner).__qualname__}."
         raise ModelFileError.saying(msg, "Keep anything else with joblib or skops.")
     if not known.required <= set(vars(inner)):
         msg = f"{type(inner).__name__} is not fitted yet, and files hold fitted models. Call `fit` first."

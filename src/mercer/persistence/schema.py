@@ -45,16 +45,8 @@ from mercer.monitoring.sensors import Sensors
 from mercer.monitoring.statistics import Gauge
 from mercer.operators.sections import FeatureSections, GivenSections, KernelSections
 from mercer.persistence.annotations import Check, check_of
-from mercer.planning.recipe import (
-    Given,
-    Halved,
-    Plan,
-    Proof,
-    TileCache,
-    Tiles,
-    Whole,
-    plan_of_flags,
-)
+from mercer.planning import recipe
+from mercer.planning.recipe import Plan
 from mercer.preimage import PREIMAGES
 from mercer.preimage.base import FittedPreimage, Preimage, Quality
 from mercer.preimage.exact import DistancesBack, ExactBack
@@ -88,17 +80,18 @@ class Stored:
 
 
 # ── values of a fit, the parts of a model, and their parameters ─────────────
-RECIPES = (Given, Halved, Tiles, Whole)
+RECIPES = (recipe.Given, recipe.Halved, recipe.Tiles, recipe.Whole)
+PLANNED = (Plan, recipe.Proof, recipe.TileCache, *RECIPES)
 SECTIONS = (FeatureSections, FourierSections, GivenSections, KernelSections)
 BACKS = (DistancesBack, ExactBack, RidgeBack, SearchBack)
 MAPS = (ColumnsMap, ComposedMap, IdentityMap, PolynomialMap, ProductMap, ScaledMap, SumMap, UnitMap)
-FITTED = (Certificate, EigenPairs, FeatureMean, FeatureSpace, Fit, Moments, Plan, Projection, Proof)
+FITTED = (Certificate, EigenPairs, FeatureMean, FeatureSpace, Fit, Moments, Projection)
 PREIMAGE = (FittedPreimage, Neighbours, Quality, *BACKS)
 STREAM = (Dictionary, Stream, StreamCertificate)
 LIMITS = (Calibration, Gauge, Limits, Rule)
 DETECTOR = (Baselines, Dynamics, Generation, KnownEvents, Relations, Sensors, *LIMITS)
-OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared, TileCache)
-PARTS = (*RECIPES, *SECTIONS, *MAPS, *FITTED, *PREIMAGE, *STREAM, *DETECTOR, *OTHERS)
+OTHERS = (NativeEngine, NumpyEngine, Preparation, Prepared)
+PARTS = (*PLANNED, *SECTIONS, *MAPS, *FITTED, *PREIMAGE, *STREAM, *DETECTOR, *OTHERS)
 # As the first files name them, where a class has another name by now.
 VALUES = {kind.__name__: kind for kind in PARTS} | {"ColumnScale": Scale, "LowEnd": NegativePart}
 METHODS = (*APPROXIMATIONS.values(), *PREIMAGES.values(), *SOLVERS.values())
@@ -142,10 +135,10 @@ def of_parameters(kind: Any, *, needed: dict[str, str] | None = None) -> Stored:
 
 def plan_of_format_1() -> Stored:
     """A plan as the first files have it: flags, one of them ``storage``, in place of a recipe."""
-    parameters = inspect.signature(plan_of_flags).parameters.values()
+    parameters = inspect.signature(recipe.plan_of_flags).parameters.values()
     flags = {p.name: str(p.annotation) for p in parameters if p.kind is p.KEYWORD_ONLY}
     rest = {n: a for n, a in STORED["Plan"].fields.items() if n not in ("engine", "recipe")}
-    return Stored(plan_of_flags, rest | flags, frozenset(LATER[Plan] | {"n_threads"}))
+    return Stored(recipe.plan_of_flags, rest | flags, frozenset(LATER[Plan] | {"n_threads"}))
 
 
 # ── kernels ─────────────────────────────────────────────────────────────────
@@ -237,8 +230,7 @@ def name_of(value: Any) -> str | None:
 @cache
 def check_for(annotation: str) -> Check:
     """The check of an annotation, whose names are those of the list."""
-    classes = {kind.__name__: kind for kind in VALUES.values()} | FAMILIES
-    return check_of(annotation, classes)
+    return check_of(annotation, {kind.__name__: kind for kind in VALUES.values()} | FAMILIES)
 
 
 def check_fields(known: Stored, name: str, found: dict[str, Any]) -> None:

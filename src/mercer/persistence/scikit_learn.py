@@ -8,27 +8,18 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import preprocessing as steps
 from sklearn.compose import ColumnTransformer
 from sklearn.gaussian_process import kernels
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    KernelCenterer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    RobustScaler,
-    StandardScaler,
-)
 
 from mercer._core.errors import ModelFileError
 from mercer.persistence.schema import COMMON, Stored, of_parameters
 from mercer.sklearn import KernelPCA, _Pairwise
 
-ENCODERS = (OneHotEncoder, OrdinalEncoder)
+ENCODERS = (steps.OneHotEncoder, steps.OrdinalEncoder)
 
 # ── kernels of Gaussian processes, and splitters ────────────────────────────
 _KERNELS = (
@@ -59,16 +50,16 @@ _MANY_SCALES = {"length_scale": "Any"}  # one for each column, or one for all
 # What each has to have learned; what else it keeps for itself is of its version.
 _STEPS = {
     ColumnTransformer: {"transformers_": "Any", "n_features_in_": "int"},
-    FunctionTransformer: {},  # without a function: "passthrough"
-    MaxAbsScaler: {"scale_": 'Annotated[Array, "d"]', "n_features_in_": "int"},
-    MinMaxScaler: {"scale_": 'Annotated[Array, "d"]', "min_": 'Annotated[Array, "d"]'},
+    steps.FunctionTransformer: {},  # without a function: "passthrough"
+    steps.MaxAbsScaler: {"scale_": 'Annotated[Array, "d"]', "n_features_in_": "int"},
+    steps.MinMaxScaler: {"scale_": 'Annotated[Array, "d"]', "min_": 'Annotated[Array, "d"]'},
     MissingIndicator: {"features_": "Any"},
-    OneHotEncoder: {"categories_": "Any", "n_features_in_": "int"},
-    OrdinalEncoder: {"categories_": "Any", "n_features_in_": "int"},
+    steps.OneHotEncoder: {"categories_": "Any", "n_features_in_": "int"},
+    steps.OrdinalEncoder: {"categories_": "Any", "n_features_in_": "int"},
     Pipeline: {},
-    RobustScaler: {"n_features_in_": "int"},
+    steps.RobustScaler: {"n_features_in_": "int"},
     SimpleImputer: {"statistics_": "Any", "n_features_in_": "int"},
-    StandardScaler: {"n_features_in_": "int"},
+    steps.StandardScaler: {"n_features_in_": "int"},
 }
 
 # ── the drop-in, which has what scikit-learn's own has ──────────────────────
@@ -104,7 +95,7 @@ STORED = {
         for kind, learned in _STEPS.items()
     },
     "KernelCenterer": Stored(
-        KernelCenterer,
+        steps.KernelCenterer,
         {"K_fit_rows_": 'Annotated[Array, "n"]', "K_fit_all_": "float", "n_features_in_": "int"},
         making="estimator",
         is_open=True,
@@ -146,7 +137,7 @@ def check_pipeline(model: Pipeline) -> None:
 
 def _passes(step: Any) -> bool:
     """Whether a step leaves rows as they are: None and "passthrough" do, and a transformer of none."""
-    return step is None or isinstance(step, (str, FunctionTransformer))
+    return step is None or isinstance(step, (str, steps.FunctionTransformer))
 
 
 def _example(step: Any) -> list[Any]:

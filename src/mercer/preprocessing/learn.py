@@ -119,9 +119,8 @@ class Seen:
         nothing = ColumnMoments.empty(np.zeros(len(names)))
         seen = cls(names, nothing, Missing(), {word: set() for word in words}, weights)
         height = chunk_height(table)
-        numbers = map(seen._add, table.chunks(height))
         # A CSV comes in blocks of text and an NPY in blocks of rows; sums over other blocks round otherwise.
-        for block in even_blocks(numbers, height, len(names)):
+        for block in even_blocks(map(seen._add, table.chunks(height)), height, len(names)):
             seen._sum(block)
         return seen
 

@@ -45,8 +45,7 @@ class Layout:
     words: tuple[int, ...]
     id: int | None
     label: int | None
-    # The column of readings to that of its quality.
-    quality: dict[int, int] = field(default_factory=dict)
+    quality: dict[int, int] = field(default_factory=dict)  # columns of readings to their quality
     lacks: str = ""  # why no line below these names is a row of the model
 
 

@@ -28,26 +28,6 @@ FILLS = (None, "mean", "median", "zero")
 class Preparation:
     """The rows of a file as a model takes them: ``(filled and one-hot rows - center) / spread``.
 
-    Parameters
-    ----------
-    numbers : tuple of str
-        The p columns of numbers, in order.
-    categories : tuple of (column, levels)
-        Columns of words; each level becomes a column of 0 and 1, after those of numbers.
-    fills : (p,) array, optional
-        What stands in for a missing number; without it, missing numbers are refused.
-    center, spread : (d,) arrays, optional
-        Of the prepared columns; without them nothing is scaled. Columns of 0 and 1 have 0 and 1 here.
-    id, label : str, optional
-        What named and labelled the rows in the file.
-    image_shape : (height, width), optional
-        Of rows that are images.
-    ignoring : tuple of str
-        Those of the columns of words in which a word without a level becomes zeros, as in scikit-learn's
-        ``OneHotEncoder(handle_unknown="ignore")``. In the others it is refused.
-    units : tuple of str
-        Of the columns of numbers, "" where the file says none; () where it has no line of units.
-
     Examples
     --------
     >>> import numpy as np
@@ -61,15 +41,20 @@ class Preparation:
            [5., 1., 0.]])
     """
 
-    numbers: tuple[str, ...]
+    numbers: tuple[str, ...]  # the p columns of numbers, in order
+    # Columns of words and their levels; each level becomes a column of 0 and 1, after those of numbers.
     categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    fills: Array | None = None  # (p,)
-    center: Array | None = None  # (d,)
-    spread: Array | None = None  # (d,)
-    id: str | None = None
-    label: str | None = None
-    image_shape: tuple[int, int] | None = None
+    fills: Array | None = None  # (p,) in place of missing numbers, which are refused without it
+    # Of the d prepared columns, 0 and 1 for those of 0 and 1; without them nothing is scaled.
+    center: Array | None = None
+    spread: Array | None = None
+    id: str | None = None  # what named the rows in the file
+    label: str | None = None  # and what labelled them
+    image_shape: tuple[int, int] | None = None  # (height, width) of rows that are images
+    # Columns of words in which a word without a level becomes zeros, as in scikit-learn's
+    # OneHotEncoder(handle_unknown="ignore"); in the others it is refused.
     ignoring: tuple[str, ...] = ()
+    # Of the columns of numbers, "" where the file says none; () where it has no line of units.
     units: tuple[str, ...] = ()
 
     @classmethod
@@ -85,18 +70,9 @@ class Preparation:
     ) -> tuple[Preparation, tuple[str, ...]]:
         r"""What the rows of a file need, and everything that will be done to them in words for people.
 
-        The table is read once, twice for medians. Columns of words are refused without `one_hot`.
-
-        Parameters
-        ----------
-        scale : {"standard", "none"}
-            To mean 0 and population standard deviation 1, or not at all.
-        impute : {None, "mean", "median", "zero"}
-            What replaces a missing number.
-        memory_bytes : int, optional
-            What medians may use.
-        weights : (n,) array, optional
-            How often each row counts in means, medians and standard deviations.
+        The table is read once, twice for medians, which use `memory_bytes` at most. Columns of words are
+        refused without `one_hot`. The standard scale is mean 0 and population standard deviation 1, and
+        weights, (n,), are how often each row counts in means, medians and standard deviations.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -250,11 +226,9 @@ class Preparation:
             spread = 1.0 if self.spread is None else float(self.spread[column])
             why = f"divided by {spread:.3g}, the spread at the fit, it is beyond {raw.dtype}"
             where = f"{chunk.place(row)}, which is too large to be standardised"
-            what, remedy = (
-                f"{name} has {value:.6g} in {where}",
-                "Correct the value, or leave the row out.",
-            )
-            refuse_data(f"Column {what}: {why}.", remedy, parameter="X", value=value)
+            what = f"Column {name} has {value:.6g} in {where}: {why}."
+            remedy = "Correct the value, or leave the row out."
+            refuse_data(what, remedy, parameter="X", value=value)
 
     def unscaled(self, rows: Array) -> Array:  # (b, d) -> (b, d)
         """Scaled rows in the units of the file."""

@@ -39,11 +39,8 @@ class Mark(NamedTuple):
     lines: int = 0
 
 
-BEGIN = Mark()
-
-
 def text_blocks(
-    path: Path, *, source: str, begin: Mark = BEGIN, block_bytes: int = BLOCK_BYTES
+    path: Path, *, source: str, begin: Mark, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[str, int]]:
     r"""The text of the file from a mark on, in pieces that end where a line ends, each with where it ends.
 

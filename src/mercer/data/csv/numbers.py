@@ -94,7 +94,7 @@ def is_number(text: str, decimal: str = ".") -> bool:
     return bool(NUMBER.fullmatch(stripped) or INFINITE.fullmatch(stripped))
 
 
-def why_no_number(text: str, decimal: str = ".") -> tuple[str, str]:
+def why_no_number(text: str, decimal: str) -> tuple[str, str]:
     """What is wrong with a text where a number is needed, and what to do about its kind."""
     shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
     stripped = text.strip()

@@ -101,8 +101,7 @@ def sniff(
     units = _units(records, header, reading.units_row, cells)
     if units is not None:
         shown = listed(list(dict.fromkeys(unit for unit in units if unit)))
-        guessed = reading.units_row is None
-        why = f"since it has units{' (guessed)' if guessed else ''}"
+        why = f"since it has units{' (guessed)' if reading.units_row is None else ''}"
         notes.append(f"line {records[1][0]} is left out, {why}: {shown}")
     rows = records[int(header) + (units is not None) :]
     if not rows and whole:

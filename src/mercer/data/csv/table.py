@@ -196,18 +196,15 @@ class CsvTable(Table):
             return numbers(texts, self._dialect.decimal, self._dialect.na_values)
         except WordError as error:
             why, hint = why_no_number(error.text, self._dialect.decimal)
-            place = f"in line {lines[error.at]}, column {quoted(name)}"
-            msg = f"{self.source}: {why}, {place}."
+            msg = f"{self.source}: {why}, in line {lines[error.at]}, column {quoted(name)}."
             # Below the names, above too few numbers to tell words there from units.
             below = first and error.at == 0 and self._dialect.header
             if below and self._dialect.units is None and self.reading.units_row is None:
                 hint = f"If that line has the units of the columns, use `units_row=True`. {hint}".rstrip()
-            remedy = f"{hint} {REMEDY}".lstrip()
-            refuse_data(msg, remedy, parameter="X", value=error.text)
+            refuse_data(msg, f"{hint} {REMEDY}".lstrip(), parameter="X", value=error.text)
 
     def _words(self, texts: Sequence[str]) -> Any:
-        missing = self._no_words
-        return objects(None if is_missing(text, missing) else text.strip() for text in texts)
+        return objects(None if is_missing(text, self._no_words) else text.strip() for text in texts)
 
     def _warn_long(self, texts: Sequence[Sequence[str]], block: Array, lines: list[int]) -> None:
         """Warn, once a file, of whole numbers that are written out and that float64 does not hold."""

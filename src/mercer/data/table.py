@@ -165,15 +165,39 @@ class Chunk:
 
 
 class Table(ABC):
-    """Rows with named columns, in a file or elsewhere, read in chunks as often as needed."""
+    """Rows with named columns, in a file or elsewhere, read in chunks as often as needed.
 
-    source: str  # "CSV file 'a.csv'"
+    Attributes
+    ----------
+    source : str
+        "CSV file 'a.csv'".
+    columns : tuple of Column
+        The features.
+    n_rows : int or None
+        The number of rows; None where only reading tells.
+    dtype : dtype
+        The precision of the numbers: float32 or float64.
+    named : bool
+        Whether the names of the columns are the file's own; x0, x1, … otherwise.
+    id_name, label_name : str or None
+        The names of what is kept beside the rows.
+    image_shape : (height, width) or None
+        The size of rows that are images.
+    random_access : bool
+        Whether chunks can begin at any row for about what it costs to read them.
+    notes : list of str
+        What was guessed, left out or skipped.
+    units : dict
+        The units of columns, by their names, where the file says them.
+    """
+
+    source: str
     stamp: Stamp | None = None  # of the files, where there are files
-    n_rows: int | None = None  # None where only reading tells
-    dtype: np.dtype[Any] = np.dtype(np.float64)  # the precision of the numbers: float32 or float64
-    named: bool = True  # whether the names of the columns are the file's own; x0, x1, … otherwise
-    image_shape: tuple[int, int] | None = None  # (height, width) of rows that are images
-    random_access: bool = False  # whether chunks can begin at any row for about their own cost
+    n_rows: int | None = None
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    named: bool = True
+    image_shape: tuple[int, int] | None = None
+    random_access: bool = False
     # What names and what labels the rows, where that is not a column of theirs.
     _beside: tuple[Beside, Beside] = ((None, None), (None, None))
 
@@ -188,9 +212,9 @@ class Table(ABC):
     ) -> None:
         self.source, self.reading = source, reading
         self.names = tuple(names)  # of all columns of the file, features or not
-        self.notes: list[str] = list(notes)  # what was guessed, left out or skipped
+        self.notes: list[str] = list(notes)
         self.noted: set[str] = set()  # subjects that notes or warnings have been given on
-        self.units: dict[str, str] = {}  # of columns, by their names, where the file says them
+        self.units: dict[str, str] = {}
         self._layout = layout_of(self.names, roles or reading, source=source, named=self.named)
         self._spool: Spool | None = None  # has what came through a pipe, as long as this lives
         self._room = 0  # bytes of chunks to keep

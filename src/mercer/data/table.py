@@ -236,6 +236,7 @@ class Table(ABC):
 
     @property
     def left_out(self) -> tuple[str, ...]:
+        """The columns of the file that are not read."""
         used = {*self._layout.features, self._layout.id, self._layout.label}
         return tuple(name for j, name in enumerate(self.names) if j not in used)
 
@@ -333,6 +334,7 @@ class Table(ABC):
                 yield chunk[rows]
 
     def check_unchanged(self) -> None:
+        """Raise when a file behind the rows has changed since it was opened."""
         if self.stamp is not None:
             self.stamp.check(self.source)
 

@@ -37,6 +37,7 @@ class Certificate:
 
     @property
     def falls_short(self) -> bool:
+        """Whether more is left out than was asked for."""
         return self.goal is not None and self.share > self.goal
 
     @property

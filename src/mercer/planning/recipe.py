@@ -250,6 +250,7 @@ class Plan:
     host_bytes: int = 0  # where `n_bytes` are those of a device: what this process holds beside it
 
     def because(self, *reasons: str) -> Plan:
+        """The plan with more reasons."""
         return replace(self, reasons=(*self.reasons, *reasons))
 
     def __str__(self) -> str:

@@ -20,7 +20,8 @@ from mercer.engine.threads import single_threaded_blas
 from mercer.estimators.fit_request import fit_request
 from mercer.kernels import Linear
 from mercer.kernels.text import parse_kernel
-from mercer.planning.problem import ONE_BY_ONE_ROWS, SMALL_ROWS
+from mercer.planning.plan import ONE_BY_ONE_ROWS
+from mercer.planning.problem import SMALL_ROWS
 from mercer.solvers import BlockKrylov
 from mercer.views.fitted import Fitted
 from mercer.views.wording import count, number

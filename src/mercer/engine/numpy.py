@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import iadd
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +22,17 @@ from mercer.engine.base import (
     Cutting,
     Engine,
     Facts,
-    Mergeable,
     Resident,
     RowStep,
+    S,
     Step,
     TileKernel,
     TileStore,
 )
-from mercer.engine.passes import (
-    BLOCKS_A_RUN,
-    fold,
-    map_rows,
-    map_shape,
-    numbers_a_row,
-    pass_shape,
-)
+from mercer.engine.passes import BLOCKS_A_RUN, fold, map_rows, map_shape, numbers_a_row, pass_shape
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
 from mercer.engine.threads import n_blas_threads, parallel_each, parallel_map
 from mercer.engine.tiles import WHOLE, Part, TileIndex, cached_width, n_upper, places, upper_tiles
-
-S = TypeVar("S", bound=Mergeable)
 
 # Points whose kernel values are held at a time, where a row meets all of them.
 POINTS = 2048
@@ -72,9 +63,8 @@ class HostRows(Resident):
         super().__init__(rows, dtype)
         self.width, self.store, self.part = width, store, part
         self.kept: KeptTiles | None = None  # from the first product on
-        self.host: HostRows | None = (
-            None  # of compiled tiles whose values are out of range: the same rows
-        )
+        # The same rows, where values of compiled tiles are out of range.
+        self.host: HostRows | None = None
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
         # The point that ready rows are counted from; None where that is the origin.
         self.centre = None if shift is None else shift.centre

@@ -24,10 +24,7 @@ BLUR: dict[np.dtype[Any], float] = {np.dtype(np.float64): 1e-9, np.dtype(np.floa
 ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.items()}
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
-SQUARABLE = {
-    np.dtype(np.float64): (2.0**-480, 2.0**480),
-    np.dtype(np.float32): (2.0**-50, 2.0**50),
-}
+SQUARABLE = {np.dtype(np.float64): (2.0**-480, 2.0**480), np.dtype(np.float32): (2.0**-50, 2.0**50)}
 # Different numbers of at least this size differ by more than the root of what can be squared.
 SMALL = 2.0**-180
 

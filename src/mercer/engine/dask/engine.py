@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import add
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
 from mercer._core.errors import EngineWarning, MercerWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import lately_available_bytes
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.frames import is_a
@@ -27,10 +27,10 @@ from mercer.engine.base import (
     Cutting,
     Engine,
     Facts,
-    FoldAdvice,
-    MapAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     RowStep,
+    S,
     Step,
     TileKernel,
     Workers,
@@ -51,8 +51,6 @@ from mercer.engine.torch.place import WIDEST
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-
-S = TypeVar("S", bound=Mergeable)
 
 CLOSED = (
     "The Dask client that this model was fitted with is closed: it computes in this process, and rows that "
@@ -277,26 +275,19 @@ class DaskEngine(Engine[ClusterRows]):
         return self.here.tile(kernel, x, z)
 
     # ── passes ──────────────────────────────────────────────────────────────
-    def fold(
-        self,
-        x: Rows | ClusterRows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | ClusterRows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Shares of the rows on the workers that have them, neighbours merged in pairs."""
         rows = x.rows if isinstance(x, ClusterRows) else x
-        if self._is_short(x.shape[0] * x.shape[1] * (advice.get("width") or 1), rows):
-            return self.here.fold(rows, step, observer=observer, **advice)
+        if self._is_short(x.shape[0] * x.shape[1] * (options.get("width") or 1), rows):
+            return self.here.fold(rows, step, **options)
         work, where = Work(self.cluster, "pass"), self.placements.of(rows)
-        local, shares = where.local(), where.shares
+        local, shares, observer = where.local(), where.shares, options.pop("observer", SILENT)
         waiting: list[Future] = []
 
         def build() -> Future:
             sent, pairs = work.sent("step", step), zip(shares.places, shares.blocks(), strict=True)
             waiting[:] = [
-                work.submit(i, tasks.fold_share, local, block, sent, place.start, advice)
+                work.submit(i, tasks.fold_share, local, block, sent, place.start, options)
                 for i, (place, block) in enumerate(pairs)
             ]
             return work.tree(waiting, merged)
@@ -315,22 +306,21 @@ class DaskEngine(Engine[ClusterRows]):
         x: Rows | ClusterRows,
         step: RowStep,
         *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        **options: Unpack[MapOptions],
     ) -> Array:
         """Shares of the rows on the workers that have them, put together here."""
         rows = x.rows if isinstance(x, ClusterRows) else x
-        if self._is_short(x.shape[0] * x.shape[1] * advice.get("width", 1), rows):
-            return self.here.map(rows, step, *beside, dtype=dtype, **advice)
+        if self._is_short(x.shape[0] * x.shape[1] * options.get("width", 1), rows):
+            return self.here.map(rows, step, *beside, **options)
         work, where = Work(self.cluster, "map"), self.placements.of(rows)
-        local, shares, given = where.local(), where.shares, {**advice, "dtype": dtype}
+        local, shares = where.local(), where.shares
 
         def build() -> Future:
             sent, parts = work.sent("step", step), []
             for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
-                parts.append(work.submit(i, tasks.map_share, local, block, sent, own, given))
+                parts.append(work.submit(i, tasks.map_share, local, block, sent, own, options))
             return work.all(parts)
 
         return np.concatenate(work.value(build))

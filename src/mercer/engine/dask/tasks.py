@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +19,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, MemoryBudgetError, MercerError
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, aligned
-from mercer.engine.base import NOTHING_KEPT, Mergeable, RowStep, Step, TileKernel, TileStore
+from mercer.engine.base import NOTHING_KEPT, RowStep, S, Step, TileKernel, TileStore
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.engine import program_of
@@ -33,9 +33,6 @@ from mercer.engine.torch.fused import fused_product
 from mercer.engine.torch.place import WIDEST, device_of, tile_width
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.several import shares
-
-S = TypeVar("S", bound=Mergeable)
-
 
 # ── devices of workers ──────────────────────────────────────────────────────
 FORMS = "'cuda', which is each worker's own GPU, 'mps', or 'torch:cpu' for trials"

@@ -6,20 +6,21 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import (
     FLOAT32,
     FLOAT64,
     Facts,
-    FoldAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     RowStep,
+    S,
     Step,
     TileKernel,
 )
@@ -34,8 +35,6 @@ from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_each
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
-
-S = TypeVar("S", bound=Mergeable)
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
@@ -161,41 +160,29 @@ class NativeEngine(NumpyEngine):
                 return matrix
         return super().tile(kernel, x, z)
 
-    def fold(
-        self,
-        x: Rows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Steps of low-rank fits by compiled products; all others on threads, as NumPy has them."""
         if (work := COMPILED.get(type(step))) is not None:
-            n_threads = self.lanes if advice.get("parallel", True) else 1
+            n_threads = self.lanes if options.get("parallel", True) else 1
+            observer = options.get("observer", SILENT)
             found = work(self, step, x, n_threads=n_threads, observer=observer)
             if found is not None:
                 return cast("S", found)
-        return super().fold(x, step, observer=observer, **advice)
+        return super().fold(x, step, **options)
 
     def map(
-        self,
-        x: Rows,
-        step: RowStep,
-        *beside: Array | None,
-        width: int = 1,
-        parallel: bool = True,
-        dtype: Any = None,
+        self, x: Rows, step: RowStep, *beside: Array | None, **options: Unpack[MapOptions]
     ) -> Array:
         """Sums over slopes by compiled tiles; all other steps on threads, as NumPy has them."""
         if isinstance(step, Pulls):
             # On all threads, also where parts of the rows may not be: no bit depends on their number.
             targets = (each for each in beside if each is not None)
-            n_threads = self._threads(step.kernel)
+            dtype, n_threads = options.get("dtype"), self._threads(step.kernel)
             found = pulled(self, step, x, *targets, dtype=dtype, n_threads=n_threads)
             if found is not None:
                 return found
-            width *= HOST_ARRAYS
-        return super().map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
+            options["width"] = HOST_ARRAYS * options.get("width", 1)
+        return super().map(x, step, *beside, **options)
 
     def _parts(self, kernel: TileKernel, x: HostRows) -> Iterator[tuple[slice, HostRows]]:
         """Slices of the rows, as they are loaded on their own; those of rows that stay are loaded once."""

@@ -203,23 +203,22 @@ class Pass:
                 op.right = self._address(z.inverse_lengths(step.lengths))
         block = block or min(x.width or BLOCK, BLOCK * 8 // self.dtype.itemsize)
         panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
-        self.job = Job(
-            leaves=leaves,
-            ops=ops,
-            n_ops=len(steps),
-            depth=program.depth + kept,
-            rows=x.n,
-            columns=z.n,
-            panels=panels,
-        )
+        depth = program.depth + kept
+        self.job = Job(leaves=leaves, ops=ops, n_ops=len(steps), depth=depth, panels=panels)
+        self.job.rows, self.job.columns = x.n, z.n
         self.side = panels * self.panel  # rows of a tile
         # Of a thread's own memory: a stack of tiles, and rows that are packed for one of them.
-        self.numbers = self.side * ((program.depth + kept) * self.side + 2 * packing)
+        self.numbers = self.side * (depth * self.side + 2 * packing)
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
 
     def _address(self, array: Array | Indices) -> int:
         self._alive.append(array)
         return address(array)
+
+    def _weights(self, weights: Array | None) -> int | None:
+        if weights is None:
+            return None
+        return self._address(np.ascontiguousarray(weights, dtype=np.float64))
 
     def _right_side(self, v: Array, dtype: np.dtype[Any]) -> int:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""

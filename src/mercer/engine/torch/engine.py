@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
@@ -26,10 +26,10 @@ from mercer.engine.base import (
     FLOAT64,
     Engine,
     Facts,
-    FoldAdvice,
-    MapAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     RowStep,
+    S,
     Step,
     TileKernel,
 )
@@ -50,7 +50,6 @@ from mercer.engine.torch.tiles import matrix, symmetric_times
 from mercer.engine.torch.tuned import Choices, is_asked
 from mercer.engine.torch.vectors import DeviceVectors, like
 
-S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")
 
 
@@ -243,36 +242,30 @@ class TorchEngine(Engine[TorchRows]):
         return self.here.tile(kernel, x, z)
 
     # ── passes ──────────────────────────────────────────────────────────────
-    def fold(
-        self,
-        x: Rows | TorchRows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | TorchRows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        found = folded(self, rows, step, observer)
+        found = folded(self, rows, step, options.get("observer", SILENT))
         if found is not None:
             return cast("S", found)
-        return self.here.fold(rows, step, observer=observer, **advice)
+        return self.here.fold(rows, step, **options)
 
     def map(
         self,
         x: Rows | TorchRows,
         step: RowStep,
         *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        **options: Unpack[MapOptions],
     ) -> Array:
         """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
-            x, dtype = x.rows, dtype or x.dtype
-        found = mapped(self, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
+            options["dtype"] = options.get("dtype") or x.dtype
+            x = x.rows
+        dtype = np.dtype(options.get("dtype") or x.dtype)
+        found = mapped(self, x, step, *beside, dtype=dtype)
         if found is not None:
             return found
-        return self.here.map(x, step, *beside, dtype=dtype, **advice)
+        return self.here.map(x, step, *beside, **options)
 
     # ── what the device can't do ────────────────────────────────────────────
     def _fused(

@@ -19,18 +19,18 @@ import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import (
     Cutting,
     Engine,
     Facts,
-    FoldAdvice,
-    MapAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     Resident,
     RowStep,
+    S,
     Step,
     TileKernel,
 )
@@ -45,7 +45,6 @@ from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.engine.torch.vectors import DeviceVectors, like
 
-S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")
 
 
@@ -201,23 +200,16 @@ class SeveralEngine(Engine[SeveralRows]):
         return self.first.tile(kernel, x, z)
 
     # ── passes ──────────────────────────────────────────────────────────────
-    def fold(
-        self,
-        x: Rows | SeveralRows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | SeveralRows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Squares of sections on all devices, a share of the rows on each; all other steps are the host's."""
         rows = x.rows if isinstance(x, SeveralRows) else x
         n, of = int(rows.shape[0]), len(self.engines)
         if not isinstance(step, SquareSections) or not _in_any_order(rows) or n < of:
-            return self.first.fold(rows, step, observer=observer, **advice)
-        own = shares(n, of)
+            return self.first.fold(rows, step, **options)
+        observer, own = options.pop("observer", SILENT), shares(n, of)
 
         def work(h: int) -> Any:
-            return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **advice)
+            return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **options)
 
         found: Any = reduce(merged, self._driven(work))
         observer.step(n, n, "rows", None)
@@ -228,12 +220,11 @@ class SeveralEngine(Engine[SeveralRows]):
         x: Rows | SeveralRows,
         step: RowStep,
         *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        **options: Unpack[MapOptions],
     ) -> Array:
         """The results of the first device, or of the host."""
         rows = x.alone if isinstance(x, SeveralRows) else x
-        return self.first.map(rows, step, *beside, dtype=dtype, **advice)
+        return self.first.map(rows, step, *beside, **options)
 
     # ── shares ──────────────────────────────────────────────────────────────
     def _is_alone(self, x: SeveralRows, least: int | None = None) -> bool:

@@ -233,8 +233,8 @@ class Scale:
     spread: Annotated[Array, "d"]  # float64
 
     @classmethod
-    def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:
-        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread.
+    def of(cls, x: Array, weights: Array | None = None) -> Self:
+        """Mean and standard deviation of the rows.
 
         Of differences from the first row: those of a column that stands still are zero, where the rounding
         of a long sum, of 0.1 say, would pass for a spread.
@@ -248,8 +248,7 @@ class Scale:
             shift = np.average(z, axis=0, weights=weights)
             squares = weights @ (z - shift) ** 2
             spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
-        found = cls._settled(first + shift, spread, x.dtype)
-        return found if usual is None else found.or_else(usual)
+        return cls._settled(first + shift, spread, x.dtype)
 
     @classmethod
     def over(cls, engine: Engine[Any], x: Rows, weights: Array | None = None) -> Self:

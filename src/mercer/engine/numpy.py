@@ -167,15 +167,16 @@ class NumpyEngine(Engine[HostRows]):
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         kept = self._kept(kernel, x)
-        read, dtype = (kept.rough, FLOAT32) if rough else (kept.exact, x.dtype)
+        dtype = FLOAT32 if rough else x.dtype
         rounded = np.ascontiguousarray(v, dtype=dtype)
 
         def work(indices: Iterable[TileIndex]) -> Array:
             # In the precision of the tiles: adding float32 products to a float64 sum would take a
             # sixth of the time, and the products themselves are no better than float32.
             out, room = np.zeros(v.shape, dtype=dtype), np.empty(kept.room, dtype=FLOAT32)
+            read = partial(kept.rough, room=room) if rough else kept.exact
             for index in indices:
-                tile, (_, i, j) = read(kernel, x, index, room), index
+                tile, (_, i, j) = read(kernel, x, index), index
                 out[i] += tile @ rounded[j]
                 if i != j:
                     out[j] += tile.T @ rounded[i]
@@ -229,9 +230,8 @@ class NumpyEngine(Engine[HostRows]):
             if parallel:
                 usual = min(usual, max(128, width, -(-int(x.shape[0]) // n_threads)))
         n_threads, run = n_threads if parallel else 1, 1 if width is None else BLOCKS_A_RUN
-        found = fold(
-            x, step, height=height or usual, n_threads=n_threads, run=run, observer=observer
-        )
+        height = height or usual
+        found = fold(x, step, height=height, n_threads=n_threads, run=run, observer=observer)
         if width is not None and width >= WIDE:
             hand_back()
         return found
@@ -303,11 +303,8 @@ class KeptTiles:
             self._pool = np.empty((n_tiles, width**2), dtype=entry)
         self.complete = self.rounding is not None or len(self._exact) == n_tiles
 
-    def exact(
-        self, kernel: TileKernel, x: HostRows, index: TileIndex, room: Array | None = None
-    ) -> Array:
+    def exact(self, kernel: TileKernel, x: HostRows, index: TileIndex) -> Array:
         """A tile in full precision. To change it, copy it."""
-        del room
         place, i, j = index
         keeps = place < len(self._exact)
         kept = self._exact[place] if keeps else None

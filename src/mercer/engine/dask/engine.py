@@ -185,9 +185,8 @@ class DaskEngine(Engine[ClusterRows]):
             for i, (place, rows) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 blocks = [rows, *others] if down else [*others, rows]
                 left, columns = (1, None) if down else (len(others), place)
-                found.append(
-                    work.submit(i, tasks.times_share, local, cut, right, left, columns, *blocks)
-                )
+                own = local, cut, right, left, columns
+                found.append(work.submit(i, tasks.times_share, *own, *blocks))
             return found
 
         if down:
@@ -225,9 +224,8 @@ class DaskEngine(Engine[ClusterRows]):
     ) -> Array | None:
         """A product of half floats, some rows of it by each worker; None where tiles do from now on."""
         narrow = v.astype(FLOAT32, copy=False)
-        found = self._by_parts(
-            kernel, x, narrow, tasks.TilePart.share, v.dtype, rough, joined=Work.all
-        )
+        work = tasks.TilePart.share, v.dtype, rough
+        found = self._by_parts(kernel, x, narrow, *work, joined=Work.all)
         why = next((each for each in found if isinstance(each, str)), None)
         if why is None:
             return np.concatenate(found)
@@ -250,10 +248,8 @@ class DaskEngine(Engine[ClusterRows]):
 
         def build() -> Future:
             right, parts = work.sent("v", v), enumerate(self._parts(kernel, x))
-            return joined(
-                work,
-                [work.submit(h, function, own, right, *given, worker=w) for h, (own, w) in parts],
-            )
+            some = [work.submit(h, function, own, right, *given, worker=w) for h, (own, w) in parts]
+            return joined(work, some)
 
         return work.value(build)
 
@@ -356,11 +352,8 @@ class DaskEngine(Engine[ClusterRows]):
             cut = replace(cut, width=width)
         blocks = [] if all(map(x.parts.has, range(of))) else where.whole.blocks()
         return [
-            (
-                x.parts.submit(h, tasks.TilePart, cut, (h, of), x.local, *blocks, worker=worker),
-                worker,
-            )
-            for h, worker in enumerate(where.workers)
+            (x.parts.submit(h, tasks.TilePart, cut, (h, of), x.local, *blocks, worker=w), w)
+            for h, w in enumerate(where.workers)
         ]
 
 

@@ -254,19 +254,19 @@ def placed(step: Step[S], start: int) -> Step[S]:
     return step.at(start) if isinstance(step, Weighed) else Placed(step, start)
 
 
-def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
+def fold_share(local: Local, rows: Rows, step: Step[S], start: int, options: dict[str, Any]) -> S:
     """The sum over the rows of a share, the first of which is at `start` among all."""
     with local.at_work():
-        found: S = local.engine().fold(rows, placed(step, start), **advice)
+        found: S = local.engine().fold(rows, placed(step, start), **options)
         return found
 
 
 def map_share(
-    local: Local, rows: Rows, step: RowStep, beside: tuple[Any, ...], advice: dict[str, Any]
+    local: Local, rows: Rows, step: RowStep, beside: tuple[Any, ...], options: dict[str, Any]
 ) -> Array:
     """The results of the rows of a share."""
     with local.at_work():
-        found: Array = local.engine().map(rows, step, *beside, **advice)
+        found: Array = local.engine().map(rows, step, *beside, **options)
         return found
 
 
@@ -318,7 +318,6 @@ def _watch(worker: Any, key: Any, thread: int, done: threading.Event, lock: thre
         with lock:
             if not done.is_set():
                 # Python raises it in that thread at its next step: tiles are drawn a few at a time.
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread), ctypes.py_object(_UnwantedError)
-                )
+                error = ctypes.py_object(_UnwantedError)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
         return

@@ -51,10 +51,9 @@ class Parcel:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         import cloudpickle  # functions of the user's, too
 
-        if protocol < OUT_OF_BAND:
-            return _arrived, (cloudpickle.dumps(self.thing, protocol=protocol), [])
         buffers: list[Any] = []
-        data = cloudpickle.dumps(self.thing, protocol=protocol, buffer_callback=buffers.append)
+        apart = buffers.append if protocol >= OUT_OF_BAND else None
+        data = cloudpickle.dumps(self.thing, protocol=protocol, buffer_callback=apart)
         return _arrived, (data, buffers)
 
     def __sizeof__(self) -> int:

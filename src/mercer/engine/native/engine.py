@@ -221,8 +221,8 @@ class NativeEngine(NumpyEngine):
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
-        own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
-        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, **own)
+        cutting = HostCutting(width=x.width, sliced=x.sliced, store=x.store)
+        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, **cutting)
 
 
 def _is_finite(matrix: Array) -> bool:

@@ -95,9 +95,8 @@ class Reflections:
         self._numbers[:n, n:] = 0.0
         self.diagonal, self.off = self._numbers[n + 3 :, :n]  # (n,), (n - 1,) and one
         self._job = job = Reduction(n=n, stride=self._stride)
-        job.a, job.room, job.diagonal, job.off = (
-            address(self._numbers[row:]) for row in (0, n, n + 3, n + 4)
-        )
+        rows = (self._numbers[row:] for row in (0, n, n + 3, n + 4))
+        job.a, job.room, job.diagonal, job.off = map(address, rows)
         if turned is not None:
             job.q = address(turned)
         native.reduce(ctypes.byref(self._job))

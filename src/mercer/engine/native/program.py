@@ -110,9 +110,12 @@ class Program:
                 self._pair(Leaf(kind, columns), 1.0, unit, 0.0)
             case f.Const(value):
                 self.steps.append(Step(lib.CONSTANT, a=value))
-            case f.Exp(f.Affine(of, scale, 0.0)):
+            case f.Exp(f.Affine(of, scale, 0.0)):  # one step, whose factor joins that of a pair
                 self._write(of, columns, under)
-                self._scaled_exp(scale)
+                last = self.steps[-1]
+                if last.code == lib.PAIR and self.leaves[last.number].kind == "sqdist":
+                    self.sharpest = max(self.sharpest, abs(scale))
+                self.steps.append(Step(lib.EXP, a=scale))
             case f.Affine(f.Pair(kind, unit), scale, shift):
                 self._pair(Leaf(kind, columns), scale, unit, shift)
             case f.Add(left, right) | f.Mul(left, right):
@@ -145,13 +148,6 @@ class Program:
             self.sharpest = max(self.sharpest, abs(scale))
         if scale != 1.0 or shift:
             self.steps.append(Step(lib.AFFINE, a=scale, b=shift))
-
-    def _scaled_exp(self, scale: float) -> None:
-        """e^(scale u): one step, and where u is a scaled pair itself its factor joins in."""
-        last = self.steps[-1]
-        if last.code == lib.PAIR and self.leaves[last.number].kind == "sqdist":
-            self.sharpest = max(self.sharpest, abs(scale))
-        self.steps.append(Step(lib.EXP, a=scale))
 
 
 def _applied(expr: f.Function, columns: Columns) -> list[Step]:  # noqa: PLR0911  (a case, an answer)

@@ -9,6 +9,7 @@ differences follow, or meets derivatives column by column.
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -165,19 +166,14 @@ def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> Pulled
     """The points of a step, packed once; None where the host computes on them."""
     there = _PACKED.setdefault(step, {})
     if dtype not in there:  # two threads may both make them: nothing half-made is ever there
-        there[dtype] = _pulled_points(engine.load(step.points, step.kernel, dtype), step)
+        points, found = engine.load(step.points, step.kernel, dtype), None
+        if isinstance(points, NativeRows) and points.n:
+            with suppress(NotCompiledError):
+                found = PulledPoints(step, points)
+        if found is not None and isinstance(step, FixedPoints):
+            found = found if [part.leaf for part in found.parts] == [Leaf("sqdist")] else None
+        there[dtype] = found
     return there[dtype]
-
-
-def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
-    if not isinstance(points, NativeRows) or not points.n:
-        return None
-    try:
-        found = PulledPoints(step, points)
-    except NotCompiledError:
-        return None
-    one = len(found.parts) == 1 and found.parts[0].leaf == Leaf("sqdist")
-    return found if one or not isinstance(step, FixedPoints) else None
 
 
 def _weights(v: Array, like: NativeRows) -> NativeRows:

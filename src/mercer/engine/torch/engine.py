@@ -234,9 +234,8 @@ class TorchEngine(Engine[TorchRows]):
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if not (rows.on_host or points.on_host):
-            found = self.tried(
-                lambda: values(points.program, points.side_of(x), points.side_of(z)).cpu().numpy()
-            )
+            side_of, program = points.side_of, points.program
+            found = self.tried(lambda: values(program, side_of(x), side_of(z)).cpu().numpy())
             if found is not None and np.isfinite(found).all():
                 return found
         return self.here.tile(kernel, x, z)

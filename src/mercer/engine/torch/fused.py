@@ -131,11 +131,9 @@ class Halves:
         for side in sides:
             x, _ = side.packed(leaf)
             if not halves:
-                tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
-                halves = [
-                    x.new_zeros((tall, wide), dtype=torch.float16) for _ in range(1 + precise)
-                ]
-                beside = [x.new_zeros(tall, dtype=torch.float32) for _ in range(3)]
+                shape = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
+                halves = [x.new_zeros(shape, dtype=torch.float16) for _ in range(1 + precise)]
+                beside = [x.new_zeros(shape[0], dtype=torch.float32) for _ in range(3)]
             i = slice(start, start + side.n)
             high, low, beside[0][i] = split(x, dim=1)
             for to, each in zip(halves, (high, low), strict=False):
@@ -247,11 +245,9 @@ def fused_times(
     """(k(X, Z) - c) @ V; X and Z that are one object have the diagonal of K from k(x, x)."""
     import torch
 
-    right, own = place.tensor(v, FLOAT32), dict[str, Any](minus=minus, choices=choices)
-    parts = [
-        fused_columns(program, x, z, some, precise=precise, **own)
-        for some in right.split(COLUMNS, dim=1)
-    ]
+    own: dict[str, Any] = {"precise": precise, "minus": minus, "choices": choices}
+    right = place.tensor(v, FLOAT32).split(COLUMNS, dim=1)
+    parts = [fused_columns(program, x, z, some, **own) for some in right]
     return found_for(v, torch.cat(parts, dim=1))
 
 
@@ -306,9 +302,8 @@ class Launch:
         """A launch with V split, and tiles of at most about one in size."""
         import torch
 
-        largest = float(
-            (x.own.abs().max() * z.own.abs().max()).sqrt()
-        )  # |k(x, z)|² ≤ k(x, x) k(z, z)
+        # |k(x, z)|² ≤ k(x, x) k(z, z)
+        largest = float((x.own.abs().max() * z.own.abs().max()).sqrt())
         most, more = largest + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
         shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
         high, low, scales = split(v, dim=0)

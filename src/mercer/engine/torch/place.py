@@ -166,10 +166,9 @@ class Place:
         import torch
 
         if self.kind == "cuda":
-            cuda, at = torch.cuda, self.index
-            return int(
-                cuda.mem_get_info(at)[0] + cuda.memory_reserved(at) - cuda.memory_allocated(at)
-            )
+            free, _ = torch.cuda.mem_get_info(self.index)
+            held = torch.cuda.memory_reserved(self.index)
+            return int(free + held - torch.cuda.memory_allocated(self.index))
         if self.kind == "mps":
             most = torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
             return int(max(most, 1))

@@ -166,17 +166,12 @@ class TorchRows(Resident):
         other.width = None
         return other
 
-    @property
-    def device_bytes(self) -> int:
-        """What a copy of all rows takes on the device."""
-        columns = sum(leaf.width(self.d) + 1 for leaf in self.program.leaves)
-        return self.n * self.dtype.itemsize * columns
-
     def settle(self) -> None:
         """Send all rows to the device, if they are to stay there and there is room."""
         with self._lock:
-            room = self.place.free_bytes // ROWS_SHARE
-            if self._whole is None and not self.sliced and self.device_bytes <= room:
+            columns = sum(leaf.width(self.d) + 1 for leaf in self.program.leaves)
+            fits = self.n * self.dtype.itemsize * columns <= self.place.free_bytes // ROWS_SHARE
+            if self._whole is None and not self.sliced and fits:
                 self._whole = self._sent()
 
     def sides(self, width: int) -> Iterator[Side]:

@@ -90,12 +90,6 @@ class SeveralRows(Resident):
             part.narrow(width)
             point.sliced = part.sliced
 
-    def give_up(self) -> None:
-        """Values are out of range: from now on products are the host's."""
-        self.alone.on_host = True
-        for held in ("points", "parts"):
-            self.__dict__.pop(held, None)
-
 
 @dataclass(frozen=True)
 class SeveralEngine(Engine[SeveralRows]):
@@ -188,7 +182,10 @@ class SeveralEngine(Engine[SeveralRows]):
                 product = self._tiles(x, v, rough=rough and not x.alone.store.halves)
             if np.isfinite(product).all():
                 return product
-            x.give_up()
+            # Values are out of range: from now on products are the host's.
+            x.alone.on_host = True
+            for held in ("points", "parts"):
+                vars(x).pop(held, None)
         return self.first.gram_times(kernel, x.alone, v, rough=rough)
 
     def gram(self, kernel: TileKernel, x: SeveralRows) -> Array:

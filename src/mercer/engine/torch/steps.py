@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -244,19 +245,16 @@ class DeviceWaves(DeviceFeatures):
         m = phases.shape[1]
         out = phases.new_empty(len(phases), 2 * m)
         out[:, :m], out[:, m:] = phases.cos(), phases.sin()
-        long = self._too_long(shifted)
-        if len(long):
-            self._again(shifted, long, out)
+        if self.dtype == FLOAT32:
+            self._refine(shifted, out)
         return out.mul_(self._radius), None
 
-    def _too_long(self, shifted: Tensor) -> Any:
-        """Which frequencies have phases that float32 loses."""
-        if self.dtype != FLOAT32:
-            return ()
+    def _refine(self, shifted: Tensor, out: Tensor) -> None:
+        """Features of phases that float32 loses are made again in float64."""
         reach = float(shifted.square().sum(dim=1).max().sqrt())
-        return np.flatnonzero(self._lengths * reach > FLOAT32_PHASE)
-
-    def _again(self, shifted: Tensor, long: Any, out: Tensor) -> None:
+        long = np.flatnonzero(self._lengths * reach > FLOAT32_PHASE)
+        if not len(long):
+            return
         if not self.place.has_double:  # no number: the host knows how
             out.fill_(float("nan"))
             return
@@ -265,16 +263,8 @@ class DeviceWaves(DeviceFeatures):
         out[:, long], out[:, m + long] = (each.to(out.dtype) for each in (fine.cos(), fine.sin()))
 
 
+# They stay on a device from product to product.
 _SENT: WeakKeyDictionary[Waves, dict[Any, DeviceWaves]] = WeakKeyDictionary()
-
-
-def waves_of(waves: Waves, place: Place, dtype: np.dtype[Any]) -> DeviceWaves:
-    """Waves on a device, where they stay from product to product."""
-    there = _SENT.setdefault(waves, {})
-    key = place, dtype
-    if key not in there:
-        there[key] = DeviceWaves(waves, place, dtype)
-    return there[key]
 
 
 def squared_features(
@@ -322,9 +312,8 @@ def folded(engine: TorchEngine, x: Rows, step: Any, observer: Observer) -> Any:
         features = engine.tried(lambda: _features(engine, step.features, x, step.dtype))
         if features is None:
             return None
-        return _in_blocks(
-            engine, features.height, lambda b: squared_features(step, x, features, b, observer)
-        )
+        work = partial(squared_features, step, x, features, observer=observer)
+        return _in_blocks(engine, features.height, work)
     if not isinstance(step, SquareSections | ExplainSections):
         return None
     run: Callable[..., Any] = squared if isinstance(step, SquareSections) else explained
@@ -333,7 +322,7 @@ def folded(engine: TorchEngine, x: Rows, step: Any, observer: Observer) -> Any:
     if points is None:
         return None
     rows = engine.place.height(points.n + points.d, points.program.depth)
-    return _in_blocks(engine, rows, lambda b: run(step, x, points, b, observer))
+    return _in_blocks(engine, rows, partial(run, step, x, points, observer=observer))
 
 
 def mapped(
@@ -344,7 +333,7 @@ def mapped(
         features = engine.tried(lambda: _features(engine, step.features, x, dtype))
         if features is None:
             return None
-        return _in_blocks(engine, features.height, lambda b: multiplied(step, x, features, b))
+        return _in_blocks(engine, features.height, partial(multiplied, step, x, features))
     if isinstance(step, Pulls) and isinstance(x, np.ndarray) and dtype == FLOAT64:
         return _pulled(engine, x, step, *beside)
     return None
@@ -379,7 +368,10 @@ def _features(
     if dtype == FLOAT64 and not engine.place.has_double:
         return None
     if isinstance(features, Waves):
-        return waves_of(features, engine.place, dtype)
+        there, key = _SENT.setdefault(features, {}), (engine.place, dtype)
+        if key not in there:
+            there[key] = DeviceWaves(features, *key)
+        return there[key]
     if not isinstance(features, Whitened):
         return None
     points = _points(engine, features.kernel, features.points, x, dtype)

@@ -21,7 +21,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from importlib import import_module
@@ -160,18 +160,17 @@ def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None])
     """
     took: dict[Blocks, float] = {}
 
-    def tried(cut: Blocks) -> None:
-        with suppress(Exception):
-            seconds = seconds_of(cut)
-            if seconds is not None and math.isfinite(seconds):
-                took[cut] = seconds
+    def tried(cuts: Iterable[Blocks]) -> None:
+        for cut in cuts:
+            with suppress(Exception):
+                seconds = seconds_of(cut)
+                if seconds is not None and math.isfinite(seconds):
+                    took[cut] = seconds
 
     near = candidates(usual, d)
-    for cut in near:
-        tried(cut)
-    for cut in usual.smaller if usual not in took else ():
-        if cut not in near:
-            tried(cut)
+    tried(near)
+    if usual not in took:
+        tried(cut for cut in usual.smaller if cut not in near)
     if not took:
         return None
     best = min(took, key=took.__getitem__)  # of equal ones the first
@@ -181,12 +180,7 @@ def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None])
 class Choices:
     """The blocks of an engine's passes: for each class decided once, so that a fit has one choice throughout.
 
-    Parameters
-    ----------
-    tune : bool
-        Whether blocks of long products for which nothing is stored are tried.
-    folder : Path, optional
-        Where they are stored: `cache_folder` by default.
+    ``tune``: long products for which nothing is stored in the folder, by default `cache_folder`, try several.
     """
 
     def __init__(self, *, tune: bool, folder: Path | None = None) -> None:

@@ -40,7 +40,7 @@ def _file(path: Path) -> Info:
 def _machine() -> Info:
     from mercer.engine.native import compiled
     from mercer.engine.resolve import NO_LIBRARY, resolve_engine
-    from mercer.engine.torch.devices import devices
+    from mercer.engine.torch.place import devices
 
     native, (found, why) = compiled(), devices()
     facts = {

@@ -13,7 +13,7 @@ from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
 from mercer.engine.dask.tasks import kind_of
 from mercer.engine.native import compiled
-from mercer.engine.torch.devices import There, there
+from mercer.engine.torch.place import There, there
 from mercer.engine.torch.sending import STAGING_BYTES
 
 if TYPE_CHECKING:

@@ -43,10 +43,9 @@ from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
 from mercer.engine.passes import merged
 from mercer.engine.resolve import host_engine
 from mercer.engine.tiles import WHOLE
-from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import why_not_rows
 from mercer.engine.torch.fused import halves_for
-from mercer.engine.torch.place import WIDEST
+from mercer.engine.torch.place import WIDEST, There
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -91,7 +90,6 @@ class DaskEngine(Engine[ClusterRows]):
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The workers behind the client."""
         return Cluster(self.client, self.device)
 
     @cached_property

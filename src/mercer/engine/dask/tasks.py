@@ -27,10 +27,9 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Weighed
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE, WHOLE, Part
-from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_product
-from mercer.engine.torch.place import WIDEST, device_of, tile_width
+from mercer.engine.torch.place import WIDEST, There, device_of, tile_width
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.several import shares
 

@@ -28,7 +28,7 @@ from mercer.engine.base import Resident, TileKernel
 from mercer.engine.dask.cluster import TURN_SECONDS, Cluster, ClusterError, first_line
 from mercer.engine.dask.tasks import Cut, Local
 from mercer.engine.numpy import HostRows
-from mercer.engine.torch.devices import There
+from mercer.engine.torch.place import There
 
 if TYPE_CHECKING:
     from distributed import Future

@@ -81,7 +81,6 @@ class TorchEngine(Engine[TorchRows]):
 
     @cached_property
     def place(self) -> Place:
-        """The device that the name stands for."""
         return Place.named(self.device)
 
     @cached_property
@@ -91,7 +90,6 @@ class TorchEngine(Engine[TorchRows]):
 
     @cached_property
     def here(self) -> NumpyEngine:
-        """The engine of the host."""
         return host_engine()
 
     def __getstate__(self) -> dict[str, Any]:

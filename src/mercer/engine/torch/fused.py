@@ -40,12 +40,6 @@ Numbers: TypeAlias = "tuple[float, ...]"
 ALIKE = 2.0**8
 
 
-def common(scales: Tensor) -> float | None:
-    """One power of two for all rows; None where theirs are too far apart for half floats."""
-    least, most = float(scales.min()), float(scales.max())
-    return most if most <= ALIKE * least else None
-
-
 def shrunk(halves: list[Tensor], shares: Tensor) -> None:
     """Multiply rows by powers of two, in place; what a high part is too small for goes to the low one."""
     high, low = halves[0], halves[1] if len(halves) > 1 else None
@@ -149,7 +143,8 @@ class Halves:
         cls, n: int, halves: list[Tensor], scales: Tensor, lengths: Tensor, own: Tensor
     ) -> Halves:
         """Halves with one scale for all rows where that can be, and the norms of what they have become."""
-        scale = common(scales[:n])
+        least, most = float(scales[:n].min()), float(scales[:n].max())
+        scale = most if most <= ALIKE * least else None
         if scale is not None:
             shrunk(halves, scales / scale)
             scales.fill_(scale)
@@ -366,7 +361,9 @@ def _mirrored(
     """Sums over all of X, band by band, of tiles on and above the diagonal."""
     import torch
 
-    programs, columns = _processors(x.scales), own["C"]
+    there, programs, columns = x.scales.device, 3, own["C"]  # three on a processor, for trials
+    if there.type == "cuda":  # as many as run at once
+        programs = int(torch.cuda.get_device_properties(there).multi_processor_count)
     band = min(len(x.scales), band_rows(programs, columns))
     sums = x.scales.new_zeros((len(x.scales), columns), dtype=torch.float64)
     out = x.scales.new_empty((len(x.scales), columns))
@@ -378,12 +375,3 @@ def _mirrored(
         sums[begin : x.n] += out[begin : x.n]
         sums[begin:end] += mine.view(programs, -1, columns).sum(dim=0, dtype=torch.float64)
     return sums
-
-
-def _processors(there: Tensor) -> int:
-    """The multiprocessors of the device: as many programs run at once."""
-    import torch
-
-    if there.device.type != "cuda":
-        return 3  # of a trial without a device
-    return int(torch.cuda.get_device_properties(there.device).multi_processor_count)

@@ -84,12 +84,6 @@ class SeveralRows(Resident):
         self.parts[h]._whole = self.points[h]._whole
         return self.parts[h]
 
-    def narrow(self, width: int) -> None:
-        """Do with less memory on all devices, as `TorchRows.narrow` has it."""
-        for point, part in zip(self.points, self.parts, strict=True):
-            part.narrow(width)
-            point.sliced = part.sliced
-
 
 @dataclass(frozen=True)
 class SeveralEngine(Engine[SeveralRows]):
@@ -267,7 +261,9 @@ class SeveralEngine(Engine[SeveralRows]):
             if width <= LEAST:
                 raise self.first.place.too_little(width)
             width = max(LEAST, width // 2)
-            x.narrow(width)
+            for point, part in zip(x.points, parts, strict=True):
+                part.narrow(width)
+                point.sliced = part.sliced
 
     def _fused(
         self, x: SeveralRows, v: Array, *, precise: bool, z: SeveralRows | None = None

@@ -58,12 +58,12 @@ def squared(
     """The sums of all rows, merged in their order; None where values are out of range."""
     points.settle()
     place, program, wide = points.place, points.program, step.squared_in == FLOAT64
-    z, sums, trace = points.side(slice(0, points.n)), DeviceMoments(place, points.n), Trace(place)
+    z, sums = points.side(slice(0, points.n)), DeviceSquares(place, points.n)
     for at, _, side in points.sent_blocks(x, height, observer=observer):
         sections, weights = values(program, side, z), step.weights_at(at)  # (b, m), (b,)
         sums.add(sections.double() if wide and place.has_double else sections, weights)
-        trace.add(values(program, side), weights)
-    return together(sums.moments(), trace.sum())
+        sums.add_lengths(values(program, side), weights)
+    return sums.squared()
 
 
 def here(tensor: Tensor) -> Array:
@@ -71,33 +71,8 @@ def here(tensor: Tensor) -> Array:
     return tensor.cpu().numpy().astype(np.float64, copy=False)
 
 
-def together(moments: Moments | None, trace: float | None) -> Squared | None:
-    """Both, where values of neither are out of range."""
-    return None if moments is None or trace is None else Squared(moments, trace)
-
-
-class Trace:
-    """Σw k(x, x), and whether each was a length: the host says in words which one was not."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._sum, self._least = (place.zeros((), place.sums) for _ in range(2))
-
-    def add(self, lengths: Tensor, weights: Array | None) -> None:  # (b,), (b,)
-        lengths = lengths.to(self._sum.dtype)
-        self._least = self._least.minimum(lengths.min())  # NaN if one is
-        if weights is not None:
-            lengths = lengths * self.place.tensor(weights, self.place.sums)
-        self._sum += lengths.sum()
-
-    def sum(self) -> float | None:
-        """The trace of all rows; None where a length is NaN, infinite or negative."""
-        found, least = float(self._sum), float(self._least)
-        return found if math.isfinite(found) and least == 0.0 else None
-
-
-class DeviceMoments:
-    """W = Σw, μ = Σwf/W and S = Σw(f - μ)(f - μ)ᵀ of the rows f seen so far, in float64.
+class DeviceSquares:
+    """W = Σw, μ = Σwf/W, S = Σw(f - μ)(f - μ)ᵀ and Σw k(x, x) of the rows seen so far, in float64.
 
     On the device, so that no block is waited for; on the host by torch where the device has no float64.
     """
@@ -106,6 +81,7 @@ class DeviceMoments:
         import torch
 
         self.place, self.weight = place, 0.0
+        self._trace, self._least = (place.zeros((), place.sums) for _ in range(2))
         self._home = place.device if place.has_double else torch.device("cpu")
         self._mean = torch.zeros(width, dtype=torch.float64, device=self._home)
         self._scatter = torch.zeros((width, width), dtype=torch.float64, device=self._home)
@@ -141,13 +117,24 @@ class DeviceMoments:
     def _there(self, tensor: Tensor) -> Tensor:
         return tensor.to(self._home, self._mean.dtype)
 
-    def moments(self) -> Moments | None:
-        """The moments on the host; None where values are out of range."""
+    def add_lengths(self, lengths: Tensor, weights: Array | None) -> None:  # (b,), (b,)
+        lengths = lengths.to(self._trace.dtype)
+        self._least = self._least.minimum(lengths.min())  # NaN if one is
+        if weights is not None:
+            lengths = lengths * self.place.tensor(weights, self.place.sums)
+        self._trace += lengths.sum()
+
+    def squared(self, beside: float = 0.0) -> Squared | None:
+        """All of it on the host, with lengths that were summed `beside`; None where values are out of range.
+
+        Where a length is negative, too: the host says in words which one is.
+        """
         # A product of general matrices may round the two sides of the diagonal differently.
         scatter = here(0.5 * (self._scatter + self._scatter.T))
-        if not np.isfinite(np.diagonal(scatter)).all():
+        trace, least = float(self._trace), float(self._least)
+        if not np.isfinite([*np.diagonal(scatter), trace]).all() or least != 0.0:
             return None
-        return Moments(self.weight, here(self._mean), scatter)
+        return Squared(Moments(self.weight, here(self._mean), scatter), trace + beside)
 
 
 # ── what columns k(X, Z) W of a factor explain of rows ──────────────────────
@@ -272,17 +259,16 @@ def squared_features(
 ) -> Squared | None:
     """The sums of all rows, merged in their order; None where values are out of range."""
     place = features.place
-    sums, trace, beside = DeviceMoments(place, features.width), Trace(place), 0.0
+    sums, beside = DeviceSquares(place, features.width), 0.0
     for at, rows in row_blocks(x, height):
         weights, (made, lengths) = step.weights_at(at), features(rows)
         sums.add(made, weights)
         if lengths is None:
             beside += step.trace(rows, at)
         else:
-            trace.add(lengths, weights)
+            sums.add_lengths(lengths, weights)
         observer.step(at.stop, int(x.shape[0]), "rows", None)
-    total = trace.sum()
-    return together(sums.moments(), None if total is None else total + beside)
+    return sums.squared(beside)
 
 
 def multiplied(

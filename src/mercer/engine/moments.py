@@ -88,9 +88,8 @@ class Moments:
 class ColumnMoments:
     """c = Σw, δ = Σw(x - s)/c and S = Σw(x - s - δ)² of each column about a fixed shift s, in float64.
 
-    What is merged are distances from a value of the column itself: their rounding is small beside the
-    spread, however far from zero the column lies and however many blocks there are. What is missing
-    does not count.
+    What is merged are distances from a value of the column itself: their rounding is small beside the spread,
+    however far from zero the column lies and however many blocks there are. What is missing does not count.
     """
 
     shift: Array  # (p,)

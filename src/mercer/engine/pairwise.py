@@ -123,9 +123,8 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
 def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
     """Scale · ‖x_i - y_j‖ as a new array, accurate for near points and rows of any size, wider where it must.
 
-    A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a
-    kink at zero shows. Pairs that are near beside their distances from the centre are therefore
-    subtracted first.
+    A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a kink
+    at zero shows. Pairs that are near beside their distances from the centre are therefore subtracted first.
     """
     if isinstance(x, ShiftedRows) and abs(scale) * (x.blur + y.blur) > BLUR[x.dtype]:
         return _by_differences(x, y, scale)

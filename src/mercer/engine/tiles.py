@@ -57,7 +57,7 @@ def lock_width(itemsize: int, n_threads: int) -> int:
 
 def cached_width(
     itemsize: int,
-    d: int = 0,
+    d: int,
     *,
     roomy: bool = False,
     n_threads: int = 1,

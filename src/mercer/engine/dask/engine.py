@@ -141,7 +141,6 @@ class DaskEngine(Engine[ClusterRows]):
 
     @property
     def name(self) -> str:
-        """The name in a plan."""
         return "dask" if self.device is None else f"dask:{self.device.strip().lower()}"
 
     @property

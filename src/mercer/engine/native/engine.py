@@ -142,13 +142,11 @@ class NativeEngine(NumpyEngine):
         """
         product = np.empty((x.n, v.shape[1]), dtype=v.dtype)
         for i, rows in row_blocks(x.rows, max(BLOCK, SLICE_BYTES // (z.n * v.itemsize))):
-            part = self.load(rows, kernel, x.dtype)
-            if not isinstance(part, NativeRows):
-                return None
-            tile = Rectangle(part, z).matrix(self._threads(kernel))
+            part, n_threads = self.load(rows, kernel, x.dtype), self._threads(kernel)
+            tile = Rectangle(part, z).matrix(n_threads) if isinstance(part, NativeRows) else None
             if tile is None:
                 return None
-            product[i] = wide_times(tile, v, n_threads=self._threads(kernel))
+            product[i] = wide_times(tile, v, n_threads=n_threads)
         return product if np.isfinite(product).all() else None
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -109,7 +107,6 @@ class NativeRows(HostRows):
         return found[1]
 
     def stays(self, room: Array) -> bool:
-        """Whether a room is used again."""
         return any(room is each for each in self._rooms.values())
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
@@ -150,9 +147,6 @@ class NativeRows(HostRows):
 
 
 # ── passes ──────────────────────────────────────────────────────────────────
-NOTHING: Mapping[Leaf, tuple[NativeRows, NativeRows]] = MappingProxyType({})
-
-
 class Pass:
     """A job of the library, and the arrays that it points to."""
 
@@ -164,7 +158,7 @@ class Pass:
         minus: float = 0.0,
         block: int | None = None,
         program: Program | None = None,
-        beside: Mapping[Leaf, tuple[NativeRows, NativeRows]] = NOTHING,
+        beside: dict[Leaf, tuple[NativeRows, NativeRows]] | None = None,
     ) -> None:
         self.x, self.z, self.native, self.room = x, z, x.native, x.room
         self.dtype, self.panel = x.dtype, x.panel
@@ -175,7 +169,7 @@ class Pass:
         packing = 0  # numbers of a row that tiles pack for themselves
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            left, right = beside.get(leaf, (x, z))  # the rows that a quantity is of
+            left, right = (beside or {}).get(leaf, (x, z))  # the rows that a quantity is of
             columns = leaf.width(left.d)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", left), ("right", right)):

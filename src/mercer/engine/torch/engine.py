@@ -208,7 +208,6 @@ class TorchEngine(Engine[TorchRows]):
     def gram_times(
         self, kernel: TileKernel, x: TorchRows, v: Array, *, rough: bool = False
     ) -> Array:
-        """k(X, X) @ V, each tile used for both sides of the diagonal."""
         rounded = rough and not x.store.halves
         if not x.on_host:
             product = self._fused(x, v, precise=not rough)

@@ -107,7 +107,6 @@ class Halves:
         return Halves(rows, self.high[:rows], low, self.scales[:rows], *own)
 
     def tensors(self, *, precise: bool) -> tuple[Tensor, ...]:
-        """The tensors that a pass takes."""
         low = self.high if self.low is None else self.low
         return self.high, low, self.scales, self.norms[precise], self.lengths
 

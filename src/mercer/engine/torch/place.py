@@ -385,6 +385,5 @@ def _gpu(torch: Any, index: int) -> Device:
     able = torch.cuda.get_device_capability(index)
     why = None
     if not place.has_tensor_cores:
-        old = able < AMPERE
-        why = "they need compute capability 8.0" if old else "Triton is not installed"
+        why = "they need compute capability 8.0" if able < AMPERE else "Triton is not installed"
     return Device(*own, capability=".".join(map(str, able)), no_halves=why)

@@ -27,7 +27,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mercer._core.atomic import written_whole
 from mercer.engine.halves import COLUMNS, PAD
@@ -93,6 +93,7 @@ class Blocks:
         )
 
 
+FIELDS = set(Blocks.__dataclass_fields__)
 MIRRORED_PRECISE = {
     **dict.fromkeys((16, 32), Blocks(BK=32, num_stages=4)),
     64: Blocks(num_stages=2),
@@ -191,7 +192,6 @@ class Choices:
     def blocks(
         self, own: PassClass, usual: Blocks, seconds_of: Callable[[Blocks], float | None]
     ) -> Blocks:
-        """The blocks of a long product."""
         key = own.key
         with self._lock:
             if key not in self._decided:
@@ -247,18 +247,11 @@ def read(folder: Path | None, key: str) -> Blocks | None:
     try:
         with path_of(folder, key).open("rb") as file:
             found = json.loads(file.read(FILE_BYTES))
-        return _blocks(found, key)
-    except (OSError, ValueError, RecursionError):
+        if (found["format"], found["for"], set(found["blocks"])) != (FORMAT, key, FIELDS):
+            return None
+        cut = Blocks(**found["blocks"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
-
-
-def _blocks(found: Any, key: str) -> Blocks | None:
-    if not isinstance(found, dict) or (found.get("format"), found.get("for")) != (FORMAT, key):
-        return None
-    sizes = found.get("blocks")
-    if not isinstance(sizes, dict) or set(sizes) != set(Blocks.__dataclass_fields__):
-        return None
-    cut = Blocks(**sizes)
     return cut if cut.suits(PAD) else None
 
 

@@ -176,8 +176,8 @@ def _divisor(count: Array) -> Array:
 def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
     """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
 
-    Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
-    bit, and far from the origin the sum rounds to the size of the differences.
+    Dense rows are summed as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the
+    last bit, and far from the origin the sum rounds to the size of the differences.
     """
     _, head = next(iter(row_blocks(x, 1)))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
@@ -235,8 +235,8 @@ class Scale:
     def of(cls, x: Array, weights: Array | None = None) -> Self:
         """Mean and standard deviation of the rows.
 
-        Of differences from the first row: those of a column that stands still are zero, where the rounding
-        of a long sum, of 0.1 say, would pass for a spread.
+        They are taken of differences from the first row: those of a constant column are zero, where the
+        rounding of a long sum, of 0.1 say, would pass for a spread.
         """
         first = x[0].astype(np.float64)
         z = x - first

@@ -162,7 +162,7 @@ def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
 # ── how many rows are mapped at a time ──────────────────────────────────────
 # Numbers made of one slice of rows: enough for the product to run at speed, few beside the model.
 SLICE_BYTES = 32 * 2**20
-# What a thread should have to do: ten rows against 10 000 points took 81 ms on 16 threads, 7 on two.
+# The least work of a thread: ten rows against 10 000 points took 81 ms on 16 threads, 7 on two.
 ROWS_A_THREAD, ENTRIES_A_THREAD = 64, 2**18
 # A slice has so many rows, however many threads share `SLICE_BYTES`: with 61 rows in each of 16 slices the
 # threads waited for the interpreter (5000 rows against 5000 points: 152 ms, and 42 with 256 rows).

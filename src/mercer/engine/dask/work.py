@@ -248,7 +248,8 @@ class ClusterRows(Resident):
     def __init__(self, rows: Rows, cut: Cut) -> None:
         super().__init__(rows, cut.dtype)
         self.cut = cut
-        self.of_halves = cut.store.halves > 0  # as a fit has planned, also where tiles have to do
+        # As a fit has planned, even where tiles are used instead.
+        self.of_halves = cut.store.halves > 0
         self.here: HostRows | None = None  # for what is short
         # From the first long product on: their placement, parts of the tiles, and the engine of these.
         self.where: Placement | None = None

@@ -103,7 +103,7 @@ class NativeEngine(NumpyEngine):
         plain = isinstance(x, np.ndarray) and x.ndim == 2
         if native is None or isinstance(program, str) or not plain or out_of_range(x, program):
             return super().load(x, kernel, dtype, **cutting)
-        # The library reads rows of its own precisions, at whole numbers.
+        # The library reads float32 and float64 rows whose strides are whole numbers of entries.
         if not x.flags.aligned or any(step % x.itemsize for step in x.strides):
             x = x.copy()
         if x.dtype not in (FLOAT32, FLOAT64):
@@ -184,12 +184,10 @@ class NativeEngine(NumpyEngine):
 
     def _parts(self, kernel: TileKernel, x: HostRows) -> Iterator[tuple[slice, HostRows]]:
         """Slices of the rows, as they are loaded on their own; those of rows that stay are loaded once."""
-        kept = None
-        if isinstance(x, NativeRows):
-            kept = x.parts if x.width is not None else None
-            if x.n <= PART_ROWS:
-                yield slice(0, x.n), x
-                return
+        if isinstance(x, NativeRows) and x.n <= PART_ROWS:
+            yield slice(0, x.n), x
+            return
+        kept = x.parts if isinstance(x, NativeRows) and x.width is not None else None
         for i, rows in row_blocks(x.rows, PART_ROWS):
             part = kept.get(i.start) if kept else None
             if part is None:

@@ -201,7 +201,7 @@ class Pass:
         self.job = Job(leaves=leaves, ops=ops, n_ops=len(steps), depth=depth, panels=panels)
         self.job.rows, self.job.columns = x.n, z.n
         self.side = panels * self.panel  # rows of a tile
-        # Of a thread's own memory: a stack of tiles, and rows that are packed for one of them.
+        # The memory of each thread: a stack of tiles, and rows that are packed for one of them.
         self.numbers = self.side * (depth * self.side + 2 * packing)
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
 
@@ -346,7 +346,7 @@ class Symmetric(Pass):
 def _done_before(ticket: int, blocks: int) -> Any:  # -> (blocks, 2)
     """By block, the rounds in which tickets before this one meet it: from either side, as the library counts.
 
-    In round s block i meets block i + s, on a ring; a block meets itself in round 0, which is no second side.
+    In round s block i meets block i + s, on a ring; a block meets itself in round 0, on one side only.
     """
     full, started = divmod(ticket, blocks)
     done = np.empty((blocks, 2), dtype=np.int64)

@@ -237,8 +237,8 @@ def quantities(program: Program) -> list[Leaf]:
 def derivative(expr: f.Expr, leaf: Leaf, columns: Columns = None) -> f.Expr | None:  # noqa: PLR0911
     """∂k/∂u of a quantity u, with 0 for a kink; None where that is zero everywhere.
 
-    Of a length ‖φ(x)‖ that a part v of the formula is divided by it is v ∂k/∂v: less so much of k goes with
-    each share by which the length grows.
+    For a length ‖φ(x)‖ by which a part v of the formula is divided it is v ∂k/∂v: k falls by as much for each
+    share by which the length grows.
     """
     match expr:
         case f.Pair(kind, unit):
@@ -323,7 +323,7 @@ def own_slopes(expr: f.Expr, x: Array) -> Array:  # (n, d) -> (n, d)
 
 
 def length_slopes(leaf: Leaf, x: Array) -> Array:  # (n, d) -> (n, d)
-    """The share of its own by which ‖φ(x)‖ grows with x, ½ ∂u(x, x)/∂x / u(x, x); 0 where it is zero."""
+    """The relative growth of ‖φ(x)‖ with x, ½ ∂u(x, x)/∂x / u(x, x); 0 where it is zero."""
     assert leaf.of is not None
     own = own_values(leaf.of, x)[:, None]
     return np.divide(0.5 * own_slopes(leaf.of, x), own, out=np.zeros(x.shape), where=own > 0)

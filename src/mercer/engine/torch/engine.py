@@ -267,7 +267,7 @@ class TorchEngine(Engine[TorchRows]):
     def _fused(
         self, x: TorchRows, v: Array, *, precise: bool, z: TorchRows | None = None
     ) -> Array | None:
-        """A product of half floats; None where tiles have to do."""
+        """A product of half floats; None where tiles are multiplied instead."""
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
         work = partial(fused_product, x, v, z, precise=precise, choices=self.choices)
@@ -305,7 +305,7 @@ class TorchEngine(Engine[TorchRows]):
         return x.here
 
     def tried(self, work: Callable[[], T]) -> T | None:
-        """The result; None where the device has less memory than it said, and something else has to do."""
+        """The result; None where the device has less memory than it said, and the caller needs a fallback."""
         try:
             with IEEE_PRODUCTS:
                 return work()

@@ -93,7 +93,7 @@ class Halves:
     low: Tensor | None  # of precise products
     scales: Tensor  # (padded,) float32
     scale: float | None  # that of all rows, where they have one
-    norms: tuple[Tensor, Tensor]  # of high, and of both: equal rows are no distance apart in either
+    norms: tuple[Tensor, Tensor]  # of high, and of both: equal rows are at distance 0 in either
     lengths: Tensor  # 1/√u(x, x) where the formula divides by it
     own: Tensor  # k(x, x)
 

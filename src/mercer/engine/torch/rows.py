@@ -124,7 +124,7 @@ class TorchRows(Resident):
         self.store, self.sliced, self.part = store, sliced, part
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
-        self.plain = False  # whether products of half floats have failed: tiles have to do
+        self.plain = False  # whether products of half floats have failed: tiles are used instead
         self.on_host = False  # whether the host computes on them: values are out of range
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
@@ -183,7 +183,7 @@ class TorchRows(Resident):
         yield from (side for _, _, side in self.sent_blocks(self.rows, width, blocks))
 
     def _around(self, width: int) -> Iterator[slice]:
-        """Slices of all rows, from the first one meant to the one before it."""
+        """Slices of all rows, from `start` to the end and then from the first to `start`."""
         for begin, end in ((self.start, self.n), (0, self.start)):
             for i in row_slices(end - begin, width):
                 yield slice(begin + i.start, begin + i.stop)

@@ -268,7 +268,7 @@ class SeveralEngine(Engine[SeveralRows]):
     def _fused(
         self, x: SeveralRows, v: Array, *, precise: bool, z: SeveralRows | None = None
     ) -> Array | None:
-        """A product of half floats, a share of its rows by each device; None where tiles have to do."""
+        """A product of half floats, a share of its rows by each device; None where tiles are used instead."""
         if x.alone.plain or not is_fused(x.alone, precise=precise):
             return None
         right, parts = self._sent(v), x.parts

@@ -2,7 +2,7 @@
 
 A step of another kind, and one on rows or values that the device can't take, is the host's: None says so.
 
-Of squares m x m numbers come back, once. Each block of rows is centred about its own mean, and its moments
+Squares come back once, as m x m numbers. Each block of rows is centred about its own mean, and its moments
 are merged there with those of the blocks before by the rule of Chan, Golub & LeVeque (1979), in float64, as
 `engine.moments` has it.
 """
@@ -367,7 +367,7 @@ def _features(
 def _in_blocks(engine: TorchEngine, rows: int, work: Callable[[int], T]) -> T | None:
     """The result of a pass in blocks of so many rows, or of fewer where there is less memory; or None."""
     while True:
-        # In a tuple: that there is no result is one, too.
+        # In a tuple, since None is a result too.
         found = engine.tried(lambda rows=rows: (work(rows),))  # type: ignore[misc]
         if found is not None:
             return found[0]

@@ -8,8 +8,8 @@ import pytest
 
 from markets.commands import good, refused, results
 from mercer.engine import native
-from mercer.engine.torch import devices
-from mercer.engine.torch.devices import NO_TORCH
+from mercer.engine.torch import place
+from mercer.engine.torch.place import NO_TORCH
 
 GB = 10**9
 
@@ -89,9 +89,9 @@ def test_why_there_is_none(name, monkeypatch):
 def test_others_have_no_half_floats(monkeypatch):
     amd = torch_with((9, 4), cuda=None, hip="6.2")
     monkeypatch.setitem(sys.modules, "torch", amd)
-    assert "NVIDIA's tensor cores" in str(devices.devices()[0][0])
+    assert "NVIDIA's tensor cores" in str(place.devices()[0][0])
     monkeypatch.setitem(sys.modules, "torch", torch_with(cuda=None, metal=True))
-    (metal,), why = devices.devices()
+    (metal,), why = place.devices()
     assert (metal.name, metal.free_bytes, why) == ("mps", 19 * GB, None)
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_described_asks_for_no_device():
         "import sys\nfrom click.testing import CliRunner\nfrom mercer.cli.main import main\n"
         "CliRunner().invoke(main, ['info', 'nowhere.mercer'])\n"
         "CliRunner().invoke(main, ['info', '--help'])\n"
-        "assert not {name for name in sys.modules if name.startswith('mercer.engine.torch.devices')}"
+        "assert not {name for name in sys.modules if name.startswith('mercer.engine.torch.place')}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

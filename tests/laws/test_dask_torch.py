@@ -37,9 +37,8 @@ from mercer.engine.dask.cluster import ClusterError
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.resolve import resolve_engine
 from mercer.engine.steps import SquareSections
-from mercer.engine.torch import TorchEngine
-from mercer.engine.torch import devices as found_devices
-from mercer.engine.torch.devices import There
+from mercer.engine.torch import TorchEngine, place
+from mercer.engine.torch.place import There
 from mercer.kernels import RBF
 from mercer.planning import bytes as planned_bytes
 from mercer.planning import krylov, plan, problem
@@ -270,9 +269,9 @@ def test_a_worker_without_the_device_is_named_before_anything_is_sent(client, mo
 
 
 def test_a_worker_without_torch_says_so(monkeypatch):
-    monkeypatch.setitem(found_devices.sys.modules, "torch", None)
-    monkeypatch.setattr(found_devices, "find_spec", lambda _: None)
-    assert "torch is not installed" in found_devices.there("cuda")
+    monkeypatch.setitem(place.sys.modules, "torch", None)
+    monkeypatch.setattr(place, "find_spec", lambda _: None)
+    assert "torch is not installed" in place.there("cuda")
 
 
 @NO_GPU

@@ -39,7 +39,7 @@ class InfoRequest(Request[Info]):
 def _machine() -> Info:
     from mercer.engine.native import compiled
     from mercer.engine.resolve import NO_LIBRARY, resolve_engine
-    from mercer.engine.torch.devices import devices
+    from mercer.engine.torch.place import devices
 
     native, (found, why) = compiled(), devices()
     facts = {

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import Observer
 from mercer._core.types import Array, Indices, Rows
 from mercer.data.rows import take_rows
 from mercer.engine.formula import Expr
@@ -165,17 +165,19 @@ class Cutting(TypedDict, total=False):
     store: TileStore  # what may be kept of the tiles between products
 
 
-class FoldAdvice(TypedDict, total=False):
-    """What helps an engine to choose the blocks of `Engine.fold`."""
+class FoldOptions(TypedDict, total=False):
+    """What `Engine.fold` takes beside the step; all but the observer only helps to choose blocks."""
 
+    observer: Observer  # counts rows that are done; it can't stop a pass
     width: int | None  # features made of a row, where the result has width x width numbers
     height: int | None  # rows of a block that a caller has planned for
     parallel: bool  # steps may run at the same time
 
 
-class MapAdvice(TypedDict, total=False):
-    """What helps an engine to choose the blocks of `Engine.map`."""
+class MapOptions(TypedDict, total=False):
+    """What `Engine.map` takes beside the step; all but the precision only helps to choose blocks."""
 
+    dtype: Any  # the precision that steps get the rows in, by default their own
     width: int  # numbers that are made of a row
     parallel: bool  # steps may run at the same time
 
@@ -236,34 +238,20 @@ class Engine(Protocol[R]):
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         return self.times(kernel, rows, points, np.eye(points.n, dtype=x.dtype))
 
-    def fold(
-        self,
-        x: Rows | R,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | R, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """The results of `step` on blocks of rows, merged in the order of the rows.
 
-        An engine may leave the advice aside. An observer counts rows that are done; it can't stop a pass,
-        since half of the rows are not the model of any data set.
+        No observer can stop a pass, since half of the rows are not the model of any data set.
 
         Steps whose kind it knows (`SquareSections`, `SquareFeatures`, `ExplainSections`) an engine may do by
         products of its own.
         """
 
     def map(
-        self,
-        x: Rows | R,
-        step: RowStep,
-        *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        self, x: Rows | R, step: RowStep, *beside: Array | None, **options: Unpack[MapOptions]
     ) -> Array:  # (n, …)
         """The results of ``step(rows, *beside)`` on blocks of rows, in the order of the rows.
 
-        ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places.
-        ``dtype`` is the precision that steps get the rows in, by default their own. Steps that an engine may
-        know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
+        ``beside`` are arrays with a row for each row of x (or None, for none), cut at the same places. Steps
+        that an engine may know: `FeatureProduct`, `FeatureErrors`, `SlopeSums`, `AxisSlopes`, `FixedPoints`.
         """

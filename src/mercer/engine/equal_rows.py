@@ -53,16 +53,12 @@ def distinct(
     """
     keys = _keys(parts)
     if there is not None:
-        keys = keys[there]
+        keys, weights = keys[there], None if weights is None else weights[there]
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     if len(first) == len(keys):
-        return there, weights if there is None or weights is None else weights[there]
+        return there, weights
     order = np.argsort(first, kind="stable")
-    counts = np.ones(len(keys))
-    if weights is not None:
-        counts = np.asarray(weights if there is None else weights[there], dtype=np.float64)
-    totals = np.bincount(group, weights=counts)[order].astype(np.float64)
-    first = first[order]
+    first, totals = first[order], np.bincount(group, weights)[order].astype(np.float64)
     return (first if there is None else there[first]), totals
 
 

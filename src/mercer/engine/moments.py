@@ -7,7 +7,7 @@ cancels, however far from the origin the rows lie.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -17,7 +17,6 @@ from scipy.linalg.blas import dger
 from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import row_blocks
 from mercer.engine.base import Engine
-from mercer.engine.passes import fold
 from mercer.engine.wide import wide_times
 
 # Rows whose sum is taken at a time: of float32 rows only these are held in float64.
@@ -89,9 +88,8 @@ class Moments:
 class ColumnMoments:
     """c = Σw, δ = Σw(x - s)/c and S = Σw(x - s - δ)² of each column about a fixed shift s, in float64.
 
-    What is merged are distances from a value of the column itself: their rounding is small beside the
-    spread, however far from zero the column lies and however many blocks there are. What is missing
-    does not count.
+    What is merged are distances from a value of the column itself: their rounding is small beside the spread,
+    however far from zero the column lies and however many blocks there are. What is missing does not count.
     """
 
     shift: Array  # (p,)
@@ -175,27 +173,18 @@ def _divisor(count: Array) -> Array:
     return np.where(count > 0.0, count, 1.0)
 
 
-@dataclass(frozen=True, repr=False)
-class Total:
-    """A sum over rows."""
-
-    of: Array
-
-    def merged(self, other: Total) -> Total:
-        return Total(self.of + other.of)
-
-
 def weighted_mean(x: Rows, weights: Array | None = None) -> Array:  # (n, d), (n,) -> (d,)
     """μ = Σwx/Σw in float64, whatever the precision of the rows and wherever they are.
 
-    Of dense rows as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the last
-    bit, and far from the origin the sum rounds to the size of the differences.
+    Dense rows are summed as x₀ + Σw(x - x₀)/Σw: rows that are all alike have that very row for a mean, to the
+    last bit, and far from the origin the sum rounds to the size of the differences.
     """
     _, head = next(iter(row_blocks(x, 1)))
     first = np.zeros(x.shape[1]) if sparse.issparse(head) else head[0].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # refused in words where they are squared
         whole = float(x.shape[0] if weights is None else weights.sum())
-        total = fold(x, partial(_shifted_sum, first, weights), height=BLOCK_ROWS).of
+        blocks = row_blocks(x, BLOCK_ROWS)
+        total = reduce(np.add, (_shifted_sum(rows, first, weights, i) for i, rows in blocks))
         return np.asarray(first + total / whole)
 
 
@@ -213,11 +202,11 @@ def less_row(x: Array, row: Array, out: Array | None = None) -> Array:  # (n, d)
     return out
 
 
-def _shifted_sum(first: Array, weights: Array | None, rows: Rows, place: slice) -> Total:
+def _shifted_sum(rows: Rows, first: Array, weights: Array | None, place: slice) -> Array:  # -> (d,)
     if not sparse.issparse(rows):
         rows = less_row(rows, first)
     w = np.ones(rows.shape[0]) if weights is None else weights[place]
-    return Total(np.asarray(rows.T @ w))
+    return np.asarray(rows.T @ w)
 
 
 def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)
@@ -243,11 +232,11 @@ class Scale:
     spread: Annotated[Array, "d"]  # float64
 
     @classmethod
-    def of(cls, x: Array, usual: Scale | None = None, weights: Array | None = None) -> Self:
-        """Mean and standard deviation of the rows; columns that don't move keep their `usual` spread.
+    def of(cls, x: Array, weights: Array | None = None) -> Self:
+        """Mean and standard deviation of the rows.
 
-        Of differences from the first row: those of a column that stands still are zero, where the rounding
-        of a long sum, of 0.1 say, would pass for a spread.
+        They are taken of differences from the first row: those of a constant column are zero, where the
+        rounding of a long sum, of 0.1 say, would pass for a spread.
         """
         first = x[0].astype(np.float64)
         z = x - first
@@ -258,29 +247,19 @@ class Scale:
             shift = np.average(z, axis=0, weights=weights)
             squares = weights @ (z - shift) ** 2
             spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
-        mean = first + shift
-        return cls._settled(mean, spread, x.dtype, usual)
+        return cls._settled(first + shift, spread, x.dtype)
 
     @classmethod
-    def over(
-        cls,
-        engine: Engine[Any],
-        x: Rows,
-        usual: Scale | None = None,
-        weights: Array | None = None,
-    ) -> Self:
+    def over(cls, engine: Engine[Any], x: Rows, weights: Array | None = None) -> Self:
         """The same in one pass by an engine over rows that are elsewhere."""
         seen = column_moments(engine, x, weights)
         degrees = np.where(seen.count > 1.0, seen.count - 1.0, seen.count)
-        return cls._settled(seen.mean, np.sqrt(seen.squares / degrees), x.dtype, usual)
+        return cls._settled(seen.mean, np.sqrt(seen.squares / degrees), x.dtype)
 
     @classmethod
-    def _settled(
-        cls, mean: Array, spread: Array, dtype: np.dtype[Any], usual: Scale | None
-    ) -> Self:
+    def _settled(cls, mean: Array, spread: Array, dtype: np.dtype[Any]) -> Self:
         still = spread <= 8.0 * float(np.finfo(dtype).eps) * np.abs(mean)
-        found = cls(mean, np.where(still, 0.0, spread))
-        return found if usual is None else found.or_else(usual)
+        return cls(mean, np.where(still, 0.0, spread))
 
     def or_else(self, usual: Scale) -> Self:
         """The same with the spread that is `usual` for columns that don't move."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import iadd
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +22,17 @@ from mercer.engine.base import (
     Cutting,
     Engine,
     Facts,
-    Mergeable,
     Resident,
     RowStep,
+    S,
     Step,
     TileKernel,
     TileStore,
 )
-from mercer.engine.passes import (
-    BLOCKS_A_RUN,
-    fold,
-    map_rows,
-    map_shape,
-    numbers_a_row,
-    pass_shape,
-)
+from mercer.engine.passes import BLOCKS_A_RUN, fold, map_rows, map_shape, numbers_a_row, pass_shape
 from mercer.engine.shifted import ShiftedRows, SlicedRows, ready_rows
 from mercer.engine.threads import n_blas_threads, parallel_each, parallel_map
 from mercer.engine.tiles import WHOLE, Part, TileIndex, cached_width, n_upper, places, upper_tiles
-
-S = TypeVar("S", bound=Mergeable)
 
 # Points whose kernel values are held at a time, where a row meets all of them.
 POINTS = 2048
@@ -72,9 +63,8 @@ class HostRows(Resident):
         super().__init__(rows, dtype)
         self.width, self.store, self.part = width, store, part
         self.kept: KeptTiles | None = None  # from the first product on
-        self.host: HostRows | None = (
-            None  # of compiled tiles whose values are out of range: the same rows
-        )
+        # The same rows, where values of compiled tiles are out of range.
+        self.host: HostRows | None = None
         shift = rows.shift if isinstance(rows, ShiftedRows | SlicedRows) else None
         # The point that ready rows are counted from; None where that is the origin.
         self.centre = None if shift is None else shift.centre
@@ -177,15 +167,16 @@ class NumpyEngine(Engine[HostRows]):
     ) -> Array:
         """k(X, X) @ V, each tile used for both sides of the diagonal."""
         kept = self._kept(kernel, x)
-        read, dtype = (kept.rough, FLOAT32) if rough else (kept.exact, x.dtype)
+        dtype = FLOAT32 if rough else x.dtype
         rounded = np.ascontiguousarray(v, dtype=dtype)
 
         def work(indices: Iterable[TileIndex]) -> Array:
             # In the precision of the tiles: adding float32 products to a float64 sum would take a
             # sixth of the time, and the products themselves are no better than float32.
             out, room = np.zeros(v.shape, dtype=dtype), np.empty(kept.room, dtype=FLOAT32)
+            read = partial(kept.rough, room=room) if rough else kept.exact
             for index in indices:
-                tile, (_, i, j) = read(kernel, x, index, room), index
+                tile, (_, i, j) = read(kernel, x, index), index
                 out[i] += tile @ rounded[j]
                 if i != j:
                     out[j] += tile.T @ rounded[i]
@@ -239,9 +230,8 @@ class NumpyEngine(Engine[HostRows]):
             if parallel:
                 usual = min(usual, max(128, width, -(-int(x.shape[0]) // n_threads)))
         n_threads, run = n_threads if parallel else 1, 1 if width is None else BLOCKS_A_RUN
-        found = fold(
-            x, step, height=height or usual, n_threads=n_threads, run=run, observer=observer
-        )
+        height = height or usual
+        found = fold(x, step, height=height, n_threads=n_threads, run=run, observer=observer)
         if width is not None and width >= WIDE:
             hand_back()
         return found
@@ -313,11 +303,8 @@ class KeptTiles:
             self._pool = np.empty((n_tiles, width**2), dtype=entry)
         self.complete = self.rounding is not None or len(self._exact) == n_tiles
 
-    def exact(
-        self, kernel: TileKernel, x: HostRows, index: TileIndex, room: Array | None = None
-    ) -> Array:
+    def exact(self, kernel: TileKernel, x: HostRows, index: TileIndex) -> Array:
         """A tile in full precision. To change it, copy it."""
-        del room
         place, i, j = index
         keeps = place < len(self._exact)
         kept = self._exact[place] if keeps else None

@@ -24,10 +24,7 @@ BLUR: dict[np.dtype[Any], float] = {np.dtype(np.float64): 1e-9, np.dtype(np.floa
 ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.items()}
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
-SQUARABLE = {
-    np.dtype(np.float64): (2.0**-480, 2.0**480),
-    np.dtype(np.float32): (2.0**-50, 2.0**50),
-}
+SQUARABLE = {np.dtype(np.float64): (2.0**-480, 2.0**480), np.dtype(np.float32): (2.0**-50, 2.0**50)}
 # Different numbers of at least this size differ by more than the root of what can be squared.
 SMALL = 2.0**-180
 
@@ -126,9 +123,8 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
 def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
     """Scale · ‖x_i - y_j‖ as a new array, accurate for near points and rows of any size, wider where it must.
 
-    A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a
-    kink at zero shows. Pairs that are near beside their distances from the centre are therefore
-    subtracted first.
+    A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a kink
+    at zero shows. Pairs that are near beside their distances from the centre are therefore subtracted first.
     """
     if isinstance(x, ShiftedRows) and abs(scale) * (x.blur + y.blur) > BLUR[x.dtype]:
         return _by_differences(x, y, scale)

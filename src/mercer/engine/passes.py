@@ -12,44 +12,43 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import reduce
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from mercer._core.observer import SILENT, Observer
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices
-from mercer.engine.base import Mergeable
+from mercer.engine.base import S
 from mercer.engine.threads import n_blas_threads, parallel_each, single_threaded_blas
 from mercer.engine.tiles import LOCK_WIDTH
 
 Block = tuple[slice, Rows]
-Part = TypeVar("Part", bound=Mergeable)
 
 
 def fold(
     x: Rows,
-    step: Callable[[Rows, slice], Part],
+    step: Callable[[Rows, slice], S],
     *,
     height: int,
     n_threads: int = 1,
     run: int = 1,
     observer: Observer = SILENT,
-) -> Part:
+) -> S:
     """``step(rows, place)`` of all blocks of at most `height` rows, merged in the order of the rows.
 
     Each thread merges a run of up to `run` consecutive blocks, and the runs are merged in their order: no
     timing changes a bit, and a thread holds one value beside the one that it makes.
     """
 
-    def merged_run(blocks: list[Block]) -> Part:
+    def merged_run(blocks: list[Block]) -> S:
         return reduce(merged, (step(rows, i) for i, rows in blocks))
 
     n, blocks = int(x.shape[0]), row_blocks(x, height)
     # Blocks of an array are views: longer runs hold no more, and threads wait for each other less often.
     if run > 1 and n_threads > 1 and isinstance(x, np.ndarray):
         run = max(run, min(VIEWS_A_RUN, -(-n // (height * n_threads))))
-    found: Part | None = None
+    found: S | None = None
     # BLAS's own threads, woken by a merge, would spin beside those of the next runs.
     with single_threaded_blas() if n_threads > 1 else nullcontext():
         while group := list(islice(blocks, run * n_threads)):
@@ -61,7 +60,7 @@ def fold(
     return found
 
 
-def merged(left: Part, right: Part) -> Part:
+def merged(left: S, right: S) -> S:
     """The sum over both."""
     return left.merged(right)
 
@@ -163,7 +162,7 @@ def pass_bytes(n: int, d: int, width: int, itemsize: int) -> int:
 # ── how many rows are mapped at a time ──────────────────────────────────────
 # Numbers made of one slice of rows: enough for the product to run at speed, few beside the model.
 SLICE_BYTES = 32 * 2**20
-# What a thread should have to do: ten rows against 10 000 points took 81 ms on 16 threads, 7 on two.
+# The least work of a thread: ten rows against 10 000 points took 81 ms on 16 threads, 7 on two.
 ROWS_A_THREAD, ENTRIES_A_THREAD = 64, 2**18
 # A slice has so many rows, however many threads share `SLICE_BYTES`: with 61 rows in each of 16 slices the
 # threads waited for the interpreter (5000 rows against 5000 points: 152 ms, and 42 with 256 rows).

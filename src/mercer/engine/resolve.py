@@ -79,9 +79,7 @@ def resolve_engine(engine: Any) -> Engine[Any]:
 
 def _named_engine(engine: str) -> Engine[Any]:
     name = engine.strip().lower()
-    if (
-        re.split("[:,]", name)[0] in DEVICE_KINDS
-    ):  # raises, in one sentence, where torch or one is missing
+    if re.split("[:,]", name)[0] in DEVICE_KINDS:  # raises where torch or a device is missing
         from mercer.engine.torch import SeveralEngine, TorchEngine
         from mercer.engine.torch.place import devices_of
 

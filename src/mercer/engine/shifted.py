@@ -45,9 +45,7 @@ class Shift:
                 np.subtract(some, centre[self.columns], out=rows[i], casting="same_kind")
         np.einsum("id,id->i", rows, rows, out=augmented[:, -2])
         augmented[:, -1] = 1.0
-        blur = self.blur
-        if blur is None:
-            blur, _ = blur_of(x, self.centre, dtype)
+        blur = blur_of(x, self.centre, dtype)[0] if self.blur is None else self.blur
         return ShiftedRows(augmented, x, self, blur)
 
 
@@ -57,8 +55,7 @@ class ShiftedRows:
 
     ‖x-y‖² = ‖x‖² - 2x·y + ‖y‖² cancels badly when the data lie far from the origin; a shift by a common
     point changes no distance and cures that. With the norms and a one as two more columns the whole
-    expansion is a single product, which saves two passes over the tile. Done once for all rows, not
-    once a tile.
+    expansion is a single product, which saves two passes over the tile. Done once for all rows.
     """
 
     augmented: Array  # (n, d + 2), or less where columns are constant

@@ -221,15 +221,12 @@ class Waves:
         # Phases that float32 loses, and float64 does not.
         reach = _reach(x, self.centre) if x.dtype == np.float32 else 0.0
         long = self.lengths * reach > FLOAT32_PHASE  # (M,)
-        if not np.any(long):
-            omega = self.frequencies.astype(x.dtype, copy=False)
-            _half_products(x, self.centre, omega, out=out)
-            return
-        omega = np.where(long[:, None], 0.0, self.frequencies).astype(x.dtype)
-        _half_products(x, self.centre, omega, out=out)
-        fine = np.empty((x.shape[0], np.count_nonzero(long)))
-        _half_products(x.astype(np.float64), self.centre, self.frequencies[long], out=fine)
-        out[:, long] = np.remainder(fine, np.pi, out=fine)
+        omega = np.where(long[:, None], 0.0, self.frequencies) if np.any(long) else self.frequencies
+        _half_products(x, self.centre, omega.astype(x.dtype, copy=False), out=out)
+        if np.any(long):
+            fine = np.empty((x.shape[0], np.count_nonzero(long)))
+            _half_products(x.astype(np.float64), self.centre, self.frequencies[long], out=fine)
+            out[:, long] = np.remainder(fine, np.pi, out=fine)
 
     @cached_property
     def lengths(self) -> Array:  # (M,)

@@ -21,7 +21,7 @@ from mercer.engine.native.bindings import compiled
 from mercer.engine.pairwise import squared_norms
 from mercer.engine.threads import n_blas_threads, parallel_each
 
-# What a thread should have to do: it takes a few tenths of a millisecond to wake one of Python's.
+# The least work of a thread: it takes a few tenths of a millisecond to wake one of Python's.
 FLOPS_A_THREAD = 8_000_000
 # One of the system's starts in a fiftieth, but in a core whose cache holds nothing: on 16 cores a product of
 # 10 million operations took 0.23 ms on one thread and 0.32 on two or four, one of 64 million 0.99 and 0.35.

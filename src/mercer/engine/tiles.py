@@ -13,7 +13,7 @@ from mercer.data.rows import row_slices
 # The place of a tile among those of the upper triangle, its rows, its columns.
 TileIndex = tuple[int, slice, slice]
 
-# Which of the tiles of a matrix are meant: the h-th of H parts of about as many tiles each.
+# A part of the tiles of a matrix: the h-th of H parts of about as many tiles each.
 Part = tuple[int, int]
 WHOLE: Part = (0, 1)
 
@@ -57,7 +57,7 @@ def lock_width(itemsize: int, n_threads: int) -> int:
 
 def cached_width(
     itemsize: int,
-    d: int = 0,
+    d: int,
     *,
     roomy: bool = False,
     n_threads: int = 1,
@@ -106,12 +106,12 @@ def upper_tiles(n_rows: int, width: int, part: Part = WHOLE) -> Iterator[TileInd
     In bands of a few rows of tiles, each of which uses the same columns for a while: rows that are read or
     made ready slice by slice are so once a band, not once a tile. Places count from the first of the part.
     """
-    rows, place, meant = list(row_slices(n_rows, width)), 0, places(n_upper(n_rows, width), part)
+    rows, place, wanted = list(row_slices(n_rows, width)), 0, places(n_upper(n_rows, width), part)
     for top in range(0, len(rows), BAND):
         for b in range(top, len(rows)):
             for a in range(top, min(top + BAND, b + 1)):
-                if place in meant:
-                    yield place - meant.start, rows[a], rows[b]
+                if place in wanted:
+                    yield place - wanted.start, rows[a], rows[b]
                 place += 1
 
 

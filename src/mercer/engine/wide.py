@@ -59,11 +59,7 @@ def is_upper(c: Array) -> bool:
 
 
 def _sliced(
-    a: Array,
-    c: Array,
-    out: Array,
-    multiply: Callable[..., object],
-    n_threads: int | None = None,
+    a: Array, c: Array, out: Array, multiply: Callable[..., object], n_threads: int | None = None
 ) -> Array:
     slices, n_threads = row_slices(len(a), ROWS), n_threads or n_blas_threads()
     with single_threaded_blas():  # on one thread of ours, too

@@ -13,7 +13,7 @@ from mercer._core.findings import warn
 from mercer._core.memory import available_bytes
 from mercer.engine.dask.tasks import kind_of
 from mercer.engine.native import compiled
-from mercer.engine.torch.devices import There, there
+from mercer.engine.torch.place import There, there
 from mercer.engine.torch.sending import STAGING_BYTES
 
 if TYPE_CHECKING:
@@ -51,13 +51,9 @@ def about(device: str | None, dask_worker: Any = None) -> WorkerFacts:
         free = min(free, int(KEPT_SHARE * limit) - dask_worker.monitor.get_process_memory())
     if device is not None and kind_of(device) == "cuda":
         free -= STAGING_BYTES
-    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), local_tiles(), own)
-
-
-def local_tiles() -> str:
-    """What makes tiles in this process, on which parts of a product have to agree."""
     native = compiled()
-    return "numpy" if native is None else native.isa
+    tiles = "numpy" if native is None else native.isa  # parts of a product have to agree on it
+    return WorkerFacts(dask_worker.state.nthreads, max(free, 2**20), tiles, own)
 
 
 class Cluster:
@@ -101,9 +97,7 @@ class Cluster:
                 self._ask(fresh)
         except OSError as cause:  # the line is cut, and the client has not noticed yet
             raise ClusterError(self.gone) from cause
-        return {
-            address: self._known[address] for address in sorted(there) if address in self._known
-        }
+        return {a: self._known[a] for a in sorted(there) if a in self._known}
 
     def memory(self) -> dict[str, WorkerFacts]:
         """The workers, with the memory that is free now."""

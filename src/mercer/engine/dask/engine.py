@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import add
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
 from mercer._core.errors import EngineWarning, MercerWarning, refuse
 from mercer._core.findings import warn
 from mercer._core.memory import lately_available_bytes
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.dask import DaskRows
 from mercer.data.intake import is_a
@@ -27,10 +27,10 @@ from mercer.engine.base import (
     Cutting,
     Engine,
     Facts,
-    FoldAdvice,
-    MapAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     RowStep,
+    S,
     Step,
     TileKernel,
     Workers,
@@ -43,16 +43,13 @@ from mercer.engine.numpy import HostRows, NumpyEngine, runs_every_kernel
 from mercer.engine.passes import merged
 from mercer.engine.resolve import host_engine
 from mercer.engine.tiles import WHOLE
-from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import why_not_rows
 from mercer.engine.torch.fused import halves_for
-from mercer.engine.torch.place import WIDEST
+from mercer.engine.torch.place import WIDEST, There
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-
-S = TypeVar("S", bound=Mergeable)
 
 CLOSED = (
     "The Dask client that this model was fitted with is closed: it computes in this process, and rows that "
@@ -93,7 +90,6 @@ class DaskEngine(Engine[ClusterRows]):
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The workers behind the client."""
         return Cluster(self.client, self.device)
 
     @cached_property
@@ -145,7 +141,6 @@ class DaskEngine(Engine[ClusterRows]):
 
     @property
     def name(self) -> str:
-        """The name in a plan."""
         return "dask" if self.device is None else f"dask:{self.device.strip().lower()}"
 
     @property
@@ -187,9 +182,8 @@ class DaskEngine(Engine[ClusterRows]):
             for i, (place, rows) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 blocks = [rows, *others] if down else [*others, rows]
                 left, columns = (1, None) if down else (len(others), place)
-                found.append(
-                    work.submit(i, tasks.times_share, local, cut, right, left, columns, *blocks)
-                )
+                own = local, cut, right, left, columns
+                found.append(work.submit(i, tasks.times_share, *own, *blocks))
             return found
 
         if down:
@@ -227,9 +221,8 @@ class DaskEngine(Engine[ClusterRows]):
     ) -> Array | None:
         """A product of half floats, some rows of it by each worker; None where tiles do from now on."""
         narrow = v.astype(FLOAT32, copy=False)
-        found = self._by_parts(
-            kernel, x, narrow, tasks.TilePart.share, v.dtype, rough, joined=Work.all
-        )
+        work = tasks.TilePart.share, v.dtype, rough
+        found = self._by_parts(kernel, x, narrow, *work, joined=Work.all)
         why = next((each for each in found if isinstance(each, str)), None)
         if why is None:
             return np.concatenate(found)
@@ -252,10 +245,8 @@ class DaskEngine(Engine[ClusterRows]):
 
         def build() -> Future:
             right, parts = work.sent("v", v), enumerate(self._parts(kernel, x))
-            return joined(
-                work,
-                [work.submit(h, function, own, right, *given, worker=w) for h, (own, w) in parts],
-            )
+            some = [work.submit(h, function, own, right, *given, worker=w) for h, (own, w) in parts]
+            return joined(work, some)
 
         return work.value(build)
 
@@ -277,26 +268,19 @@ class DaskEngine(Engine[ClusterRows]):
         return self.here.tile(kernel, x, z)
 
     # ── passes ──────────────────────────────────────────────────────────────
-    def fold(
-        self,
-        x: Rows | ClusterRows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | ClusterRows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Shares of the rows on the workers that have them, neighbours merged in pairs."""
         rows = x.rows if isinstance(x, ClusterRows) else x
-        if self._is_short(x.shape[0] * x.shape[1] * (advice.get("width") or 1), rows):
-            return self.here.fold(rows, step, observer=observer, **advice)
+        if self._is_short(x.shape[0] * x.shape[1] * (options.get("width") or 1), rows):
+            return self.here.fold(rows, step, **options)
         work, where = Work(self.cluster, "pass"), self.placements.of(rows)
-        local, shares = where.local(), where.shares
+        local, shares, observer = where.local(), where.shares, options.pop("observer", SILENT)
         waiting: list[Future] = []
 
         def build() -> Future:
             sent, pairs = work.sent("step", step), zip(shares.places, shares.blocks(), strict=True)
             waiting[:] = [
-                work.submit(i, tasks.fold_share, local, block, sent, place.start, advice)
+                work.submit(i, tasks.fold_share, local, block, sent, place.start, options)
                 for i, (place, block) in enumerate(pairs)
             ]
             return work.tree(waiting, merged)
@@ -315,22 +299,21 @@ class DaskEngine(Engine[ClusterRows]):
         x: Rows | ClusterRows,
         step: RowStep,
         *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        **options: Unpack[MapOptions],
     ) -> Array:
         """Shares of the rows on the workers that have them, put together here."""
         rows = x.rows if isinstance(x, ClusterRows) else x
-        if self._is_short(x.shape[0] * x.shape[1] * advice.get("width", 1), rows):
-            return self.here.map(rows, step, *beside, dtype=dtype, **advice)
+        if self._is_short(x.shape[0] * x.shape[1] * options.get("width", 1), rows):
+            return self.here.map(rows, step, *beside, **options)
         work, where = Work(self.cluster, "map"), self.placements.of(rows)
-        local, shares, given = where.local(), where.shares, {**advice, "dtype": dtype}
+        local, shares = where.local(), where.shares
 
         def build() -> Future:
             sent, parts = work.sent("step", step), []
             for i, (place, block) in enumerate(zip(shares.places, shares.blocks(), strict=True)):
                 own = tuple(None if each is None else each[place] for each in beside)
                 own = work.sent(f"beside-{i}", own)
-                parts.append(work.submit(i, tasks.map_share, local, block, sent, own, given))
+                parts.append(work.submit(i, tasks.map_share, local, block, sent, own, options))
             return work.all(parts)
 
         return np.concatenate(work.value(build))
@@ -366,11 +349,8 @@ class DaskEngine(Engine[ClusterRows]):
             cut = replace(cut, width=width)
         blocks = [] if all(map(x.parts.has, range(of))) else where.whole.blocks()
         return [
-            (
-                x.parts.submit(h, tasks.TilePart, cut, (h, of), x.local, *blocks, worker=worker),
-                worker,
-            )
-            for h, worker in enumerate(where.workers)
+            (x.parts.submit(h, tasks.TilePart, cut, (h, of), x.local, *blocks, worker=w), w)
+            for h, w in enumerate(where.workers)
         ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +19,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, MemoryBudgetError, MercerError
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, aligned
-from mercer.engine.base import NOTHING_KEPT, Mergeable, RowStep, Step, TileKernel, TileStore
+from mercer.engine.base import NOTHING_KEPT, Engine, RowStep, S, Step, TileKernel, TileStore
 from mercer.engine.native import NativeEngine
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.engine import program_of
@@ -27,15 +27,11 @@ from mercer.engine.numpy import NumpyEngine
 from mercer.engine.steps import Weighed
 from mercer.engine.threads import lanes, single_threaded_blas
 from mercer.engine.tiles import PACKED, SINGLE, WHOLE, Part
-from mercer.engine.torch.devices import There
 from mercer.engine.torch.engine import TorchEngine
 from mercer.engine.torch.fused import fused_product
-from mercer.engine.torch.place import WIDEST, device_of, tile_width
+from mercer.engine.torch.place import WIDEST, There, device_of, tile_width
 from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.several import shares
-
-S = TypeVar("S", bound=Mergeable)
-
 
 # ── devices of workers ──────────────────────────────────────────────────────
 FORMS = "'cuda', which is each worker's own GPU, 'mps', or 'torch:cpu' for trials"
@@ -109,7 +105,7 @@ class Local:
     device: str | None = None  # what makes them instead, where rows are in its range
     halves: bool = False  # whether that multiplies half floats, on all workers
 
-    def engine(self) -> Any:
+    def engine(self) -> Engine[Any]:
         """The engine in this process; raises where the worker has other tiles, or no such device."""
         host = self.host()
         if self.device is None:
@@ -186,23 +182,22 @@ class TilePart:
         with self.local.at_work():
             own = self.cut.kernel, self.rows, v.astype(dtype, copy=False)
             try:
-                product: Array = self.local.engine().gram_times(*own, rough=rough)
+                return self.local.engine().gram_times(*own, rough=rough)
             except MemoryBudgetError as error:  # a device narrows no tiles for a part
                 why = str(error).partition(". ")[0]
                 msg = f"On worker {whoami()} {why}. Pass a smaller `memory`, or end what else runs there."
                 raise MemoryBudgetError(msg) from error
-            return product
 
     def share(self, v: Array, dtype: np.dtype[Any], rough: bool) -> Array | str:
         """The rows of K @ V that are its share, by half floats, or why there are none, in words."""
         with self.local.at_work():
-            own = self.local.engine(), self.rows, self.part, v.astype(dtype, copy=False)
-            return share_of_halves(*own, precise=not rough)
+            engine: Any = self.local.engine()  # of a device
+            own = self.rows, self.part, v.astype(dtype, copy=False)
+            return share_of_halves(engine, *own, precise=not rough)
 
     def matrix(self) -> Array:
         with self.local.at_work():
-            matrix: Array = self.local.engine().gram(self.cut.kernel, self.rows)
-            return matrix
+            return self.local.engine().gram(self.cut.kernel, self.rows)
 
     def __sizeof__(self) -> int:
         """The size with tiles that will be kept, unless on a device: Dask does not move what is large."""
@@ -257,20 +252,18 @@ def placed(step: Step[S], start: int) -> Step[S]:
     return step.at(start) if isinstance(step, Weighed) else Placed(step, start)
 
 
-def fold_share(local: Local, rows: Rows, step: Step[S], start: int, advice: dict[str, Any]) -> S:
+def fold_share(local: Local, rows: Rows, step: Step[S], start: int, options: dict[str, Any]) -> S:
     """The sum over the rows of a share, the first of which is at `start` among all."""
     with local.at_work():
-        found: S = local.engine().fold(rows, placed(step, start), **advice)
-        return found
+        return local.engine().fold(rows, placed(step, start), **options)
 
 
 def map_share(
-    local: Local, rows: Rows, step: RowStep, beside: tuple[Any, ...], advice: dict[str, Any]
+    local: Local, rows: Rows, step: RowStep, beside: tuple[Any, ...], options: dict[str, Any]
 ) -> Array:
     """The results of the rows of a share."""
     with local.at_work():
-        found: Array = local.engine().map(rows, step, *beside, **advice)
-        return found
+        return local.engine().map(rows, step, *beside, **options)
 
 
 def times_share(
@@ -280,8 +273,7 @@ def times_share(
     engine, sides = local.engine(), (blocks[:n_left], blocks[n_left:])
     with local.at_work():
         x, z = (engine.load(joined(side), cut.kernel, cut.dtype) for side in sides)
-        found: Array = engine.times(cut.kernel, x, z, v if columns is None else v[columns])
-        return found
+        return engine.times(cut.kernel, x, z, v if columns is None else v[columns])
 
 
 # ── a long task that was cancelled ends soon, not with its pass ─────────────
@@ -321,7 +313,6 @@ def _watch(worker: Any, key: Any, thread: int, done: threading.Event, lock: thre
         with lock:
             if not done.is_set():
                 # Python raises it in that thread at its next step: tiles are drawn a few at a time.
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread), ctypes.py_object(_UnwantedError)
-                )
+                error = ctypes.py_object(_UnwantedError)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
         return

@@ -28,7 +28,7 @@ from mercer.engine.base import Resident, TileKernel
 from mercer.engine.dask.cluster import TURN_SECONDS, Cluster, ClusterError, first_line
 from mercer.engine.dask.tasks import Cut, Local
 from mercer.engine.numpy import HostRows
-from mercer.engine.torch.devices import There
+from mercer.engine.torch.place import There
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -51,10 +51,9 @@ class Parcel:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         import cloudpickle  # functions of the user's, too
 
-        if protocol < OUT_OF_BAND:
-            return _arrived, (cloudpickle.dumps(self.thing, protocol=protocol), [])
         buffers: list[Any] = []
-        data = cloudpickle.dumps(self.thing, protocol=protocol, buffer_callback=buffers.append)
+        apart = buffers.append if protocol >= OUT_OF_BAND else None
+        data = cloudpickle.dumps(self.thing, protocol=protocol, buffer_callback=apart)
         return _arrived, (data, buffers)
 
     def __sizeof__(self) -> int:
@@ -249,7 +248,8 @@ class ClusterRows(Resident):
     def __init__(self, rows: Rows, cut: Cut) -> None:
         super().__init__(rows, cut.dtype)
         self.cut = cut
-        self.of_halves = cut.store.halves > 0  # as a fit has planned, also where tiles have to do
+        # As a fit has planned, even where tiles are used instead.
+        self.of_halves = cut.store.halves > 0
         self.here: HostRows | None = None  # for what is short
         # From the first long product on: their placement, parts of the tiles, and the engine of these.
         self.where: Placement | None = None

@@ -29,7 +29,7 @@ WARNINGS = ["-Wall", "-Wextra"]
 ARITHMETIC = ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
 QUIET = ["-Wno-psabi", "-Wno-unknown-warning-option", "-Wno-unused-function", "-Wno-pass-failed"]
 
-# Nothing of C++'s own library is used; a linker that can leave it out is told so. Threads are the system's.
+# Nothing of C++'s own library is used; linkers that can leave it out are asked to. Threads are the system's.
 LINKED = ["-pthread"] if sys.platform == "darwin" else ["-Wl,--as-needed", "-pthread"]
 
 PLAIN = {"plain": ["-DPLAIN", "-DVECTOR_BYTES=16"]}

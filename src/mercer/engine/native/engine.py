@@ -6,20 +6,21 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, row_blocks, row_slices
 from mercer.engine.base import (
     FLOAT32,
     FLOAT64,
     Facts,
-    FoldAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     RowStep,
+    S,
     Step,
     TileKernel,
 )
@@ -34,8 +35,6 @@ from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_each
 from mercer.engine.tiles import WHOLE
 from mercer.engine.wide import wide_times
-
-S = TypeVar("S", bound=Mergeable)
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
@@ -104,7 +103,7 @@ class NativeEngine(NumpyEngine):
         plain = isinstance(x, np.ndarray) and x.ndim == 2
         if native is None or isinstance(program, str) or not plain or out_of_range(x, program):
             return super().load(x, kernel, dtype, **cutting)
-        # The library reads rows of its own precisions, at whole numbers.
+        # The library reads float32 and float64 rows whose strides are whole numbers of entries.
         if not x.flags.aligned or any(step % x.itemsize for step in x.strides):
             x = x.copy()
         if x.dtype not in (FLOAT32, FLOAT64):
@@ -143,13 +142,11 @@ class NativeEngine(NumpyEngine):
         """
         product = np.empty((x.n, v.shape[1]), dtype=v.dtype)
         for i, rows in row_blocks(x.rows, max(BLOCK, SLICE_BYTES // (z.n * v.itemsize))):
-            part = self.load(rows, kernel, x.dtype)
-            if not isinstance(part, NativeRows):
-                return None
-            tile = Rectangle(part, z).matrix(self._threads(kernel))
+            part, n_threads = self.load(rows, kernel, x.dtype), self._threads(kernel)
+            tile = Rectangle(part, z).matrix(n_threads) if isinstance(part, NativeRows) else None
             if tile is None:
                 return None
-            product[i] = wide_times(tile, v, n_threads=self._threads(kernel))
+            product[i] = wide_times(tile, v, n_threads=n_threads)
         return product if np.isfinite(product).all() else None
 
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
@@ -161,50 +158,36 @@ class NativeEngine(NumpyEngine):
                 return matrix
         return super().tile(kernel, x, z)
 
-    def fold(
-        self,
-        x: Rows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Steps of low-rank fits by compiled products; all others on threads, as NumPy has them."""
         if (work := COMPILED.get(type(step))) is not None:
-            n_threads = self.lanes if advice.get("parallel", True) else 1
+            n_threads = self.lanes if options.get("parallel", True) else 1
+            observer = options.get("observer", SILENT)
             found = work(self, step, x, n_threads=n_threads, observer=observer)
             if found is not None:
                 return cast("S", found)
-        return super().fold(x, step, observer=observer, **advice)
+        return super().fold(x, step, **options)
 
     def map(
-        self,
-        x: Rows,
-        step: RowStep,
-        *beside: Array | None,
-        width: int = 1,
-        parallel: bool = True,
-        dtype: Any = None,
+        self, x: Rows, step: RowStep, *beside: Array | None, **options: Unpack[MapOptions]
     ) -> Array:
         """Sums over slopes by compiled tiles; all other steps on threads, as NumPy has them."""
         if isinstance(step, Pulls):
             # On all threads, also where parts of the rows may not be: no bit depends on their number.
             targets = (each for each in beside if each is not None)
-            n_threads = self._threads(step.kernel)
+            dtype, n_threads = options.get("dtype"), self._threads(step.kernel)
             found = pulled(self, step, x, *targets, dtype=dtype, n_threads=n_threads)
             if found is not None:
                 return found
-            width *= HOST_ARRAYS
-        return super().map(x, step, *beside, width=width, parallel=parallel, dtype=dtype)
+            options["width"] = HOST_ARRAYS * options.get("width", 1)
+        return super().map(x, step, *beside, **options)
 
     def _parts(self, kernel: TileKernel, x: HostRows) -> Iterator[tuple[slice, HostRows]]:
         """Slices of the rows, as they are loaded on their own; those of rows that stay are loaded once."""
-        kept = None
-        if isinstance(x, NativeRows):
-            kept = x.parts if x.width is not None else None
-            if x.n <= PART_ROWS:
-                yield slice(0, x.n), x
-                return
+        if isinstance(x, NativeRows) and x.n <= PART_ROWS:
+            yield slice(0, x.n), x
+            return
+        kept = x.parts if isinstance(x, NativeRows) and x.width is not None else None
         for i, rows in row_blocks(x.rows, PART_ROWS):
             part = kept.get(i.start) if kept else None
             if part is None:
@@ -234,8 +217,8 @@ class NativeEngine(NumpyEngine):
 
     def _give_up(self, kernel: TileKernel, x: NativeRows) -> None:
         """Values are out of range, which NumPy knows how to reach, or to refuse in words."""
-        own: dict[str, Any] = {"width": x.width, "sliced": x.sliced, "store": x.store}
-        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, **own)
+        cutting = HostCutting(width=x.width, sliced=x.sliced, store=x.store)
+        x.tiles, x.host = None, super().load(x.rows, kernel, x.dtype, **cutting)
 
 
 def _is_finite(matrix: Array) -> bool:

@@ -68,23 +68,12 @@ def _run(
     vectors = -(-v.shape[1] // width)
     pieces = -(-2 * n_threads // groups) if n_threads > 1 else 1  # some thread is always late
     height = max(HEIGHT, -(-m // (pieces * HEIGHT)) * HEIGHT)
-    job = Thin(
-        t=address(t),
-        m=m,
-        n=n,
-        down=t.strides[0] // size,
-        along=t.strides[1] // size,
-        v=address(v),
-        v_stride=v.strides[0] // size,
-        vectors=vectors,
-        back=vectors * width - v.shape[1],
-        y=address(y),
-        y_stride=y.strides[1] // 8,
-        y_group=y.strides[0] // 8,
-        height=height,
-        length=max(1, length or n),
-        n_tickets=groups * -(-m // height),
-    )
+    job = Thin(m=m, n=n, height=height, length=max(1, length or n))
+    job.t, job.v, job.y = map(address, (t, v, y))
+    job.down, job.along, job.v_stride = (step // size for step in (*t.strides, v.strides[0]))
+    job.y_group, job.y_stride, _ = (step // 8 for step in y.strides)
+    job.vectors, job.back = vectors, vectors * width - v.shape[1]
+    job.n_tickets = groups * -(-m // height)
     n_threads = max(1, min(n_threads, job.n_tickets, len(NOTHING)))
     native.drawn(native.thin[t.dtype], job, NOTHING[:n_threads], holding=(t, v, y))
 
@@ -93,12 +82,8 @@ def _run(
 class Reflections:
     """A = Q T Qᵀ with a tridiagonal T, of which Q is kept as its n - 1 reflections (Householder 1958).
 
-    Parameters
-    ----------
-    matrix : (n, n) float64
-        Symmetric, with entries whose squares are in range; not changed.
-    turned : (n, stride) float64, optional
-        For Qᵀ itself, in rows of whole vectors.
+    The matrix has entries whose squares are in range, and is not changed. `turned`, (n, stride) float64, is
+    for Qᵀ itself, in rows of whole vectors.
     """
 
     def __init__(self, native: Library, matrix: Array, turned: Array | None = None) -> None:
@@ -109,16 +94,11 @@ class Reflections:
         self._numbers[:n, :n] = matrix
         self._numbers[:n, n:] = 0.0
         self.diagonal, self.off = self._numbers[n + 3 :, :n]  # (n,), (n - 1,) and one
-        start, row = address(self._numbers), 8 * self._stride
-        self._job = Reduction(
-            a=start,
-            n=n,
-            stride=self._stride,
-            room=start + n * row,
-            diagonal=start + (n + 3) * row,
-            off=start + (n + 4) * row,
-            q=None if turned is None else address(turned),
-        )
+        self._job = job = Reduction(n=n, stride=self._stride)
+        rows = (self._numbers[row:] for row in (0, n, n + 3, n + 4))
+        job.a, job.room, job.diagonal, job.off = map(address, rows)
+        if turned is not None:
+            job.q = address(turned)
         native.reduce(ctypes.byref(self._job))
 
     def vectors(self, coordinates: Array) -> Array:  # (n, k) -> (n, k)
@@ -133,27 +113,19 @@ class Reflections:
 
 
 class CompiledSteps:
-    """The job of a run, and the arrays that it points into.
+    """The job of a run, and the arrays that it points into: float64, in C order.
 
-    Parameters
-    ----------
-    matrix : (n, n) float64, in C order
-    basis : (rows, n) float64, in C order
-        Its first `fixed` rows are projected out; the next is the first vector.
-    t : two (rows,) float64
-        The diagonal of T, and what is beside it, which are written.
-    within : (float, float)
-        Sizes of the largest entry of the first product; out of these, no step is made.
-    spent : float
-        What a new vector is no longer than, over the largest number of T, where there is none.
+    The first `fixed` rows of the basis are projected out; the next is the first vector. The diagonal of T and
+    what is beside it, `t`, are written. No step is made unless the largest entry of the first product is
+    `within` two sizes, and a vector no longer than `spent` times the largest number of T is none.
     """
 
     def __init__(
         self,
         native: Library,
-        matrix: Array,
-        basis: Array,
-        t: tuple[Array, Array],
+        matrix: Array,  # (n, n)
+        basis: Array,  # (rows, n)
+        t: tuple[Array, Array],  # (rows,)
         *,
         fixed: int,
         within: tuple[float, float],
@@ -162,19 +134,9 @@ class CompiledSteps:
         self._run, n = native.lanczos, len(matrix)
         room = np.empty(n + len(basis))
         self._alive = matrix, basis, t, room
-        self._job = Steps(
-            matrix=address(matrix),
-            n=n,
-            basis=address(basis),
-            fixed=fixed,
-            alpha=address(t[0]),
-            beta=address(t[1]),
-            least=within[0],
-            most=within[1],
-            eps=spent,
-            w=address(room),
-            along=address(room[n:]),
-        )
+        self._job = job = Steps(n=n, fixed=fixed, least=within[0], most=within[1], eps=spent)
+        job.matrix, job.basis, job.alpha, job.beta = map(address, (matrix, basis, *t))
+        job.w, job.along = address(room), address(room[n:])
 
     def run(self, size: int, row: int, scale: float, end: int) -> tuple[int, int, float, bool]:
         """Steps until T is of size `end`, or the space is spent, which is the last value."""

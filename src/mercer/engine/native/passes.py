@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -109,7 +107,6 @@ class NativeRows(HostRows):
         return found[1]
 
     def stays(self, room: Array) -> bool:
-        """Whether a room is used again."""
         return any(room is each for each in self._rooms.values())
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
@@ -150,9 +147,6 @@ class NativeRows(HostRows):
 
 
 # ── passes ──────────────────────────────────────────────────────────────────
-NOTHING: Mapping[Leaf, tuple[NativeRows, NativeRows]] = MappingProxyType({})
-
-
 class Pass:
     """A job of the library, and the arrays that it points to."""
 
@@ -164,7 +158,7 @@ class Pass:
         minus: float = 0.0,
         block: int | None = None,
         program: Program | None = None,
-        beside: Mapping[Leaf, tuple[NativeRows, NativeRows]] = NOTHING,
+        beside: dict[Leaf, tuple[NativeRows, NativeRows]] | None = None,
     ) -> None:
         self.x, self.z, self.native, self.room = x, z, x.native, x.room
         self.dtype, self.panel = x.dtype, x.panel
@@ -175,7 +169,7 @@ class Pass:
         packing = 0  # numbers of a row that tiles pack for themselves
         leaves = (lib.Leaf * len(program.leaves))()
         for to, leaf in zip(leaves, program.leaves, strict=True):
-            left, right = beside.get(leaf, (x, z))  # the rows that a quantity is of
+            left, right = (beside or {}).get(leaf, (x, z))  # the rows that a quantity is of
             columns = leaf.width(left.d)
             to.kind, to.columns = lib.KINDS[leaf.kind], columns
             for side, rows in (("left", left), ("right", right)):
@@ -203,23 +197,22 @@ class Pass:
                 op.right = self._address(z.inverse_lengths(step.lengths))
         block = block or min(x.width or BLOCK, BLOCK * 8 // self.dtype.itemsize)
         panels = max(1, min(block // self.panel, max(x.panels, z.panels)))
-        self.job = Job(
-            leaves=leaves,
-            ops=ops,
-            n_ops=len(steps),
-            depth=program.depth + kept,
-            rows=x.n,
-            columns=z.n,
-            panels=panels,
-        )
+        depth = program.depth + kept
+        self.job = Job(leaves=leaves, ops=ops, n_ops=len(steps), depth=depth, panels=panels)
+        self.job.rows, self.job.columns = x.n, z.n
         self.side = panels * self.panel  # rows of a tile
-        # Of a thread's own memory: a stack of tiles, and rows that are packed for one of them.
-        self.numbers = self.side * ((program.depth + kept) * self.side + 2 * packing)
+        # The memory of each thread: a stack of tiles, and rows that are packed for one of them.
+        self.numbers = self.side * (depth * self.side + 2 * packing)
         self.blocks = -(-x.panels // panels), -(-z.panels // panels)
 
     def _address(self, array: Array | Indices) -> int:
         self._alive.append(array)
         return address(array)
+
+    def _weights(self, weights: Array | None) -> int | None:
+        if weights is None:
+            return None
+        return self._address(np.ascontiguousarray(weights, dtype=np.float64))
 
     def _right_side(self, v: Array, dtype: np.dtype[Any]) -> int:
         """V in panels of whole vectors, zeros beyond it; the number of vectors of a row."""
@@ -353,7 +346,7 @@ class Symmetric(Pass):
 def _done_before(ticket: int, blocks: int) -> Any:  # -> (blocks, 2)
     """By block, the rounds in which tickets before this one meet it: from either side, as the library counts.
 
-    In round s block i meets block i + s, on a ring; a block meets itself in round 0, which is no second side.
+    In round s block i meets block i + s, on a ring; a block meets itself in round 0, on one side only.
     """
     full, started = divmod(ticket, blocks)
     done = np.empty((blocks, 2), dtype=np.int64)

@@ -110,9 +110,12 @@ class Program:
                 self._pair(Leaf(kind, columns), 1.0, unit, 0.0)
             case f.Const(value):
                 self.steps.append(Step(lib.CONSTANT, a=value))
-            case f.Exp(f.Affine(of, scale, 0.0)):
+            case f.Exp(f.Affine(of, scale, 0.0)):  # one step, whose factor joins that of a pair
                 self._write(of, columns, under)
-                self._scaled_exp(scale)
+                last = self.steps[-1]
+                if last.code == lib.PAIR and self.leaves[last.number].kind == "sqdist":
+                    self.sharpest = max(self.sharpest, abs(scale))
+                self.steps.append(Step(lib.EXP, a=scale))
             case f.Affine(f.Pair(kind, unit), scale, shift):
                 self._pair(Leaf(kind, columns), scale, unit, shift)
             case f.Add(left, right) | f.Mul(left, right):
@@ -145,13 +148,6 @@ class Program:
             self.sharpest = max(self.sharpest, abs(scale))
         if scale != 1.0 or shift:
             self.steps.append(Step(lib.AFFINE, a=scale, b=shift))
-
-    def _scaled_exp(self, scale: float) -> None:
-        """e^(scale u): one step, and where u is a scaled pair itself its factor joins in."""
-        last = self.steps[-1]
-        if last.code == lib.PAIR and self.leaves[last.number].kind == "sqdist":
-            self.sharpest = max(self.sharpest, abs(scale))
-        self.steps.append(Step(lib.EXP, a=scale))
 
 
 def _applied(expr: f.Function, columns: Columns) -> list[Step]:  # noqa: PLR0911  (a case, an answer)
@@ -241,8 +237,8 @@ def quantities(program: Program) -> list[Leaf]:
 def derivative(expr: f.Expr, leaf: Leaf, columns: Columns = None) -> f.Expr | None:  # noqa: PLR0911
     """∂k/∂u of a quantity u, with 0 for a kink; None where that is zero everywhere.
 
-    Of a length ‖φ(x)‖ that a part v of the formula is divided by it is v ∂k/∂v: less so much of k goes with
-    each share by which the length grows.
+    For a length ‖φ(x)‖ by which a part v of the formula is divided it is v ∂k/∂v: k falls by as much for each
+    share by which the length grows.
     """
     match expr:
         case f.Pair(kind, unit):
@@ -327,7 +323,7 @@ def own_slopes(expr: f.Expr, x: Array) -> Array:  # (n, d) -> (n, d)
 
 
 def length_slopes(leaf: Leaf, x: Array) -> Array:  # (n, d) -> (n, d)
-    """The share of its own by which ‖φ(x)‖ grows with x, ½ ∂u(x, x)/∂x / u(x, x); 0 where it is zero."""
+    """The relative growth of ‖φ(x)‖ with x, ½ ∂u(x, x)/∂x / u(x, x); 0 where it is zero."""
     assert leaf.of is not None
     own = own_values(leaf.of, x)[:, None]
     return np.divide(0.5 * own_slopes(leaf.of, x), own, out=np.zeros(x.shape), where=own > 0)

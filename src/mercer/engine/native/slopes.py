@@ -9,7 +9,8 @@ differences follow, or meets derivatives column by column.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -88,13 +89,9 @@ class Part:
         if slope is None:
             return None
         program = Program.of(slope, 2 * MOST_TILES)
-        weighed = [Step(lib.PAIR, number=len(program.leaves)), Step(lib.MULTIPLY)]
-        program = replace(
-            program,
-            leaves=[*program.leaves, WEIGHTS],
-            steps=[*program.steps, *weighed],
-            depth=max(program.depth, 2),
-        )
+        program.steps += [Step(lib.PAIR, number=len(program.leaves)), Step(lib.MULTIPLY)]
+        program.leaves.append(WEIGHTS)
+        program.depth = max(program.depth, 2)
         z: Array = of_columns(points.rows, leaf.columns).astype(np.float64, copy=False)
         match leaf.kind:
             case "sqdist":
@@ -107,7 +104,11 @@ class Part:
                 z = np.ones((len(z), 1))
             case _:
                 return cls(leaf, program, None)
-        return cls(leaf, program, _padded(z, points))
+        width = points.native.vector_bytes // points.dtype.itemsize
+        shape = points.panels * points.panel, -(-z.shape[1] // width) * width
+        v = aligned(shape, points.dtype, zero=True)  # whole vectors and panels
+        v[: len(z), : z.shape[1]] = z
+        return cls(leaf, program, v)
 
     def moved(self, x: Array, sums: Array, centre: Array) -> Array:  # (n, c), (n, …) -> (n, c)
         """Σ_j p_ij ∂u(x_i, z_j)/∂x_i of the columns of the quantity, from sums over points."""
@@ -165,34 +166,20 @@ def _points_of(engine: NumpyEngine, step: Pulls, dtype: np.dtype[Any]) -> Pulled
     """The points of a step, packed once; None where the host computes on them."""
     there = _PACKED.setdefault(step, {})
     if dtype not in there:  # two threads may both make them: nothing half-made is ever there
-        there[dtype] = _pulled_points(engine.load(step.points, step.kernel, dtype), step)
+        points, found = engine.load(step.points, step.kernel, dtype), None
+        if isinstance(points, NativeRows) and points.n:
+            with suppress(NotCompiledError):
+                found = PulledPoints(step, points)
+        if found is not None and isinstance(step, FixedPoints):
+            found = found if [part.leaf for part in found.parts] == [Leaf("sqdist")] else None
+        there[dtype] = found
     return there[dtype]
-
-
-def _pulled_points(points: Any, step: Pulls) -> PulledPoints | None:
-    if not isinstance(points, NativeRows) or not points.n:
-        return None
-    try:
-        found = PulledPoints(step, points)
-    except NotCompiledError:
-        return None
-    one = len(found.parts) == 1 and found.parts[0].leaf == Leaf("sqdist")
-    return found if one or not isinstance(step, FixedPoints) else None
 
 
 def _weights(v: Array, like: NativeRows) -> NativeRows:
     """Numbers of rows whose dot products with others are weights."""
     v = np.ascontiguousarray(v, dtype=np.float64)
     return NativeRows(v, like.dtype, sliced=False, program=like.program, native=like.native)
-
-
-def _padded(v: Array, points: NativeRows) -> Array:
-    """The columns in whole vectors and panels, with zeros beyond."""
-    width = points.native.vector_bytes // points.dtype.itemsize
-    shape = points.panels * points.panel, -(-v.shape[1] // width) * width
-    out = aligned(shape, points.dtype, zero=True)
-    out[: len(v), : v.shape[1]] = v
-    return np.asarray(out)
 
 
 def _of_length_one(x: Array) -> Array:

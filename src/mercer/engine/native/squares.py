@@ -96,21 +96,12 @@ class Squaring(Pass):
         super().__init__(x, sums.points, block=TILE)
         self.room = sums.points.room  # that of the points stays from run to run
         self.sums, self.n_blocks = sums, -(-self.blocks[0] // sums.tiles)
-        self.squares = lib.Squares(
-            centred=address(sums.centred),
-            wide=int(sums.centred.dtype != self.dtype),
-            height=sums.height,
-            tiles=sums.tiles,
-            blocks=self.n_blocks,
-            means=address(sums.means),
-            width=sums.width,
-            so_far=address(sums.so_far),
-            sums=address(sums.sums),
-            panels=sums.panels,
-        )
-        if weights is not None:
-            self.squares.weights = self._address(np.ascontiguousarray(weights, dtype=np.float64))
-        self.job.squares = ctypes.pointer(self.squares)
+        to = lib.Squares(height=sums.height, width=sums.width, tiles=sums.tiles, panels=sums.panels)
+        to.wide, to.blocks = int(sums.centred.dtype != self.dtype), self.n_blocks
+        arrays = sums.centred, sums.means, sums.so_far, sums.sums
+        to.centred, to.means, to.so_far, to.sums = map(address, arrays)
+        to.weights = self._weights(weights)
+        self.squares, self.job.squares = to, ctypes.pointer(to)
 
     def run(self, n_threads: int) -> None:
         """All blocks, one after the other."""
@@ -180,17 +171,9 @@ class Explaining(Pass):
         panels, m, panel = columns.shape
         self.energies = np.empty((self.blocks[0], panels * panel))
         self.beyond = panels * panel * self.side * 8 // self.dtype.itemsize  # for F, in float64
-        to = lib.Explained(
-            w=self._address(columns),
-            panels=panels,
-            height=m,
-            before=m - panels * panel,
-            rows=self._address(rows),
-            energies=self._address(self.energies),
-            offset=self.numbers,
-        )
-        if weights is not None:
-            to.weights = self._address(np.ascontiguousarray(weights, dtype=np.float64))
+        to = lib.Explained(panels=panels, height=m, before=m - panels * panel, offset=self.numbers)
+        to.w, to.rows, to.energies = map(self._address, (columns, rows, self.energies))
+        to.weights = self._weights(weights)
         self._alive.append(to)
         self.job.explained = ctypes.pointer(to)
         self.job.n_tickets = self.blocks[0]

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.frames import need
 from mercer.data.rows import row_blocks, row_slices
@@ -26,10 +26,10 @@ from mercer.engine.base import (
     FLOAT64,
     Engine,
     Facts,
-    FoldAdvice,
-    MapAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     RowStep,
+    S,
     Step,
     TileKernel,
 )
@@ -50,7 +50,6 @@ from mercer.engine.torch.tiles import matrix, symmetric_times
 from mercer.engine.torch.tuned import Choices, is_asked
 from mercer.engine.torch.vectors import DeviceVectors, like
 
-S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")
 
 
@@ -82,7 +81,6 @@ class TorchEngine(Engine[TorchRows]):
 
     @cached_property
     def place(self) -> Place:
-        """The device that the name stands for."""
         return Place.named(self.device)
 
     @cached_property
@@ -92,7 +90,6 @@ class TorchEngine(Engine[TorchRows]):
 
     @cached_property
     def here(self) -> NumpyEngine:
-        """The engine of the host."""
         return host_engine()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -211,7 +208,6 @@ class TorchEngine(Engine[TorchRows]):
     def gram_times(
         self, kernel: TileKernel, x: TorchRows, v: Array, *, rough: bool = False
     ) -> Array:
-        """k(X, X) @ V, each tile used for both sides of the diagonal."""
         rounded = rough and not x.store.halves
         if not x.on_host:
             product = self._fused(x, v, precise=not rough)
@@ -235,50 +231,43 @@ class TorchEngine(Engine[TorchRows]):
     def tile(self, kernel: TileKernel, x: Rows, z: Rows) -> Array:
         rows, points = (self.load(each, kernel, x.dtype) for each in (x, z))
         if not (rows.on_host or points.on_host):
-            found = self.tried(
-                lambda: values(points.program, points.side_of(x), points.side_of(z)).cpu().numpy()
-            )
+            side_of, program = points.side_of, points.program
+            found = self.tried(lambda: values(program, side_of(x), side_of(z)).cpu().numpy())
             if found is not None and np.isfinite(found).all():
                 return found
         return self.here.tile(kernel, x, z)
 
     # ── passes ──────────────────────────────────────────────────────────────
-    def fold(
-        self,
-        x: Rows | TorchRows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | TorchRows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Steps whose kind is known on the device; all others are the host's."""
         rows = x.rows if isinstance(x, TorchRows) else x
-        found = folded(self, rows, step, observer)
+        found = folded(self, rows, step, options.get("observer", SILENT))
         if found is not None:
             return cast("S", found)
-        return self.here.fold(rows, step, observer=observer, **advice)
+        return self.here.fold(rows, step, **options)
 
     def map(
         self,
         x: Rows | TorchRows,
         step: RowStep,
         *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        **options: Unpack[MapOptions],
     ) -> Array:
         """Steps whose kind is known on the device; all others by the host, whose code they are."""
         if isinstance(x, TorchRows):
-            x, dtype = x.rows, dtype or x.dtype
-        found = mapped(self, x, step, *beside, dtype=np.dtype(dtype or x.dtype))
+            options["dtype"] = options.get("dtype") or x.dtype
+            x = x.rows
+        dtype = np.dtype(options.get("dtype") or x.dtype)
+        found = mapped(self, x, step, *beside, dtype=dtype)
         if found is not None:
             return found
-        return self.here.map(x, step, *beside, dtype=dtype, **advice)
+        return self.here.map(x, step, *beside, **options)
 
     # ── what the device can't do ────────────────────────────────────────────
     def _fused(
         self, x: TorchRows, v: Array, *, precise: bool, z: TorchRows | None = None
     ) -> Array | None:
-        """A product of half floats; None where tiles have to do."""
+        """A product of half floats; None where tiles are multiplied instead."""
         if x.plain or x.part != WHOLE or not is_fused(x, precise=precise):
             return None
         work = partial(fused_product, x, v, z, precise=precise, choices=self.choices)
@@ -316,7 +305,7 @@ class TorchEngine(Engine[TorchRows]):
         return x.here
 
     def tried(self, work: Callable[[], T]) -> T | None:
-        """The result; None where the device has less memory than it said, and something else has to do."""
+        """The result; None where the device has less memory than it said, and the caller needs a fallback."""
         try:
             with IEEE_PRODUCTS:
                 return work()

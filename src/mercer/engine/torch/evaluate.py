@@ -100,15 +100,11 @@ def pair(program: Program, place: int, leaf: Leaf, x: Side, y: Side) -> Tensor: 
             return torch.cdist(left, right, p=1.0)
         case "chi2":
             return _chi2(left, right)
-    return _near_too(leaf, x, y) if is_kinked(program, place) else _squares(program, leaf, x, y)
-
-
-def _squares(program: Program, leaf: Leaf, x: Side, y: Side) -> Tensor:
-    """‖x - y‖² by products of rows; by differences where these would lose more digits than may be."""
+    if is_kinked(program, place):
+        return _near_too(leaf, x, y)
     limit = ROUNDING[np.dtype(str(x.like.dtype).removeprefix("torch."))]
-    if not program.sharpest * (x.most(leaf) + y.most(leaf)) <= limit:  # NaN neither
-        return _by_differences(leaf, x, y)
-    return _expanded(leaf, x, y)
+    sound = program.sharpest * (x.most(leaf) + y.most(leaf)) <= limit  # NaN is not
+    return _expanded(leaf, x, y) if sound else _by_differences(leaf, x, y)
 
 
 def _expanded(leaf: Leaf, x: Side, y: Side) -> Tensor:
@@ -172,7 +168,6 @@ def only_leaf(program: Program) -> Leaf | None:
     return leaf if whole and leaf.kind in ("dot", "sqdist") else None
 
 
-# ── a derivative for each pair ──────────────────────────────────────────────
 def slopes(program: Program, x: Side, y: Side) -> Tensor:  # -> (n, m)
     """[f'(u_ij)] of a kernel f of the quantity u; 0 for a kink at u = 0."""
     stack: list[tuple[Tensor, Tensor]] = []

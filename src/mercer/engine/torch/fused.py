@@ -40,12 +40,6 @@ Numbers: TypeAlias = "tuple[float, ...]"
 ALIKE = 2.0**8
 
 
-def common(scales: Tensor) -> float | None:
-    """One power of two for all rows; None where theirs are too far apart for half floats."""
-    least, most = float(scales.min()), float(scales.max())
-    return most if most <= ALIKE * least else None
-
-
 def shrunk(halves: list[Tensor], shares: Tensor) -> None:
     """Multiply rows by powers of two, in place; what a high part is too small for goes to the low one."""
     high, low = halves[0], halves[1] if len(halves) > 1 else None
@@ -99,7 +93,7 @@ class Halves:
     low: Tensor | None  # of precise products
     scales: Tensor  # (padded,) float32
     scale: float | None  # that of all rows, where they have one
-    norms: tuple[Tensor, Tensor]  # of high, and of both: equal rows are no distance apart in either
+    norms: tuple[Tensor, Tensor]  # of high, and of both: equal rows are at distance 0 in either
     lengths: Tensor  # 1/√u(x, x) where the formula divides by it
     own: Tensor  # k(x, x)
 
@@ -113,7 +107,6 @@ class Halves:
         return Halves(rows, self.high[:rows], low, self.scales[:rows], *own)
 
     def tensors(self, *, precise: bool) -> tuple[Tensor, ...]:
-        """The tensors that a pass takes."""
         low = self.high if self.low is None else self.low
         return self.high, low, self.scales, self.norms[precise], self.lengths
 
@@ -131,11 +124,9 @@ class Halves:
         for side in sides:
             x, _ = side.packed(leaf)
             if not halves:
-                tall, wide = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
-                halves = [
-                    x.new_zeros((tall, wide), dtype=torch.float16) for _ in range(1 + precise)
-                ]
-                beside = [x.new_zeros(tall, dtype=torch.float32) for _ in range(3)]
+                shape = n + -n % PAD, x.shape[1] + -x.shape[1] % Blocks.usual(x.shape[1]).BK
+                halves = [x.new_zeros(shape, dtype=torch.float16) for _ in range(1 + precise)]
+                beside = [x.new_zeros(shape[0], dtype=torch.float32) for _ in range(3)]
             i = slice(start, start + side.n)
             high, low, beside[0][i] = split(x, dim=1)
             for to, each in zip(halves, (high, low), strict=False):
@@ -151,7 +142,8 @@ class Halves:
         cls, n: int, halves: list[Tensor], scales: Tensor, lengths: Tensor, own: Tensor
     ) -> Halves:
         """Halves with one scale for all rows where that can be, and the norms of what they have become."""
-        scale = common(scales[:n])
+        least, most = float(scales[:n].min()), float(scales[:n].max())
+        scale = most if most <= ALIKE * least else None
         if scale is not None:
             shrunk(halves, scales / scale)
             scales.fill_(scale)
@@ -247,11 +239,9 @@ def fused_times(
     """(k(X, Z) - c) @ V; X and Z that are one object have the diagonal of K from k(x, x)."""
     import torch
 
-    right, own = place.tensor(v, FLOAT32), dict[str, Any](minus=minus, choices=choices)
-    parts = [
-        fused_columns(program, x, z, some, precise=precise, **own)
-        for some in right.split(COLUMNS, dim=1)
-    ]
+    own: dict[str, Any] = {"precise": precise, "minus": minus, "choices": choices}
+    right = place.tensor(v, FLOAT32).split(COLUMNS, dim=1)
+    parts = [fused_columns(program, x, z, some, **own) for some in right]
     return found_for(v, torch.cat(parts, dim=1))
 
 
@@ -306,9 +296,8 @@ class Launch:
         """A launch with V split, and tiles of at most about one in size."""
         import torch
 
-        largest = float(
-            (x.own.abs().max() * z.own.abs().max()).sqrt()
-        )  # |k(x, z)|² ≤ k(x, x) k(z, z)
+        # |k(x, z)|² ≤ k(x, x) k(z, z)
+        largest = float((x.own.abs().max() * z.own.abs().max()).sqrt())
         most, more = largest + abs(minus), padded_columns(v.shape[1]) - v.shape[1]
         shrink = float(2.0 ** -np.ceil(np.log2(most))) if 0.0 < most < np.inf else 1.0
         high, low, scales = split(v, dim=0)
@@ -371,7 +360,9 @@ def _mirrored(
     """Sums over all of X, band by band, of tiles on and above the diagonal."""
     import torch
 
-    programs, columns = _processors(x.scales), own["C"]
+    there, programs, columns = x.scales.device, 3, own["C"]  # three on a processor, for trials
+    if there.type == "cuda":  # as many as run at once
+        programs = int(torch.cuda.get_device_properties(there).multi_processor_count)
     band = min(len(x.scales), band_rows(programs, columns))
     sums = x.scales.new_zeros((len(x.scales), columns), dtype=torch.float64)
     out = x.scales.new_empty((len(x.scales), columns))
@@ -383,12 +374,3 @@ def _mirrored(
         sums[begin : x.n] += out[begin : x.n]
         sums[begin:end] += mine.view(programs, -1, columns).sum(dim=0, dtype=torch.float64)
     return sums
-
-
-def _processors(there: Tensor) -> int:
-    """The multiprocessors of the device: as many programs run at once."""
-    import torch
-
-    if there.device.type != "cuda":
-        return 3  # of a trial without a device
-    return int(torch.cuda.get_device_properties(there.device).multi_processor_count)

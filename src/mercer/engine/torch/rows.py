@@ -124,7 +124,7 @@ class TorchRows(Resident):
         self.store, self.sliced, self.part = store, sliced, part
         self.kept: KeptTiles | None = None  # from the first product on
         self.halves: Halves | None = None  # likewise, of fused ones
-        self.plain = False  # whether products of half floats have failed: tiles have to do
+        self.plain = False  # whether products of half floats have failed: tiles are used instead
         self.on_host = False  # whether the host computes on them: values are out of range
         self.here: HostRows | None = None  # the rows as it has them, where it had to
         self.narrowed: int | None = None  # width of tiles for which there was memory
@@ -166,17 +166,12 @@ class TorchRows(Resident):
         other.width = None
         return other
 
-    @property
-    def device_bytes(self) -> int:
-        """What a copy of all rows takes on the device."""
-        columns = sum(leaf.width(self.d) + 1 for leaf in self.program.leaves)
-        return self.n * self.dtype.itemsize * columns
-
     def settle(self) -> None:
         """Send all rows to the device, if they are to stay there and there is room."""
         with self._lock:
-            room = self.place.free_bytes // ROWS_SHARE
-            if self._whole is None and not self.sliced and self.device_bytes <= room:
+            columns = sum(leaf.width(self.d) + 1 for leaf in self.program.leaves)
+            fits = self.n * self.dtype.itemsize * columns <= self.place.free_bytes // ROWS_SHARE
+            if self._whole is None and not self.sliced and fits:
                 self._whole = self._sent()
 
     def sides(self, width: int) -> Iterator[Side]:
@@ -188,7 +183,7 @@ class TorchRows(Resident):
         yield from (side for _, _, side in self.sent_blocks(self.rows, width, blocks))
 
     def _around(self, width: int) -> Iterator[slice]:
-        """Slices of all rows, from the first one meant to the one before it."""
+        """Slices of all rows, from `start` to the end and then from the first to `start`."""
         for begin, end in ((self.start, self.n), (0, self.start)):
             for i in row_slices(end - begin, width):
                 yield slice(begin + i.start, begin + i.stop)

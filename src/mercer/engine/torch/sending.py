@@ -124,7 +124,7 @@ class CudaLine:
         import torch
 
         self._stream = torch.cuda.Stream(device=index)
-        with torch.cuda.device(index):  # the first device gets no context where another is meant
+        with torch.cuda.device(index):  # or the first device would get a context, too
             self.slots = tuple(PinnedSlot(self._stream) for _ in range(SLOTS))
         # Marks of the streams that compute: blocks before are used.
         self._used: deque[Any] = deque()

@@ -19,18 +19,18 @@ import numpy as np
 
 from mercer._core.errors import EngineWarning, InputError
 from mercer._core.findings import warn
-from mercer._core.observer import SILENT, Observer
+from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource, SomeRows
 from mercer.engine.base import (
     Cutting,
     Engine,
     Facts,
-    FoldAdvice,
-    MapAdvice,
-    Mergeable,
+    FoldOptions,
+    MapOptions,
     Resident,
     RowStep,
+    S,
     Step,
     TileKernel,
 )
@@ -45,7 +45,6 @@ from mercer.engine.torch.rows import TorchRows
 from mercer.engine.torch.tiles import symmetric_times
 from mercer.engine.torch.vectors import DeviceVectors, like
 
-S = TypeVar("S", bound=Mergeable)
 T = TypeVar("T")
 
 
@@ -84,18 +83,6 @@ class SeveralRows(Resident):
         self.points[h].settle()
         self.parts[h]._whole = self.points[h]._whole
         return self.parts[h]
-
-    def narrow(self, width: int) -> None:
-        """Do with less memory on all devices, as `TorchRows.narrow` has it."""
-        for point, part in zip(self.points, self.parts, strict=True):
-            part.narrow(width)
-            point.sliced = part.sliced
-
-    def give_up(self) -> None:
-        """Values are out of range: from now on products are the host's."""
-        self.alone.on_host = True
-        for held in ("points", "parts"):
-            self.__dict__.pop(held, None)
 
 
 @dataclass(frozen=True)
@@ -189,7 +176,10 @@ class SeveralEngine(Engine[SeveralRows]):
                 product = self._tiles(x, v, rough=rough and not x.alone.store.halves)
             if np.isfinite(product).all():
                 return product
-            x.give_up()
+            # Values are out of range: from now on products are the host's.
+            x.alone.on_host = True
+            for held in ("points", "parts"):
+                vars(x).pop(held, None)
         return self.first.gram_times(kernel, x.alone, v, rough=rough)
 
     def gram(self, kernel: TileKernel, x: SeveralRows) -> Array:
@@ -201,23 +191,16 @@ class SeveralEngine(Engine[SeveralRows]):
         return self.first.tile(kernel, x, z)
 
     # ── passes ──────────────────────────────────────────────────────────────
-    def fold(
-        self,
-        x: Rows | SeveralRows,
-        step: Step[S],
-        *,
-        observer: Observer = SILENT,
-        **advice: Unpack[FoldAdvice],
-    ) -> S:
+    def fold(self, x: Rows | SeveralRows, step: Step[S], **options: Unpack[FoldOptions]) -> S:
         """Squares of sections on all devices, a share of the rows on each; all other steps are the host's."""
         rows = x.rows if isinstance(x, SeveralRows) else x
         n, of = int(rows.shape[0]), len(self.engines)
         if not isinstance(step, SquareSections) or not _in_any_order(rows) or n < of:
-            return self.first.fold(rows, step, observer=observer, **advice)
-        own = shares(n, of)
+            return self.first.fold(rows, step, **options)
+        observer, own = options.pop("observer", SILENT), shares(n, of)
 
         def work(h: int) -> Any:
-            return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **advice)
+            return self.engines[h].fold(_some(rows, own[h]), step.at(own[h].start), **options)
 
         found: Any = reduce(merged, self._driven(work))
         observer.step(n, n, "rows", None)
@@ -228,12 +211,11 @@ class SeveralEngine(Engine[SeveralRows]):
         x: Rows | SeveralRows,
         step: RowStep,
         *beside: Array | None,
-        dtype: Any = None,
-        **advice: Unpack[MapAdvice],
+        **options: Unpack[MapOptions],
     ) -> Array:
         """The results of the first device, or of the host."""
         rows = x.alone if isinstance(x, SeveralRows) else x
-        return self.first.map(rows, step, *beside, dtype=dtype, **advice)
+        return self.first.map(rows, step, *beside, **options)
 
     # ── shares ──────────────────────────────────────────────────────────────
     def _is_alone(self, x: SeveralRows, least: int | None = None) -> bool:
@@ -279,12 +261,14 @@ class SeveralEngine(Engine[SeveralRows]):
             if width <= LEAST:
                 raise self.first.place.too_little(width)
             width = max(LEAST, width // 2)
-            x.narrow(width)
+            for point, part in zip(x.points, parts, strict=True):
+                part.narrow(width)
+                point.sliced = part.sliced
 
     def _fused(
         self, x: SeveralRows, v: Array, *, precise: bool, z: SeveralRows | None = None
     ) -> Array | None:
-        """A product of half floats, a share of its rows by each device; None where tiles have to do."""
+        """A product of half floats, a share of its rows by each device; None where tiles are used instead."""
         if x.alone.plain or not is_fused(x.alone, precise=precise):
             return None
         right, parts = self._sent(v), x.parts

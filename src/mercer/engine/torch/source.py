@@ -144,17 +144,21 @@ def _strip(*, precise: bool) -> str:
     return "\n".join(f" {line[1:]}" if line.startswith(kept) else line for line in lines)
 
 
+_GIVEN = """x_high, x_low, x_scales, x_norms, x_lengths,
+    z_high, z_low, z_scales, z_norms, z_lengths,
+    v_high, v_low, v_scales, own"""
+_NUMBERS = "x_scale, z_scale, offset, shrink, one"
+_CUT = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr"
+
 # Shapes: rows (n, D) and V (m, C), padded with zeros, D to a multiple of BK; norms, scales, lengths (n,).
 # MIRROR: X is Z, and a tile below the diagonal is that above it, whose product is added to `mine`.
 _STRIP = f"""@triton.jit
 def mercer_strip(
     start, begin, end,
-    x_high, x_low, x_scales, x_norms, x_lengths,
-    z_high, z_low, z_scales, z_norms, z_lengths,
-    v_high, v_low, v_scales, own, mine,
-    n, m, x_scale, z_scale, offset, shrink, one,
+    {_GIVEN}, mine,
+    n, m, {_NUMBERS},
     D: tl.constexpr, C: tl.constexpr, GRAM: tl.constexpr, ALIKE: tl.constexpr, MIRROR: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    {_CUT},
 ):
     rows = start + tl.arange(0, BM)
     along, columns = tl.arange(0, BK), tl.arange(0, C)
@@ -215,12 +219,6 @@ def mercer_strip(
                 tl.atomic_add(mine + at, mirrored * v_scale[None, :], sem="relaxed")
         z_at += BN * D
     return sums"""
-
-_GIVEN = """x_high, x_low, x_scales, x_norms, x_lengths,
-    z_high, z_low, z_scales, z_norms, z_lengths,
-    v_high, v_low, v_scales, own"""
-_NUMBERS = "x_scale, z_scale, offset, shrink, one"
-_CUT = "BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr"
 
 # A program has BM rows of X and a part of Z. `out` is (parts, n, C): sums over parts are float64, and
 # no program decides their order.

@@ -2,7 +2,7 @@
 
 A step of another kind, and one on rows or values that the device can't take, is the host's: None says so.
 
-Of squares m x m numbers come back, once. Each block of rows is centred about its own mean, and its moments
+Squares come back once, as m x m numbers. Each block of rows is centred about its own mean, and its moments
 are merged there with those of the blocks before by the rule of Chan, Golub & LeVeque (1979), in float64, as
 `engine.moments` has it.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -57,12 +58,12 @@ def squared(
     """The sums of all rows, merged in their order; None where values are out of range."""
     points.settle()
     place, program, wide = points.place, points.program, step.squared_in == FLOAT64
-    z, sums, trace = points.side(slice(0, points.n)), DeviceMoments(place, points.n), Trace(place)
+    z, sums = points.side(slice(0, points.n)), DeviceSquares(place, points.n)
     for at, _, side in points.sent_blocks(x, height, observer=observer):
         sections, weights = values(program, side, z), step.weights_at(at)  # (b, m), (b,)
         sums.add(sections.double() if wide and place.has_double else sections, weights)
-        trace.add(values(program, side), weights)
-    return together(sums.moments(), trace.sum())
+        sums.add_lengths(values(program, side), weights)
+    return sums.squared()
 
 
 def here(tensor: Tensor) -> Array:
@@ -70,33 +71,8 @@ def here(tensor: Tensor) -> Array:
     return tensor.cpu().numpy().astype(np.float64, copy=False)
 
 
-def together(moments: Moments | None, trace: float | None) -> Squared | None:
-    """Both, where values of neither are out of range."""
-    return None if moments is None or trace is None else Squared(moments, trace)
-
-
-class Trace:
-    """Σw k(x, x), and whether each was a length: the host says in words which one was not."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._sum, self._least = (place.zeros((), place.sums) for _ in range(2))
-
-    def add(self, lengths: Tensor, weights: Array | None) -> None:  # (b,), (b,)
-        lengths = lengths.to(self._sum.dtype)
-        self._least = self._least.minimum(lengths.min())  # NaN if one is
-        if weights is not None:
-            lengths = lengths * self.place.tensor(weights, self.place.sums)
-        self._sum += lengths.sum()
-
-    def sum(self) -> float | None:
-        """The trace of all rows; None where a length is NaN, infinite or negative."""
-        found, least = float(self._sum), float(self._least)
-        return found if math.isfinite(found) and least == 0.0 else None
-
-
-class DeviceMoments:
-    """W = Σw, μ = Σwf/W and S = Σw(f - μ)(f - μ)ᵀ of the rows f seen so far, in float64.
+class DeviceSquares:
+    """W = Σw, μ = Σwf/W, S = Σw(f - μ)(f - μ)ᵀ and Σw k(x, x) of the rows seen so far, in float64.
 
     On the device, so that no block is waited for; on the host by torch where the device has no float64.
     """
@@ -105,6 +81,7 @@ class DeviceMoments:
         import torch
 
         self.place, self.weight = place, 0.0
+        self._trace, self._least = (place.zeros((), place.sums) for _ in range(2))
         self._home = place.device if place.has_double else torch.device("cpu")
         self._mean = torch.zeros(width, dtype=torch.float64, device=self._home)
         self._scatter = torch.zeros((width, width), dtype=torch.float64, device=self._home)
@@ -140,13 +117,24 @@ class DeviceMoments:
     def _there(self, tensor: Tensor) -> Tensor:
         return tensor.to(self._home, self._mean.dtype)
 
-    def moments(self) -> Moments | None:
-        """The moments on the host; None where values are out of range."""
+    def add_lengths(self, lengths: Tensor, weights: Array | None) -> None:  # (b,), (b,)
+        lengths = lengths.to(self._trace.dtype)
+        self._least = self._least.minimum(lengths.min())  # NaN if one is
+        if weights is not None:
+            lengths = lengths * self.place.tensor(weights, self.place.sums)
+        self._trace += lengths.sum()
+
+    def squared(self, beside: float = 0.0) -> Squared | None:
+        """All of it on the host, with lengths that were summed `beside`; None where values are out of range.
+
+        Where a length is negative, too: the host says in words which one is.
+        """
         # A product of general matrices may round the two sides of the diagonal differently.
         scatter = here(0.5 * (self._scatter + self._scatter.T))
-        if not np.isfinite(np.diagonal(scatter)).all():
+        trace, least = float(self._trace), float(self._least)
+        if not np.isfinite([*np.diagonal(scatter), trace]).all() or least != 0.0:
             return None
-        return Moments(self.weight, here(self._mean), scatter)
+        return Squared(Moments(self.weight, here(self._mean), scatter), trace + beside)
 
 
 # ── what columns k(X, Z) W of a factor explain of rows ──────────────────────
@@ -244,19 +232,16 @@ class DeviceWaves(DeviceFeatures):
         m = phases.shape[1]
         out = phases.new_empty(len(phases), 2 * m)
         out[:, :m], out[:, m:] = phases.cos(), phases.sin()
-        long = self._too_long(shifted)
-        if len(long):
-            self._again(shifted, long, out)
+        if self.dtype == FLOAT32:
+            self._refine(shifted, out)
         return out.mul_(self._radius), None
 
-    def _too_long(self, shifted: Tensor) -> Any:
-        """Which frequencies have phases that float32 loses."""
-        if self.dtype != FLOAT32:
-            return ()
+    def _refine(self, shifted: Tensor, out: Tensor) -> None:
+        """Features of phases that float32 loses are made again in float64."""
         reach = float(shifted.square().sum(dim=1).max().sqrt())
-        return np.flatnonzero(self._lengths * reach > FLOAT32_PHASE)
-
-    def _again(self, shifted: Tensor, long: Any, out: Tensor) -> None:
+        long = np.flatnonzero(self._lengths * reach > FLOAT32_PHASE)
+        if not len(long):
+            return
         if not self.place.has_double:  # no number: the host knows how
             out.fill_(float("nan"))
             return
@@ -265,16 +250,8 @@ class DeviceWaves(DeviceFeatures):
         out[:, long], out[:, m + long] = (each.to(out.dtype) for each in (fine.cos(), fine.sin()))
 
 
+# They stay on a device from product to product.
 _SENT: WeakKeyDictionary[Waves, dict[Any, DeviceWaves]] = WeakKeyDictionary()
-
-
-def waves_of(waves: Waves, place: Place, dtype: np.dtype[Any]) -> DeviceWaves:
-    """Waves on a device, where they stay from product to product."""
-    there = _SENT.setdefault(waves, {})
-    key = place, dtype
-    if key not in there:
-        there[key] = DeviceWaves(waves, place, dtype)
-    return there[key]
 
 
 def squared_features(
@@ -282,17 +259,16 @@ def squared_features(
 ) -> Squared | None:
     """The sums of all rows, merged in their order; None where values are out of range."""
     place = features.place
-    sums, trace, beside = DeviceMoments(place, features.width), Trace(place), 0.0
+    sums, beside = DeviceSquares(place, features.width), 0.0
     for at, rows in row_blocks(x, height):
         weights, (made, lengths) = step.weights_at(at), features(rows)
         sums.add(made, weights)
         if lengths is None:
             beside += step.trace(rows, at)
         else:
-            trace.add(lengths, weights)
+            sums.add_lengths(lengths, weights)
         observer.step(at.stop, int(x.shape[0]), "rows", None)
-    total = trace.sum()
-    return together(sums.moments(), None if total is None else total + beside)
+    return sums.squared(beside)
 
 
 def multiplied(
@@ -322,9 +298,8 @@ def folded(engine: TorchEngine, x: Rows, step: Any, observer: Observer) -> Any:
         features = engine.tried(lambda: _features(engine, step.features, x, step.dtype))
         if features is None:
             return None
-        return _in_blocks(
-            engine, features.height, lambda b: squared_features(step, x, features, b, observer)
-        )
+        work = partial(squared_features, step, x, features, observer=observer)
+        return _in_blocks(engine, features.height, work)
     if not isinstance(step, SquareSections | ExplainSections):
         return None
     run: Callable[..., Any] = squared if isinstance(step, SquareSections) else explained
@@ -333,7 +308,7 @@ def folded(engine: TorchEngine, x: Rows, step: Any, observer: Observer) -> Any:
     if points is None:
         return None
     rows = engine.place.height(points.n + points.d, points.program.depth)
-    return _in_blocks(engine, rows, lambda b: run(step, x, points, b, observer))
+    return _in_blocks(engine, rows, partial(run, step, x, points, observer=observer))
 
 
 def mapped(
@@ -344,7 +319,7 @@ def mapped(
         features = engine.tried(lambda: _features(engine, step.features, x, dtype))
         if features is None:
             return None
-        return _in_blocks(engine, features.height, lambda b: multiplied(step, x, features, b))
+        return _in_blocks(engine, features.height, partial(multiplied, step, x, features))
     if isinstance(step, Pulls) and isinstance(x, np.ndarray) and dtype == FLOAT64:
         return _pulled(engine, x, step, *beside)
     return None
@@ -379,7 +354,10 @@ def _features(
     if dtype == FLOAT64 and not engine.place.has_double:
         return None
     if isinstance(features, Waves):
-        return waves_of(features, engine.place, dtype)
+        there, key = _SENT.setdefault(features, {}), (engine.place, dtype)
+        if key not in there:
+            there[key] = DeviceWaves(features, *key)
+        return there[key]
     if not isinstance(features, Whitened):
         return None
     points = _points(engine, features.kernel, features.points, x, dtype)
@@ -389,7 +367,7 @@ def _features(
 def _in_blocks(engine: TorchEngine, rows: int, work: Callable[[int], T]) -> T | None:
     """The result of a pass in blocks of so many rows, or of fewer where there is less memory; or None."""
     while True:
-        # In a tuple: that there is no result is one, too.
+        # In a tuple, since None is a result too.
         found = engine.tried(lambda rows=rows: (work(rows),))  # type: ignore[misc]
         if found is not None:
             return found[0]

@@ -21,13 +21,13 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mercer._core.atomic import written_whole
 from mercer.engine.halves import COLUMNS, PAD
@@ -93,6 +93,7 @@ class Blocks:
         )
 
 
+FIELDS = set(Blocks.__dataclass_fields__)
 MIRRORED_PRECISE = {
     **dict.fromkeys((16, 32), Blocks(BK=32, num_stages=4)),
     64: Blocks(num_stages=2),
@@ -160,18 +161,17 @@ def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None])
     """
     took: dict[Blocks, float] = {}
 
-    def tried(cut: Blocks) -> None:
-        with suppress(Exception):
-            seconds = seconds_of(cut)
-            if seconds is not None and math.isfinite(seconds):
-                took[cut] = seconds
+    def tried(cuts: Iterable[Blocks]) -> None:
+        for cut in cuts:
+            with suppress(Exception):
+                seconds = seconds_of(cut)
+                if seconds is not None and math.isfinite(seconds):
+                    took[cut] = seconds
 
     near = candidates(usual, d)
-    for cut in near:
-        tried(cut)
-    for cut in usual.smaller if usual not in took else ():
-        if cut not in near:
-            tried(cut)
+    tried(near)
+    if usual not in took:
+        tried(cut for cut in usual.smaller if cut not in near)
     if not took:
         return None
     best = min(took, key=took.__getitem__)  # of equal ones the first
@@ -181,12 +181,7 @@ def fastest(usual: Blocks, d: int, seconds_of: Callable[[Blocks], float | None])
 class Choices:
     """The blocks of an engine's passes: for each class decided once, so that a fit has one choice throughout.
 
-    Parameters
-    ----------
-    tune : bool
-        Whether blocks of long products for which nothing is stored are tried.
-    folder : Path, optional
-        Where they are stored: `cache_folder` by default.
+    ``tune``: long products for which nothing is stored in the folder, by default `cache_folder`, try several.
     """
 
     def __init__(self, *, tune: bool, folder: Path | None = None) -> None:
@@ -197,7 +192,6 @@ class Choices:
     def blocks(
         self, own: PassClass, usual: Blocks, seconds_of: Callable[[Blocks], float | None]
     ) -> Blocks:
-        """The blocks of a long product."""
         key = own.key
         with self._lock:
             if key not in self._decided:
@@ -253,18 +247,11 @@ def read(folder: Path | None, key: str) -> Blocks | None:
     try:
         with path_of(folder, key).open("rb") as file:
             found = json.loads(file.read(FILE_BYTES))
-        return _blocks(found, key)
-    except (OSError, ValueError, RecursionError):
+        if (found["format"], found["for"], set(found["blocks"])) != (FORMAT, key, FIELDS):
+            return None
+        cut = Blocks(**found["blocks"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
-
-
-def _blocks(found: Any, key: str) -> Blocks | None:
-    if not isinstance(found, dict) or (found.get("format"), found.get("for")) != (FORMAT, key):
-        return None
-    sizes = found.get("blocks")
-    if not isinstance(sizes, dict) or set(sizes) != set(Blocks.__dataclass_fields__):
-        return None
-    cut = Blocks(**sizes)
     return cut if cut.suits(PAD) else None
 
 

@@ -67,7 +67,6 @@ class DeviceVectors(NDArrayOperatorsMixin, RemoteVectors):
         import torch
 
         del order  # which products take as it is
-
         tensor = self.tensor.to(getattr(torch, np.dtype(dtype).name))
         return self.copy() if copy and tensor is self.tensor else self._own(tensor)
 

@@ -19,7 +19,7 @@ from mercer.approximations import RPCholesky
 from mercer.estimators.detector_fit import chosen_model
 from mercer.kernels import as_kernel
 from mercer.model import Plan
-from mercer.stream.batch import stream_bytes
+from mercer.stream.dictionary import stream_bytes
 
 # Of the approximation that is offered where an exact fit does not fit in memory, the best first.
 RANKS = (1000, 500, 200, 100, 50)

@@ -1,8 +1,9 @@
-"""Events: alarms that belong together, with begin, end, severity, and the variables that led them when."""
+"""Events, alarms that belong together, with what led them when, and the verdicts that they are made of."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mercer._core.table import Table
 from mercer._core.types import Array
 from mercer.monitoring.alarms import LEAST_SHARE, leading
 from mercer.monitoring.library import LIKE, UNLIKE, Course, Nearest, signature_distance
+from mercer.monitoring.sensors import in_words
 
 Named = tuple[tuple[str, float], ...]
 # Stretches in which the blame of an event is kept. When there are more, two neighbours become one.
@@ -143,8 +145,8 @@ class Event:
         return {
             "event": self.number,
             "kind": self.kind,
-            "begin": as_told(self.begin),
-            "end": as_told(self.end),
+            "begin": plain_time(self.begin),
+            "end": plain_time(self.end),
             "first_row": self.first,
             "last_row": self.last,
             "raised_row": self.raised,
@@ -153,10 +155,10 @@ class Event:
             "not_judged": self.unjudged,
             "severity": self.severity,
             "peak": self.peak if np.isfinite(self.peak) else None,
-            "peak_time": as_told(self.peak_time),
+            "peak_time": plain_time(self.peak_time),
             "began_with": [{"variable": n, "lowers_index_by": s} for n, s in self.onset],
             "led": [{"variable": name, "share": share} for name, share in self.led],
-            "moves": [{"time": as_told(when), "variable": name} for when, name in self.moves()],
+            "moves": [{"time": plain_time(when), "variable": name} for when, name in self.moves()],
             "nearest": None if self.nearest is None else self.nearest.to_dict(),
             "shelved": self.shelved,
         }
@@ -219,6 +221,64 @@ def compare_events(a: Event, b: Event) -> Comparison:
     return Comparison(distance, Table(columns), (str(a), str(b)))
 
 
+# ── a row of a stream ───────────────────────────────────────────────────────
+@dataclass(frozen=True, eq=False, slots=True)
+class Verdict:
+    """What a stream says of one row.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 0.
+    time : as it was given; the count where none was
+    t2, q, index : float
+        NaN for a row that lacks cells.
+    limit : float
+        Of the index.
+    alarm : bool
+        Whether the row is above the limit: by its index or, where it lacks cells, by the least that the index
+        can be.
+    judged : bool
+        Whether all cells are there.
+    at_least : float
+        The index; of a row that lacks cells the one that it has at least, whatever normal values they hold,
+        where that is above the limit, and NaN where some normal value keeps it below: nothing is known then.
+    top : tuple of (name, share)
+        The variables behind an alarm.
+    marks : tuple of (kind, name)
+        What is wrong with the row: "missing", "frozen", "range" with the sensor; "late", "repeated",
+        "clock put back", "no time" with "", and of a detector that looks back "gap".
+    state : "normal", "pending" or "raised"
+        By the alarm rule.
+    event : int or None
+        The number of the event that lasts at this row, whose state is "raised".
+    began, ended : Event or None
+        An event that was raised at this row, or that is over with it.
+    """
+
+    row: int
+    time: Any
+    t2: float
+    q: float
+    index: float
+    limit: float
+    alarm: bool
+    judged: bool
+    at_least: float
+    top: tuple[tuple[str, float], ...]
+    marks: tuple[tuple[str, str], ...]
+    state: str
+    event: int | None = None
+    began: Event | None = None
+    ended: Event | None = None
+
+    def __str__(self) -> str:
+        what = "alarm" if self.alarm else "normal" if self.judged else "not judged"
+        index = "" if isnan(self.at_least) else f", index {self.at_least:.3g}"
+        marks = f"; {in_words(self.marks)}" if self.marks else ""
+        return f"{self.time}: {what}{index} ({self.state}){marks}"
+
+
 # ── blame, in bounded memory ────────────────────────────────────────────────
 @dataclass
 class BlamePath:
@@ -245,7 +305,7 @@ def severity(peak: float) -> str:
     return "high" if peak > 5.0 else "medium" if peak > 2.0 else "low"
 
 
-def as_told(time: Any) -> Any:
+def plain_time(time: Any) -> Any:
     """A time as JSON can hold it: a number, or a text."""
     plain = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
     return plain if plain is None or isinstance(plain, (int, float, str)) else str(plain)

@@ -38,9 +38,8 @@ class Generation:
 
     def __str__(self) -> str:
         learned = f"{self.learned} of {self.rows} rows learned, {self.memory} rows count"
-        return f"{self.made}: {learned}, from {self.parent}" + (
-            f" ({self.why})" if self.why else ""
-        )
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.made}: {learned}, from {self.parent}{why}"
 
 
 def fingerprint(gauge: Gauge, limits: Limits) -> str:

@@ -172,15 +172,12 @@ class Monitoring:
             for name in first.table.columns
         }
         shares = [report.contributions for report in reports if report.contributions is not None]
-        return cls(
-            Table(columns),
-            first.names,
-            np.vstack(shares) if shares else None,
-            np.concatenate(
-                [r.explained + start for r, start in zip(reports, starts, strict=False)]
-            ),
-            first.statistic,
-            first.missing,
+        explained = [r.explained + start for r, start in zip(reports, starts, strict=False)]
+        return replace(
+            first,
+            table=Table(columns),
+            contributions=np.vstack(shares) if shares else None,
+            explained=np.concatenate(explained),
         )
 
     def among(self, gaps: Gaps, time: Any) -> Monitoring:
@@ -270,11 +267,11 @@ def report(
         "judged": np.ones(m, dtype=bool),
         "top": words,
     }
-    judged = Monitoring(
-        Table(columns), tuple(names), contributions, explained, rule.statistic, gaps.missing
-    )
-    n = len(gaps.judged)
-    return judged.among(gaps, np.arange(n) if time is None else of_rows(time, n))
+    table, n = Table(columns), len(gaps.judged)
+    time = np.arange(n) if time is None else of_rows(time, n)
+    named, by = tuple(names), rule.statistic
+    judged = Monitoring(table, named, contributions, explained, by, gaps.missing)
+    return judged.among(gaps, time)
 
 
 def index_times(X: Any) -> Any:

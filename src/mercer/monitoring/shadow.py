@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mercer._core.errors import many
-from mercer.monitoring.events import Event
+from mercer.monitoring.events import Event, Verdict
 from mercer.monitoring.judge import LiveStream, RowByRow
-from mercer.monitoring.verdict import Verdict
 
 SIDES = ("old", "new")
 PAIRS = ("only", "alarms", "unjudged")  # what is counted of either model

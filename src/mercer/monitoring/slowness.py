@@ -252,10 +252,8 @@ def _alarms(rule: Rule, found: list[HeldOut], i: int, limits: Limits) -> float:
 
 def _steady(rule: Rule, found: list[HeldOut], rounding: float) -> int | None:
     """The most components with which a run that strays makes clearly fewer false alarms than is tolerated."""
-    if any(
-        one.sizes != found[0].sizes for one in found
-    ):  # lost components have a warning elsewhere
-        return None
+    if any(one.sizes != found[0].sizes for one in found):
+        return None  # lost components have a warning elsewhere
     for i in reversed(range(len(found[0].sizes) - 1)):
         held = Statistics.joined([one.stretched[i] for one in found])
         limits = held_out_limits(held, rule.rate, rounding=rounding)

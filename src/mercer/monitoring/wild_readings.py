@@ -134,9 +134,8 @@ def _pareto_chance(below: Array, far: float, times: float, share: float) -> floa
     excess = below[1:] / threshold - 1.0  # (k,)
     scale, shape = USUAL_SCALE * SCALES[:, None], SHAPES[None, :]  # (s, 1), (1, h)
     end = _log_survival(np.asarray(far / threshold - 1.0), scale, shape)
-    start = np.maximum(
-        _log_survival(excess[-1], scale, shape), -1e3
-    )  # an earlier end is not credible
+    # An earlier end is not credible.
+    start = np.maximum(_log_survival(excess[-1], scale, shape), -1e3)
     survival = _log_survival(excess, scale[..., None], shape[..., None])  # (s, h, k)
     density = (1.0 + shape[..., None]) * survival - np.log(scale[..., None])  # in logarithms
     likely = share * np.sum(density, axis=-1) + (times - 1.0) * start

@@ -280,11 +280,9 @@ class Preimage(Params, ABC):
     def _check_points(self, space: FeatureSpace | None) -> None:
         sections = None if space is None else space.projection.sections
         if self.needs_points and not isinstance(sections, KernelSections):
-            name = type(self).__name__
             msg = Message(
-                "{name} makes a mean of points that the model rests on, but {sections} rests on none. "
-                "Use {preimage:'gradient'} or {preimage:'ridge'}.",
-                name=name,
+                f"{type(self).__name__} makes a mean of points that the model rests on, but {{sections}} "
+                "rests on none. Use {preimage:'gradient'} or {preimage:'ridge'}.",
                 sections=repr(sections),
             )
             raise InputError(msg)

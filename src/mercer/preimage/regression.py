@@ -262,7 +262,6 @@ class TridiagonalRegression(Regression):
     own: Tridiagonal
 
     def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
-        """Σ_i w_i ‖a_i/G_ii‖² for each penalty; inf where rounding leaves no factor of T + α."""
         own, (job, _) = self.own, self._job
         alphas, errors = np.ascontiguousarray(alphas), np.empty(len(alphas))
         factors = np.empty((2, len(alphas), job.n))

@@ -27,8 +27,7 @@ from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.dense import top_pairs
 from mercer.solvers.refine import NegativePart
-from mercer.stream.batch import Batch, grown, require_positive, row_weights
-from mercer.stream.dictionary import Dictionary
+from mercer.stream.dictionary import Batch, Dictionary, grown, require_positive, row_weights
 
 # Points that a full dictionary is offered by a batch: one for so many that it has.
 OFFER = 8
@@ -73,7 +72,7 @@ class Stream:
     @classmethod
     def start(cls, kernel: Kernel, rows: Rows, *, seed: int) -> Stream:
         """The stream before its first row; `rows` shows what the rows will look like."""
-        dictionary = Dictionary.empty(kernel, rows)
+        dictionary = Dictionary(kernel, rows[:0].copy(), np.zeros((0, 0)), np.zeros((0, 0)))
         none, dtype = Moments.empty(0), np.dtype(rows.dtype)
         return cls(
             dictionary, none, trace=0, lost=0, error=0, norm=0, n_rows=0, seed=seed, dtype=dtype

@@ -148,7 +148,10 @@ class LiveStream(RowByRow):
             marked = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
             marked += ((late, ""),) if late else ()
             if self._lagger is not None:
-                self._look_back(time, gap=bool(gaps[i]), short=at < 0 and not np.isnan(x[i]).any())
+                short = at < 0 and not np.isnan(x[i]).any()  # too few rows before it
+                self._counts.update(gaps=bool(gaps[i]), short=bool(short))
+                if self.rows + 1 == FIRST_ROWS:
+                    warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
                 marked += (("gap", ""),) if gaps[i] else ()
             out.append(self._verdict(x[i], time, seen, marked))
         return out
@@ -173,8 +176,8 @@ class LiveStream(RowByRow):
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
         found = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
-        found = {"rows": self.rows, **found, "events": self._tracker.count}
-        return found | self._clock.counts | sensors
+        events = {"events": self._tracker.count}
+        return {"rows": self.rows} | found | events | self._clock.counts | sensors
 
     def sensor_counts(self) -> dict[str, dict[str, int]]:
         """Rows in which each sensor was missing, frozen or out of range, of those that ever were."""
@@ -286,12 +289,6 @@ class LiveStream(RowByRow):
                 found.append(lagged)
         width = self._baselines.rows.shape[1]
         return np.array(found) if found else np.empty((0, width), x.dtype), place, gaps
-
-    def _look_back(self, time: Any, *, gap: bool, short: bool) -> None:
-        """Count what the next row has before it, and look once whether rows come as those of the fit."""
-        self._counts.update(gaps=gap, short=short)
-        if self._lagger is not None and self.rows + 1 == FIRST_ROWS:
-            warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
 
     def _verdict(
         self, row: Array, time: Any, found: Any, marks: tuple[tuple[str, str], ...]

@@ -201,10 +201,7 @@ class RidgeBack:
 def _solved(
     kernel: Kernel, scores: Array, x: Array, penalties: Array, few: Indices
 ) -> tuple[Array, Array, float]:
-    """Coefficients from all rows, what is missed of a few left out, and the factor of the penalties.
-
-    They are tenfold where rounding leaves no factor.
-    """
+    """Coefficients from all rows, what is missed of a few left out, and the factor of the penalties."""
     others = np.ones(len(x), dtype=bool)
     others[few] = False
     order = np.concatenate([np.flatnonzero(others), few])  # what is left out comes last
@@ -214,4 +211,4 @@ def _solved(
         if found is not None:
             coef[order] = found[0]
             return coef, found[1], more
-        more *= 10.0
+        more *= 10.0  # rounding left no factor

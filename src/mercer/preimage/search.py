@@ -123,17 +123,14 @@ class SearchBack:
         most = SLICE_NUMBERS // max(self.n_rows, d * starts)
         height = max(1, min(self._numbers // (width * starts), most))
         for i in row_slices(len(scores), height):
-            own = None if skip is None else skip[i]
-            points[i], settled[i] = self._slice(scores[i], own)
+            points[i], settled[i] = self._slice(scores[i], None if skip is None else skip[i])
         return points, settled
 
     @property
     def _numbers(self) -> int:
-        """Values k(x, Z) of a slice: far more where an engine has none of them as a whole.
-
-        It waits for each step, not for its numbers.
-        """
+        """Values k(x, Z) of a slice: far more where an engine has none of them as a whole."""
         sections = self.space.projection.sections
+        # Such an engine waits for each step, not for its numbers.
         more = sections.engine.tile_bytes // (8 * OF_A_TILE)
         if more <= SLICE_NUMBERS or not isinstance(sections, KernelSections):
             return SLICE_NUMBERS

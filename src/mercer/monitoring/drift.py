@@ -92,7 +92,6 @@ class Drift:
         return self._lately > DRIFTED * self._usual and self.level > LIFTED
 
     def report(self) -> DriftReport:
-        """The drift as it is known so far."""
         d = len(self._names)
         where = self._where[:d]  # of lagged rows, the newest
         moved = [name for name, _ in leading(np.abs(where), self._names, 3)]

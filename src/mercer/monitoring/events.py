@@ -31,7 +31,6 @@ class Stretch:
     shares: Array  # (d,), summing to 1 where anything raises the statistic
 
     def merged(self, other: Stretch) -> Stretch:
-        """One stretch of this one and the next."""
         n = self.alarms + other.alarms
         shares = (self.alarms * self.shares + other.alarms * other.shares) / n
         return Stretch(self.begin, other.end, n, shares)
@@ -178,19 +177,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two events beside each other. Print it.
+    """Two events beside each other. Print it."""
 
-    Attributes
-    ----------
-    distance : float
-        0 for the same signature, 1 for events without a variable in common, up to √2 for opposite ones.
-    table : Table
-        The shares of each variable in either event, and their difference, the largest first.
-    """
-
-    distance: float
-    table: Table
-    of: tuple[str, str]
+    distance: float  # 0 for the same signature, 1 for no variable in common, √2 for opposite ones
+    table: Table  # shares of each variable in either event, and their difference, the largest first
+    of: tuple[str, str]  # the events in words
 
     def __str__(self) -> str:
         partly = "partly alike" if self.distance <= UNLIKE else "unlike"
@@ -288,7 +279,6 @@ class BlamePath:
     height: int = 1  # alarms of a stretch
 
     def add(self, time: Any, shares: Array) -> None:
-        """The shares of the next alarm."""
         fresh = Stretch(time, time, 1, shares)
         if self.stretches and self.stretches[-1].alarms < self.height:
             self.stretches[-1] = self.stretches[-1].merged(fresh)

@@ -217,7 +217,6 @@ class Lagger:
         self.time = now
 
     def state(self) -> dict[str, Any]:
-        """The rows that it keeps, as JSON can hold them."""
         mean = None if self.mean is None else self.mean.tolist()
         return {"past": [row.tolist() for row in self.past], "mean": mean, "time": self.time}
 

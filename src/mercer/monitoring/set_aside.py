@@ -63,8 +63,7 @@ class FarCells:
             if judged and np.any(far & ~wild) and _unknown_to_others(x, j, far):
                 wild = far
             lonely = without_witness(wild)
-            of_cells = at, np.full(len(at), j), readings, wild[at], lonely[at]
-            parts.append(np.column_stack(of_cells))
+            parts.append(np.column_stack([at, np.full(len(at), j), readings, wild[at], lonely[at]]))
             medians[j] = median
         cells = np.concatenate(parts)
         cells = cells[np.lexsort(cells[:, 1::-1].T)]

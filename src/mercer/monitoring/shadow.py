@@ -168,13 +168,8 @@ class Agreement:
             found[f"latest_only_{name}"] = tuple([*side.latest, *alone][-LATEST:])
         return ShadowReport(**found)
 
-    def swapped(self) -> Agreement:
-        """The same counts with the models the other way round."""
-        return Agreement.of(self.state(), swapped=True)
-
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """The counts, as JSON can hold them."""
         sides = [asdict(side) for side in self._sides]
         return {"counts": dict(self._counts), "sides": sides, "row": self._row}
 
@@ -237,5 +232,5 @@ class ShadowStream(RowByRow):
     def swapped(self) -> ShadowStream:
         """The streams the other way round: the new model counts, and the old one is watched."""
         other = ShadowStream(self.new, self.old)
-        other._agreement = self._agreement.swapped()
+        other._agreement = Agreement.of(self._agreement.state(), swapped=True)
         return other

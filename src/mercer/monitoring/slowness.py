@@ -289,13 +289,10 @@ def with_confidence(
         factor = max(float(np.quantile(found, confidence)) / edge, 1.0)
         limits = replace(limits, t2=factor * limits.t2, q=factor * limits.q)
         edge = factor * edge
-    low, high = np.quantile(_rates(index > edge, length), [LOW, HIGH])
-    return replace(limits, low=float(low), high=float(high))
-
-
-def _rates(above: Flags, length: int) -> Array:  # (n,) -> (DRAWS,)
-    """The share of rows above a limit in each draw, by sums of whole blocks: no row is copied."""
-    n = len(above)
+    # The share of rows above the limit in each draw, by sums of whole blocks: no row is copied.
+    above = index > edge
     sums = np.append(0, np.cumsum(np.append(above, above[:length])))
     starts = np.random.default_rng(0).integers(0, n, (DRAWS, -(-n // length)))
-    return np.asarray((sums[starts + length] - sums[starts]).mean(axis=1) / length)
+    rates = (sums[starts + length] - sums[starts]).mean(axis=1) / length
+    low, high = np.quantile(rates, [LOW, HIGH])
+    return replace(limits, low=float(low), high=float(high))

@@ -46,7 +46,6 @@ class Statistics:
         return row_count(self.t2, self.weights)
 
     def taken(self, at: Any) -> Statistics:
-        """The statistics of some of the rows."""
         weights = None if self.weights is None else self.weights[at]
         return Statistics(self.t2[at], self.q[at], weights)
 

@@ -77,7 +77,6 @@ class _Open:
         self.onset = tuple(leaders(gain, names, TOP))
 
     def event(self, names: tuple[str, ...], known: KnownEvents, end: Any = None) -> Event:
-        """The event as it is known so far."""
         return Event(
             self.number,
             self.first.time,
@@ -159,7 +158,6 @@ class Tracker:
 
     @property
     def current(self) -> Event | None:
-        """The event that lasts."""
         return None if self._open is None else self._open.event(self._names, self.known)
 
     # ── how ─────────────────────────────────────────────────────────────────

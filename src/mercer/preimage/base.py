@@ -221,7 +221,6 @@ class FittedPreimage:
 
     @property
     def n_rows(self) -> int:
-        """Rows that it rests on."""
         return self.back.n_rows
 
     def __repr__(self) -> str:

@@ -61,7 +61,6 @@ class Dictionary(OnEngine):
 
     @property
     def size(self) -> int:
-        """Number of points."""
         return len(self.lower)
 
     @property

@@ -165,10 +165,8 @@ class Event:
     def __str__(self) -> str:
         span = f"since {self.begin}" if self.end is None else f"from {self.begin} to {self.end}"
         alarms = "all" if self.alarms == self.rows else self.alarms
-        text = (
-            f"event {self.number}, {self.kind}: {span} ({many(self.rows, 'row')}, {alarms} alarms)"
-        )
-        text += f", severity {self.severity}"
+        text = f"event {self.number}, {self.kind}: {span} ({many(self.rows, 'row')}, "
+        text += f"{alarms} alarms), severity {self.severity}"
         if self.onset:
             text += f", began with {', '.join(name for name, _ in self.onset)}"
         parts = [text, "" if self.nearest is None else str(self.nearest), "shelved" * self.shelved]

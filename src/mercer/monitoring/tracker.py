@@ -229,11 +229,9 @@ def _row_of(state: dict[str, Any]) -> Judged:
 def _open_of(state: dict[str, Any]) -> _Open:
     rows = {name: _row_of(state[name]) for name in ("first", "last", "peak")}
     arrays = {name: [*map(_array, state[name])] for name in ("onset_rows", "onset_contributions")}
-    stretches = [
-        Stretch(**(s | {"shares": _array(s["shares"])})) for s in state["path"]["stretches"]
-    ]
-    path = BlamePath(stretches, state["path"]["height"])
+    path, course = state["path"], state["course"]
+    parts = [Stretch(**(s | {"shares": _array(s["shares"])})) for s in path["stretches"]]
     onset = tuple((name, share) for name, share in state["onset"])
-    course = Course(_array(state["course"]["parts"]), state["course"]["rows"])
-    found = {"path": path, "course": course, "onset": onset}
+    found = {"path": BlamePath(parts, path["height"]), "onset": onset}
+    found |= {"course": Course(_array(course["parts"]), course["rows"])}
     return _Open(**(state | rows | arrays | found))

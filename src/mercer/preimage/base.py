@@ -133,12 +133,10 @@ class Quality:
     def __str__(self) -> str:
         text = f"held-out error {self.error:.4g}, error of the mean {self.error_of_mean:.4g}"
         if self.residual is not None:
-            text = f"{text}, feature-space residual {self.residual:.2%}"
+            text += f", feature-space residual {self.residual:.2%}"
         if self.noisy is not None:
             worse = "" if self.survives_noise else ", worse than the mean"
-            text = (
-                f"{text}; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
-            )
+            text += f"; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
         return text
 
 

@@ -48,9 +48,8 @@ class Exact(Preimage):
     constraints: ClassVar[Constraints] = {"max_rows": Whole(1)}
 
     def missing_in(self, kernel: Kernel) -> str:
-        if of_dot_product(kernel) is not None:
-            return ""
-        return "the linear kernel or a polynomial of odd degree"
+        known = of_dot_product(kernel) is not None
+        return "" if known else "the linear kernel or a polynomial of odd degree"
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """A block of axes against all points, what became of all axes, and the rows to measure on."""

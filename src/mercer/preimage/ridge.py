@@ -176,9 +176,8 @@ class Ridge(Preimage):
         else:
             # A score space is not the input space: the input kernel's gamma means nothing there.
             look = Look(tuning, tuning.width, alphas)
-            first = look
-            if few < many:
-                first = Look(sample(np.sort(order[:few])), look.guess, alphas)
+            rows = np.sort(order[:few])
+            first = Look(sample(rows), look.guess, alphas) if few < many else look
             best = searched(first, look)
         return best.gamma, best.alpha, best.spectrum if many == len(x) else None
 

@@ -204,16 +204,16 @@ class Stream:
         scatter = StoredGram(self.moments.scatter)
         self._require_variance(scatter.diag(), 0.0)
         total = float(np.trace(self.moments.scatter)) + self.lost
-        k = asked if isinstance(asked, int) else scatter.n
+        k, mean = asked if isinstance(asked, int) else scatter.n, self.moments.mean
         solver, rng = Lapack(), np.random.default_rng(self.seed)
         pairs = solver(scatter, min(k, scatter.n), rng=rng)
         cut = self._cut(pairs.values)
         self._require_variance(pairs.values, cut)
         pairs = keep(pairs, asked, total=total, cut=cut)
         # The largest score of a landmark is positive, whatever the order of the points.
-        offset = self.moments.mean @ pairs.vectors
+        offset = mean @ pairs.vectors
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
-        coef, offset = self.dictionary.whiten @ pairs.vectors, self.moments.mean @ pairs.vectors
+        coef, offset = self.dictionary.whiten @ pairs.vectors, mean @ pairs.vectors
         sections, d = self.dictionary.sections, int(self.dictionary.points.shape[1])
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
         reason = f"{self.n_rows} rows arrived in batches, each read once"
@@ -229,10 +229,7 @@ class Stream:
             low_end=self._negative_part(),
             asked=asked,
             weight=self.moments.weight,
-            mean=FeatureMean(
-                self.dictionary.whiten @ self.moments.mean,
-                float(self.moments.mean @ self.moments.mean),
-            ),
+            mean=FeatureMean(self.dictionary.whiten @ mean, float(mean @ mean)),
             certificate=StreamCertificate(
                 "around",
                 self.trace,

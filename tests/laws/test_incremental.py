@@ -38,8 +38,7 @@ from mercer.kernels import (
     Polynomial,
     Sigmoid,
 )
-from mercer.stream.batch import row_weights, stream_bytes
-from mercer.stream.dictionary import Dictionary
+from mercer.stream.dictionary import Dictionary, row_weights, stream_bytes
 from mercer.stream.incremental import Rules, Stream, second_moment
 
 KERNELS = {

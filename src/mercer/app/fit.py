@@ -31,7 +31,7 @@ from mercer.estimators.anatomy import Anatomy
 from mercer.kernels import Kernel, as_kernel
 from mercer.model import Plan
 from mercer.preprocessing.align import ReadingsTable, Sheet
-from mercer.stream.batch import stream_bytes
+from mercer.stream.dictionary import stream_bytes
 
 FOLLOWED = ("false_alarm", "confidence", "folds")  # options that a choice of a detector obeys
 

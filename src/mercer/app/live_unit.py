@@ -22,12 +22,11 @@ from mercer.app.shadow import shadow_facts
 from mercer.data.csv.sniff import DELIMITERS
 from mercer.data.lines import Lines
 from mercer.monitoring.alarm_rule import AlarmRule
-from mercer.monitoring.events import Event
+from mercer.monitoring.events import Event, Verdict
 from mercer.monitoring.judge import LiveStream
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.shadow import Agreement
 from mercer.monitoring.tracker import Tracker
-from mercer.monitoring.verdict import Verdict
 from mercer.preprocessing.influx import RowReader
 from mercer.preprocessing.lines import Arrived, split
 from mercer.preprocessing.preparation import Preparation

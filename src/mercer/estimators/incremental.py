@@ -30,7 +30,7 @@ from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
 from mercer.preimage import FittedPreimage, Preimage
 from mercer.solvers.base import Status
-from mercer.stream.batch import stream_bytes
+from mercer.stream.dictionary import stream_bytes
 from mercer.stream.incremental import Stream
 
 

@@ -32,8 +32,7 @@ from mercer.estimators.preimages import named_preimage, refuse_stream_preimage
 from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_given, column_names
-from mercer.stream.batch import ROUNDING, row_weights
-from mercer.stream.dictionary import stacked
+from mercer.stream.dictionary import ROUNDING, row_weights, stacked
 from mercer.stream.incremental import Rules, Stream
 
 # Rules for a width that one point can't answer.

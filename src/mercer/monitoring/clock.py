@@ -118,7 +118,8 @@ def require_pace(time: Any, n: int, how: Dynamics = STATIC) -> None:
     step = float(np.quantile(steps, 0.5, method="lower"))  # one that is there
     if step > 0.0 and not follow(step, how.step):
         dates = are_dates(time)
-        raise InputError(other_pace(how, apart(how.step, dates=dates), apart(step, dates=dates)))
+        met = f"The rows are {apart(step, dates=dates)} apart"
+        raise InputError(other_pace(how, apart(how.step, dates=dates), met))
 
 
 def turns(times: Any) -> dict[str, int]:
@@ -168,17 +169,13 @@ def warn_unread(time: Any, n: int) -> None:
 def warn_pace(how: Dynamics, gaps: int, time: Any) -> None:
     """Warn of a stream most of whose first rows followed a gap."""
     if how.step is not None and gaps > MOST_OUT_OF_TURN * FIRST_ROWS:
-        msg = other_pace(how, apart(how.step, dates=are_dates([time])))
+        met = f"Most of the first {FIRST_ROWS} rows follow a gap"
+        msg = other_pace(how, apart(how.step, dates=are_dates([time])), met)
         warn(msg, DetectorWarning, "pace", {"gaps": gaps, "rows": FIRST_ROWS})
 
 
-def other_pace(how: Dynamics, usual: str, step: str = "") -> str:
-    """The sentence about rows at another step than those of the fit; of a stream, which has no one step."""
-    met = (
-        f"The rows are {step} apart"
-        if step
-        else f"Most of the first {FIRST_ROWS} rows follow a gap"
-    )
+def other_pace(how: Dynamics, usual: str, met: str) -> str:
+    """The message about rows at another step than those of the fit, which begins with what was met."""
     lost = ["its moving mean restarts at every row"] if how.smoothing is not None else []
     lost += [f"no row has {rows_before(how.lags)} directly before it"] if how.lags else []
     return (

@@ -52,9 +52,8 @@ def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]
     for kind in KINDS:
         together = min(TOGETHER, len(moving)) if kind == "several" else 1
         # Every sensor once before any is there twice.
-        order = np.concatenate(
-            [rng.permutation(moving) for _ in range(each * together // len(moving) + 1)]
-        )
+        rounds = range(each * together // len(moving) + 1)
+        order = np.concatenate([rng.permutation(moving) for _ in rounds])
         for i in range(each):
             size = np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST)))
             size = min(size, WIDEST) if kind == "wider" else size

@@ -26,23 +26,13 @@ REMEDY = "If the process has changed for good, mercer retrain DETECTOR NEW_ROWS 
 
 @dataclass(frozen=True)
 class DriftReport:
-    """Whether a process has left slowly what a model knows. Print it.
+    """Whether a process has left slowly what a model knows. Print it."""
 
-    Attributes
-    ----------
-    level : float
-        The mean index of the last 500 rows or so that belong to no event, in units of that at the fit.
-    drifted : bool
-        Whether it is above 1.5, after 250 rows at least.
-    rows : int
-        Rows that were judged since the stream began.
-    shifts : tuple of (name, shift)
-        The variables that moved most, in standard deviations of the training rows.
-    """
-
+    # The mean index of the last 500 rows or so that belong to no event, in units of that at the fit.
     level: float
-    drifted: bool
-    rows: int
+    drifted: bool  # whether it is above 1.5, after 250 rows at least
+    rows: int  # that were judged since the stream began
+    # The variables that moved most, with how far, in standard deviations of the training rows.
     shifts: tuple[tuple[str, float], ...]
 
     @property
@@ -102,7 +92,6 @@ class Drift:
         return self._lately > DRIFTED * self._usual and self.level > LIFTED
 
     def report(self) -> DriftReport:
-        """The drift as it is known so far."""
         d = len(self._names)
         where = self._where[:d]  # of lagged rows, the newest
         moved = [name for name, _ in leading(np.abs(where), self._names, 3)]

@@ -1,8 +1,9 @@
-"""Events: alarms that belong together, with begin, end, severity, and the variables that led them when."""
+"""Events, alarms that belong together, with what led them when, and the verdicts that they are made of."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mercer._core.table import Table
 from mercer._core.types import Array
 from mercer.monitoring.alarms import LEAST_SHARE, leading
 from mercer.monitoring.library import LIKE, UNLIKE, Course, Nearest, signature_distance
+from mercer.monitoring.sensors import in_words
 
 Named = tuple[tuple[str, float], ...]
 # Stretches in which the blame of an event is kept. When there are more, two neighbours become one.
@@ -29,7 +31,6 @@ class Stretch:
     shares: Array  # (d,), summing to 1 where anything raises the statistic
 
     def merged(self, other: Stretch) -> Stretch:
-        """One stretch of this one and the next."""
         n = self.alarms + other.alarms
         shares = (self.alarms * self.shares + other.alarms * other.shares) / n
         return Stretch(self.begin, other.end, n, shares)
@@ -143,8 +144,8 @@ class Event:
         return {
             "event": self.number,
             "kind": self.kind,
-            "begin": as_told(self.begin),
-            "end": as_told(self.end),
+            "begin": plain_time(self.begin),
+            "end": plain_time(self.end),
             "first_row": self.first,
             "last_row": self.last,
             "raised_row": self.raised,
@@ -153,10 +154,10 @@ class Event:
             "not_judged": self.unjudged,
             "severity": self.severity,
             "peak": self.peak if np.isfinite(self.peak) else None,
-            "peak_time": as_told(self.peak_time),
+            "peak_time": plain_time(self.peak_time),
             "began_with": [{"variable": n, "lowers_index_by": s} for n, s in self.onset],
             "led": [{"variable": name, "share": share} for name, share in self.led],
-            "moves": [{"time": as_told(when), "variable": name} for when, name in self.moves()],
+            "moves": [{"time": plain_time(when), "variable": name} for when, name in self.moves()],
             "nearest": None if self.nearest is None else self.nearest.to_dict(),
             "shelved": self.shelved,
         }
@@ -164,10 +165,8 @@ class Event:
     def __str__(self) -> str:
         span = f"since {self.begin}" if self.end is None else f"from {self.begin} to {self.end}"
         alarms = "all" if self.alarms == self.rows else self.alarms
-        text = (
-            f"event {self.number}, {self.kind}: {span} ({many(self.rows, 'row')}, {alarms} alarms)"
-        )
-        text += f", severity {self.severity}"
+        text = f"event {self.number}, {self.kind}: {span} ({many(self.rows, 'row')}, "
+        text += f"{alarms} alarms), severity {self.severity}"
         if self.onset:
             text += f", began with {', '.join(name for name, _ in self.onset)}"
         parts = [text, "" if self.nearest is None else str(self.nearest), "shelved" * self.shelved]
@@ -176,19 +175,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two events beside each other. Print it.
+    """Two events beside each other. Print it."""
 
-    Attributes
-    ----------
-    distance : float
-        0 for the same signature, 1 for events without a variable in common, up to √2 for opposite ones.
-    table : Table
-        The shares of each variable in either event, and their difference, the largest first.
-    """
-
-    distance: float
-    table: Table
-    of: tuple[str, str]
+    distance: float  # 0 for the same signature, 1 for no variable in common, √2 for opposite ones
+    table: Table  # shares of each variable in either event, and their difference, the largest first
+    of: tuple[str, str]  # the events in words
 
     def __str__(self) -> str:
         partly = "partly alike" if self.distance <= UNLIKE else "unlike"
@@ -219,6 +210,64 @@ def compare_events(a: Event, b: Event) -> Comparison:
     return Comparison(distance, Table(columns), (str(a), str(b)))
 
 
+# ── a row of a stream ───────────────────────────────────────────────────────
+@dataclass(frozen=True, eq=False, slots=True)
+class Verdict:
+    """What a stream says of one row.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 0.
+    time : as it was given; the count where none was
+    t2, q, index : float
+        NaN for a row that lacks cells.
+    limit : float
+        Of the index.
+    alarm : bool
+        Whether the row is above the limit: by its index or, where it lacks cells, by the least that the index
+        can be.
+    judged : bool
+        Whether all cells are there.
+    at_least : float
+        The index; of a row that lacks cells the one that it has at least, whatever normal values they hold,
+        where that is above the limit, and NaN where some normal value keeps it below: nothing is known then.
+    top : tuple of (name, share)
+        The variables behind an alarm.
+    marks : tuple of (kind, name)
+        What is wrong with the row: "missing", "frozen", "range" with the sensor; "late", "repeated",
+        "clock put back", "no time" with "", and of a detector that looks back "gap".
+    state : "normal", "pending" or "raised"
+        By the alarm rule.
+    event : int or None
+        The number of the event that lasts at this row, whose state is "raised".
+    began, ended : Event or None
+        An event that was raised at this row, or that is over with it.
+    """
+
+    row: int
+    time: Any
+    t2: float
+    q: float
+    index: float
+    limit: float
+    alarm: bool
+    judged: bool
+    at_least: float
+    top: tuple[tuple[str, float], ...]
+    marks: tuple[tuple[str, str], ...]
+    state: str
+    event: int | None = None
+    began: Event | None = None
+    ended: Event | None = None
+
+    def __str__(self) -> str:
+        what = "alarm" if self.alarm else "normal" if self.judged else "not judged"
+        index = "" if isnan(self.at_least) else f", index {self.at_least:.3g}"
+        marks = f"; {in_words(self.marks)}" if self.marks else ""
+        return f"{self.time}: {what}{index} ({self.state}){marks}"
+
+
 # ── blame, in bounded memory ────────────────────────────────────────────────
 @dataclass
 class BlamePath:
@@ -228,7 +277,6 @@ class BlamePath:
     height: int = 1  # alarms of a stretch
 
     def add(self, time: Any, shares: Array) -> None:
-        """The shares of the next alarm."""
         fresh = Stretch(time, time, 1, shares)
         if self.stretches and self.stretches[-1].alarms < self.height:
             self.stretches[-1] = self.stretches[-1].merged(fresh)
@@ -245,7 +293,7 @@ def severity(peak: float) -> str:
     return "high" if peak > 5.0 else "medium" if peak > 2.0 else "low"
 
 
-def as_told(time: Any) -> Any:
+def plain_time(time: Any) -> Any:
     """A time as JSON can hold it: a number, or a text."""
     plain = time.item() if isinstance(time, np.generic) and time.dtype.kind != "M" else time
     return plain if plain is None or isinstance(plain, (int, float, str)) else str(plain)

@@ -16,12 +16,11 @@ from mercer.monitoring.alarms import gains, leading, least_index, shares
 from mercer.monitoring.clock import FIRST_ROWS, OUT_OF_TURN, Clock, warn_pace
 from mercer.monitoring.contributions import Baselines, has_slopes
 from mercer.monitoring.drift import Drift, DriftReport
-from mercer.monitoring.events import Event, as_told
+from mercer.monitoring.events import Event, Verdict, plain_time
 from mercer.monitoring.lags import Lagger
 from mercer.monitoring.library import KnownEvents
 from mercer.monitoring.sensors import Sensors, Watch
 from mercer.monitoring.tracker import Judged, Tracker
-from mercer.monitoring.verdict import Verdict
 
 STATE_VERSION = 2
 
@@ -106,6 +105,9 @@ class LiveStream(RowByRow):
         self._drift = Drift(self.names, usual, baselines.middle, baselines.spread)
         self.rows = 0
         self._counts: Counter[str] = Counter()
+        # The parts with a memory, by their names in a state.
+        self._parts: dict[str, Any] = {"watch": self._watch, "clock": self._clock}
+        self._parts |= {"tracker": self._tracker, "drift": self._drift}
 
     # ── rows ────────────────────────────────────────────────────────────────
     def push_many(self, rows: Any, times: Any = None, *, clock: Any = None) -> list[Verdict]:
@@ -146,7 +148,10 @@ class LiveStream(RowByRow):
             marked = tuple((k, self.names[j]) for k in marks for j in marks[k][i].nonzero()[0])
             marked += ((late, ""),) if late else ()
             if self._lagger is not None:
-                self._look_back(time, gap=bool(gaps[i]), short=at < 0 and not np.isnan(x[i]).any())
+                short = at < 0 and not np.isnan(x[i]).any()  # too few rows before it
+                self._counts.update(gaps=bool(gaps[i]), short=bool(short))
+                if self.rows + 1 == FIRST_ROWS:
+                    warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
                 marked += (("gap", ""),) if gaps[i] else ()
             out.append(self._verdict(x[i], time, seen, marked))
         return out
@@ -171,8 +176,8 @@ class LiveStream(RowByRow):
         """How many rows, alarms, events, and marks of each kind there were."""
         sensors = {kind: int(found.sum()) for kind, found in self._watch.counts.items()}
         found = {name: self._counts[name] for name in ("alarms", "unjudged", "gaps", "short")}
-        found = {"rows": self.rows, **found, "events": self._tracker.count}
-        return found | self._clock.counts | sensors
+        events = {"events": self._tracker.count}
+        return {"rows": self.rows} | found | events | self._clock.counts | sensors
 
     def sensor_counts(self) -> dict[str, dict[str, int]]:
         """Rows in which each sensor was missing, frozen or out of range, of those that ever were."""
@@ -252,12 +257,6 @@ class LiveStream(RowByRow):
         limits = self._judge.limits
         return [float(limits.t2), float(limits.q), self.limit]
 
-    @property
-    def _parts(self) -> dict[str, Any]:
-        """The parts with a memory, by their names in a state."""
-        parts = {"watch": self._watch, "clock": self._clock}
-        return {**parts, "tracker": self._tracker, "drift": self._drift}
-
     # ── how ─────────────────────────────────────────────────────────────────
     def _read(self, rows: Any) -> Array:  # (b, d), NaN where cells are missing
         """Rows as a file of them would be read: in the precision of the fit, no number infinite."""
@@ -291,12 +290,6 @@ class LiveStream(RowByRow):
         width = self._baselines.rows.shape[1]
         return np.array(found) if found else np.empty((0, width), x.dtype), place, gaps
 
-    def _look_back(self, time: Any, *, gap: bool, short: bool) -> None:
-        """Count what the next row has before it, and look once whether rows come as those of the fit."""
-        self._counts.update(gaps=gap, short=short)
-        if self._lagger is not None and self.rows + 1 == FIRST_ROWS:
-            warn_pace(self._lagger.dynamics, self._counts["gaps"], time)
-
     def _verdict(
         self, row: Array, time: Any, found: Any, marks: tuple[tuple[str, str], ...]
     ) -> Verdict:
@@ -309,7 +302,7 @@ class LiveStream(RowByRow):
         shown = self._explained(scaled) if alarm and judged and self._top else (None, None)
         top = () if shown[0] is None else leading(shares(shown[0]), self.names, self._top)
         kept = scaled if alarm else None
-        seen = Judged(self.rows, as_told(time), alarm, judged, ratio, kept, *shown)
+        seen = Judged(self.rows, plain_time(time), alarm, judged, ratio, kept, *shown)
         kind = "drift" if self._drift.rising else "fault"
         if any(mark in OUT_OF_TURN for mark, _ in marks):  # it stays outside of the alarm rule
             state, began, ended = self._tracker.standing, None, None
@@ -327,10 +320,10 @@ class LiveStream(RowByRow):
         """The least index of a row with missing cells; NaN of lagged rows, of which nothing is known."""
         if self._lagger is not None:
             return float("nan")
-        absent = np.isnan(row)
-        filled = self._judge.scaled(np.where(absent, 0.0, row)[None].astype(row.dtype))[0]
+        judge, absent = self._judge, np.isnan(row)
+        filled = judge.scaled(np.where(absent, 0.0, row)[None].astype(row.dtype))[0]
         cells = np.where(absent, np.nan, filled)
-        judge = self._judge
+
         return least_index(
             lambda x: judge.index(judge.gauge.steady(x)), self._baselines, cells, self.limit
         )
@@ -342,11 +335,10 @@ class LiveStream(RowByRow):
 
     def _explained(self, scaled: Any) -> tuple[Array, Array]:  # (D,) -> (d,), (d,)
         """Contributions to the index of a row, and how far each variable lies from normal."""
-        judge, one = self._judge, scaled[None]
-        found, _ = self._baselines.explain_within_reach(
-            judge.gauge, judge.limits, one, judge.rule.statistic
-        )
-        off = one - self._baselines(one)
+        judge, base, one = self._judge, self._baselines, scaled[None]
+        by = judge.rule.statistic
+        found, _ = base.explain_within_reach(judge.gauge, judge.limits, one, by)
+        off = one - base(one)
         d = len(self.names)  # columns of lagged rows are summed for each sensor
         return judge.own(found).reshape(-1, d).sum(axis=0), off[0, :d]
 

@@ -100,8 +100,7 @@ def _errors(now: Array, past: Sequence[Array], gap: int) -> Array:  # (m, r), l 
         known, wanted = x[~near], now[~near]
         gram = known.T @ known
         ridge = RIDGE * np.trace(gram[:-1, :-1]) / max(len(gram) - 1, 1)
-        slopes = np.linalg.solve(
-            gram + np.diag([*[ridge] * (len(gram) - 1), 0.0]), known.T @ wanted
-        )
+        gram.flat[: -1 : len(gram) + 1] += ridge  # the constant has no penalty
+        slopes = np.linalg.solve(gram, known.T @ wanted)
         found.append(np.square(now[test] - x[test] @ slopes).mean(axis=0).sum() / total)
     return np.array(found)

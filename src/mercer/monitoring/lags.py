@@ -30,33 +30,19 @@ SETTLING = (2, 5, 15)
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """How a row is made of those up to it.
+    """How a row is made of those up to it."""
 
-    Attributes
-    ----------
-    lags : int
-        Earlier rows beside each, l; 0 leaves rows as they are.
-    differences : bool
-        Whether the past is written as differences, (x_t, x_t - x_{t-1}, …, x_{t-l+1} - x_{t-l}).
-    smoothing : float or None
-        The weight of the newest row in the exponentially weighted mean that takes its place; None takes none.
-    step : float or None
-        The usual time between rows, in seconds or in the unit of the times; None where times are not known.
-    centre : ndarray of shape (d,), or None
-        Where the weighted mean starts, anew after each gap.
-    reach : ndarray of shape (d,), or None
-        How far from there a reading counts in the mean as it is; one farther out counts as that far.
-    note : str
-        How the number of lags was chosen, in words.
-    """
-
-    lags: int = 0
+    lags: int = 0  # earlier rows beside each, l; 0 leaves rows as they are
+    # Whether the past is written as differences, (x_t, x_t - x_{t-1}, …, x_{t-l+1} - x_{t-l}).
     differences: bool = False
+    # The weight of the newest row in the exponentially weighted mean that takes its place; None takes none.
     smoothing: float | None = None
+    # The usual time between rows, in seconds or in the unit of the times; None where times are not known.
     step: float | None = None
-    centre: Annotated[Array, "d"] | None = None
+    centre: Annotated[Array, "d"] | None = None  # where the mean starts, anew after each gap
+    # How far from there a reading counts in the mean as it is; one farther out counts as that far.
     reach: Annotated[Array, "d"] | None = None
-    note: str = ""
+    note: str = ""  # how the number of lags was chosen, in words
 
     @property
     def static(self) -> bool:
@@ -74,15 +60,10 @@ class Dynamics:
     def rows(self, x: Array, time: Any = None, follows: Flags | None = None) -> tuple[Array, Flags]:
         """The lagged rows of an array, (m, d(l + 1)), and which of its n rows they end with, (n,).
 
-        Parameters
-        ----------
-        x : ndarray of shape (n, d)
-            In the order of time. A row with a missing cell has no lagged row, nor have the l rows after it.
-        time : array-like of shape (n,), optional
-            Numbers or dates. Where the step from one row to the next is not the usual one, history begins
-            anew. A row whose time can't be read counts as one step after the row before.
-        follows : ndarray of shape (n,), optional
-            Which rows follow the one before, where that is known otherwise.
+        Rows are in the order of time. One with a missing cell has no lagged row, nor have the l rows after
+        it. Where the step in ``time``, numbers or dates, is not the usual one, history begins anew; a row
+        whose time can't be read counts as one step after the row before. ``follows`` says which rows follow
+        the one before, where that is known otherwise.
         """
         complete = np.asarray(~np.isnan(x).any(axis=1))
         if self.static:
@@ -207,11 +188,7 @@ class Lagger:
     def push(self, row: Any, time: Any = None) -> Array | None:  # (d,) -> (d(l + 1),)
         """The lagged row that ends with this one; None where a cell is missing or history is too short.
 
-        Parameters
-        ----------
-        row : array-like of shape (d,)
-        time : number or date, optional
-            When it was taken: after a step that is not the usual one, history begins anew.
+        After a step in ``time``, a number or a date, that is not the usual one, history begins anew.
         """
         row = np.asarray(row)
         self._clock(time)
@@ -228,20 +205,6 @@ class Lagger:
                 self.past.pop()
         return how._joined(past) if len(past) > how.lags else None
 
-    def push_many(self, rows: Any, time: Any = None) -> tuple[Array, Flags]:
-        """The lagged rows of a block, (m, d(l + 1)), and which of its rows they end with, (b,)."""
-        rows = np.asarray(rows)
-        times = [None] * len(rows) if time is None else time
-        found = [self.push(row, when) for row, when in zip(rows, times, strict=True)]
-        whole = np.array([one is not None for one in found], dtype=bool)
-        lagged = np.array([one for one in found if one is not None], dtype=rows.dtype)
-        return lagged.reshape(-1, self.dynamics.width(rows.shape[1])), whole
-
-    def reset(self) -> None:
-        """Forget what was: the next row begins a history."""
-        self.past.clear()
-        self.mean = None
-
     def _clock(self, time: Any) -> None:
         now, step = seconds(time), self.dynamics.step
         self.after_gap = False
@@ -249,11 +212,11 @@ class Lagger:
             now = self.time + step if now is None else now
             self.after_gap = not follow(now - self.time, step)
         if self.after_gap:
-            self.reset()
+            self.past.clear()
+            self.mean = None
         self.time = now
 
     def state(self) -> dict[str, Any]:
-        """The rows that it keeps, as JSON can hold them."""
         mean = None if self.mean is None else self.mean.tolist()
         return {"past": [row.tolist() for row in self.past], "mean": mean, "time": self.time}
 

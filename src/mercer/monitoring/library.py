@@ -76,7 +76,6 @@ class Nearest:
         return self.distance <= LIKE
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
         return {"name": self.name, "distance": self.distance, "alike": self.alike}
 
     def __str__(self) -> str:
@@ -102,7 +101,6 @@ class KnownEvents:
 
     @classmethod
     def none(cls, d: int) -> KnownEvents:
-        """No events, of d variables."""
         return cls((), np.empty((0, d)))
 
     def course(self, i: int) -> Course | None:
@@ -114,8 +112,7 @@ class KnownEvents:
     def learned(self, name: str, course: Course) -> KnownEvents:
         """The known events with one more, or with another course for a name that is known."""
         kept = [i for i, known in enumerate(self.names) if known != name]
-        d = self.signatures.shape[1]
-        unknown = Course(np.zeros((len(ENDS), d)))
+        unknown = Course.empty(self.signatures.shape[1])
         courses = [*(self.course(i) or unknown for i in kept), course]
         whole = course.upto(course.rows)
         return KnownEvents(

@@ -135,7 +135,6 @@ class Rule:
         return limits.indices(found)
 
     def limit(self, limits: Limits) -> float:
-        """The limit of the index."""
         return limits.index if self.statistic == "combined" else 1.0
 
     def joint(self, limits: Limits) -> Limits:

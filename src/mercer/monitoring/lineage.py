@@ -13,34 +13,19 @@ from mercer.monitoring.statistics import Gauge
 
 @dataclass(frozen=True)
 class Generation:
-    """One update of a detector.
+    """One update of a detector."""
 
-    Attributes
-    ----------
-    made : str
-        When, in UTC.
-    parent : str
-        The `fingerprint` of the detector that it was made from.
-    rows, learned : int
-        Rows that it was given, and those of them that were normal enough to be learned.
-    memory : int
-        Rows that count: older ones are forgotten.
-    why : str
-        As it was given.
-    """
-
-    made: str
-    parent: str
-    rows: int
-    learned: int
-    memory: int
-    why: str = ""
+    made: str  # when, in UTC
+    parent: str  # the `fingerprint` of the detector that it was made from
+    rows: int  # that it was given
+    learned: int  # those of them that were normal enough
+    memory: int  # rows that count: older ones are forgotten
+    why: str = ""  # as it was given
 
     def __str__(self) -> str:
         learned = f"{self.learned} of {self.rows} rows learned, {self.memory} rows count"
-        return f"{self.made}: {learned}, from {self.parent}" + (
-            f" ({self.why})" if self.why else ""
-        )
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.made}: {learned}, from {self.parent}{why}"
 
 
 def fingerprint(gauge: Gauge, limits: Limits) -> str:

@@ -171,17 +171,11 @@ class Monitoring:
             name: np.concatenate([report.table[name] for report in reports])
             for name in first.table.columns
         }
-        shares = [report.contributions for report in reports if report.contributions is not None]
-        return cls(
-            Table(columns),
-            first.names,
-            np.vstack(shares) if shares else None,
-            np.concatenate(
-                [r.explained + start for r, start in zip(reports, starts, strict=False)]
-            ),
-            first.statistic,
-            first.missing,
-        )
+        found = [report.contributions for report in reports if report.contributions is not None]
+        shares = np.vstack(found) if found else None
+        positions = [r.explained + start for r, start in zip(reports, starts, strict=False)]
+        table, explained = Table(columns), np.concatenate(positions)
+        return cls(table, first.names, shares, explained, first.statistic, first.missing)
 
     def among(self, gaps: Gaps, time: Any) -> Monitoring:
         """The report of complete rows as one of all n rows in ``gaps``, which were taken at these times."""

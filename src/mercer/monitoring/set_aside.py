@@ -63,8 +63,7 @@ class FarCells:
             if judged and np.any(far & ~wild) and _unknown_to_others(x, j, far):
                 wild = far
             lonely = without_witness(wild)
-            of_cells = at, np.full(len(at), j), readings, wild[at], lonely[at]
-            parts.append(np.column_stack(of_cells))
+            parts.append(np.column_stack([at, np.full(len(at), j), readings, wild[at], lonely[at]]))
             medians[j] = median
         cells = np.concatenate(parts)
         cells = cells[np.lexsort(cells[:, 1::-1].T)]
@@ -73,16 +72,11 @@ class FarCells:
 
 def _far_columns(columns: Array, first: int) -> list[tuple[int, Indices, Array, float]]:  # (n, w)
     """For each column with far cells: its number, their rows and readings, and its median."""
-    far = far_cells(columns)
-    return [
-        (
-            first + int(j),
-            np.flatnonzero(far[:, j]),
-            columns[far[:, j], j],
-            float(np.median(columns[:, j])),
-        )
-        for j in np.flatnonzero(far.any(axis=0))
-    ]
+    far, found = far_cells(columns), []
+    for j in np.flatnonzero(far.any(axis=0)):
+        at, column = np.flatnonzero(far[:, j]), columns[:, j]
+        found.append((first + int(j), at, column[at], float(np.median(column))))
+    return found
 
 
 def _unknown_to_others(x: Rows, j: int, far: Flags) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mercer._core.errors import many
-from mercer.monitoring.events import Event
+from mercer.monitoring.events import Event, Verdict
 from mercer.monitoring.judge import LiveStream, RowByRow
-from mercer.monitoring.verdict import Verdict
 
 SIDES = ("old", "new")
 PAIRS = ("only", "alarms", "unjudged")  # what is counted of either model
@@ -19,39 +18,21 @@ LATEST = 10  # events of one model alone that are kept in words
 
 @dataclass(frozen=True)
 class ShadowReport:
-    """What the model in the shadow would have changed. Print it.
+    """What the model in the shadow would have changed. Print it."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows that both models could judge.
-    both, only_old, only_new : int
-        Of these, alarms of both models, and of one alone.
-    alarms_old, alarms_new : int
-        Alarms of each model, on whatever rows.
-    unjudged_old, unjudged_new : int
-        Rows that this model could not judge, and the other could.
-    events_old, events_new : int
-        Events of each model.
-    events_only_old, events_only_new : int
-        Those of them that share no row with an event of the other.
-    latest_only_old, latest_only_new : tuple of str
-        The last ten of these, in words.
-    """
-
-    rows: int
-    both: int
+    rows: int  # that both models could judge
+    both: int  # of these, alarms of both models, and of one alone
     only_old: int
     only_new: int
     events_old: int
     events_new: int
-    alarms_old: int = 0
+    alarms_old: int = 0  # on whatever rows
     alarms_new: int = 0
-    unjudged_old: int = 0
+    unjudged_old: int = 0  # rows that this model could not judge, and the other could
     unjudged_new: int = 0
-    events_only_old: int = 0
+    events_only_old: int = 0  # events that share no row with one of the other
     events_only_new: int = 0
-    latest_only_old: tuple[str, ...] = ()
+    latest_only_old: tuple[str, ...] = ()  # the last ten of these, in words
     latest_only_new: tuple[str, ...] = ()
 
     @property
@@ -187,13 +168,8 @@ class Agreement:
             found[f"latest_only_{name}"] = tuple([*side.latest, *alone][-LATEST:])
         return ShadowReport(**found)
 
-    def swapped(self) -> Agreement:
-        """The same counts with the models the other way round."""
-        return Agreement.of(self.state(), swapped=True)
-
     # ── state ───────────────────────────────────────────────────────────────
     def state(self) -> dict[str, Any]:
-        """The counts, as JSON can hold them."""
         sides = [asdict(side) for side in self._sides]
         return {"counts": dict(self._counts), "sides": sides, "row": self._row}
 
@@ -242,17 +218,7 @@ class ShadowStream(RowByRow):
         self._agreement = Agreement()
 
     def push_many(self, rows: Any, times: Any = None) -> list[Verdict]:
-        """Judge the next rows, as `LiveStream.push_many`.
-
-        Parameters
-        ----------
-        rows : array-like of shape (b, d)
-        times : sequence of b times, optional
-
-        Returns
-        -------
-        verdicts : list of Verdict
-        """
+        """Judge the next rows by both streams; all else is that of `LiveStream.push_many`."""
         found = self.old.push_many(rows, times)
         for one, other in zip(found, self.new.push_many(rows, times), strict=True):
             self._agreement.add(one, other)
@@ -264,7 +230,7 @@ class ShadowStream(RowByRow):
         return self._agreement.report()
 
     def swapped(self) -> ShadowStream:
-        """The other way round: the new model counts, and the old one is watched, to go back to if need be."""
+        """The streams the other way round: the new model counts, and the old one is watched."""
         other = ShadowStream(self.new, self.old)
-        other._agreement = self._agreement.swapped()
+        other._agreement = Agreement.of(self._agreement.state(), swapped=True)
         return other

@@ -120,9 +120,12 @@ def _along(centre: Array, directions: Array, z: Array) -> Array:  # (d,), (r, d)
 def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
     """For each direction, whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
     del first
-    correlations = autocorrelations(scores)  # (n, r)
-    slow = _is_slow(scores, correlations)
-    found = np.zeros((scores.shape[1], 3))
+    n, r = scores.shape
+    correlations, found = autocorrelations(scores), np.zeros((r, 3))  # (n, r)
+    if n < 4 or r == 0:
+        return found
+    flatness = np.mean(scores**4, axis=0) / np.mean(scores**2, axis=0) ** 2 - 3.0
+    slow = (correlations[1] > SURE / np.sqrt(n)) & (flatness > BOUNDED)
     found[slow, 0] = 1.0
     found[slow, 1:] = np.reshape([integrated_times(c) for c in correlations[:, slow].T], (-1, 2))
     return found
@@ -135,15 +138,6 @@ def autocorrelations(scores: Array) -> Array:  # (n, r) -> (n, r)
     power = np.abs(fft.rfft(scores, size, axis=0)) ** 2
     sums = fft.irfft(power, size, axis=0)[:n]
     return np.asarray(sums / np.where(sums[:1] > 0.0, sums[:1], 1.0))
-
-
-def _is_slow(scores: Array, correlations: Array) -> Flags:  # (n, r), (n, r) -> (r,)
-    n, r = scores.shape
-    if n < 4 or r == 0:
-        return np.zeros(r, dtype=bool)
-    variance = np.mean(scores**2, axis=0)
-    flatness = np.mean(scores**4, axis=0) / variance**2 - 3.0
-    return np.asarray((correlations[1] > SURE / np.sqrt(n)) & (flatness > BOUNDED))
 
 
 def integrated_times(correlations: Array) -> tuple[float, float]:
@@ -252,10 +246,8 @@ def _alarms(rule: Rule, found: list[HeldOut], i: int, limits: Limits) -> float:
 
 def _steady(rule: Rule, found: list[HeldOut], rounding: float) -> int | None:
     """The most components with which a run that strays makes clearly fewer false alarms than is tolerated."""
-    if any(
-        one.sizes != found[0].sizes for one in found
-    ):  # lost components have a warning elsewhere
-        return None
+    if any(one.sizes != found[0].sizes for one in found):
+        return None  # lost components have a warning elsewhere
     for i in reversed(range(len(found[0].sizes) - 1)):
         held = Statistics.joined([one.stretched[i] for one in found])
         limits = held_out_limits(held, rule.rate, rounding=rounding)
@@ -297,13 +289,10 @@ def with_confidence(
         factor = max(float(np.quantile(found, confidence)) / edge, 1.0)
         limits = replace(limits, t2=factor * limits.t2, q=factor * limits.q)
         edge = factor * edge
-    low, high = np.quantile(_rates(index > edge, length), [LOW, HIGH])
-    return replace(limits, low=float(low), high=float(high))
-
-
-def _rates(above: Flags, length: int) -> Array:  # (n,) -> (DRAWS,)
-    """The share of rows above a limit in each draw, by sums of whole blocks: no row is copied."""
-    n = len(above)
+    # The share of rows above the limit in each draw, by sums of whole blocks: no row is copied.
+    above = index > edge
     sums = np.append(0, np.cumsum(np.append(above, above[:length])))
     starts = np.random.default_rng(0).integers(0, n, (DRAWS, -(-n // length)))
-    return np.asarray((sums[starts + length] - sums[starts]).mean(axis=1) / length)
+    rates = (sums[starts + length] - sums[starts]).mean(axis=1) / length
+    low, high = np.quantile(rates, [LOW, HIGH])
+    return replace(limits, low=float(low), high=float(high))

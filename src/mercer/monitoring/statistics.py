@@ -46,7 +46,6 @@ class Statistics:
         return row_count(self.t2, self.weights)
 
     def taken(self, at: Any) -> Statistics:
-        """The statistics of some of the rows."""
         weights = None if self.weights is None else self.weights[at]
         return Statistics(self.t2[at], self.q[at], weights)
 
@@ -132,13 +131,10 @@ class Gauge:
         return [Statistics(found[:, i], found[:, i + 1], weights) for i in at]
 
     def _seen(self, x: Rows, step: Callable[[Rows], Array]) -> Array:
-        """A few numbers of each row. Of rows elsewhere they are all that comes here: no scores do.
-
-        Unless the points of the model are elsewhere too: its vectors, which are here, are as large.
-        """
+        """A few numbers of each row, which are all that comes here of rows elsewhere: no scores do."""
         sections = self.space.projection.sections
-        here = not isinstance(x, RowSource)
-        if here or isinstance(getattr(sections, "points", None), RowSource):
+        # Where the points of the model are elsewhere too, its vectors, which are here, are as large.
+        if not isinstance(x, RowSource) or isinstance(getattr(sections, "points", None), RowSource):
             return step(x)
         return sections.engine.map(x, step, width=sections.width, parallel=False, dtype=np.float64)
 

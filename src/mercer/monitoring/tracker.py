@@ -77,7 +77,6 @@ class _Open:
         self.onset = tuple(leaders(gain, names, TOP))
 
     def event(self, names: tuple[str, ...], known: KnownEvents, end: Any = None) -> Event:
-        """The event as it is known so far."""
         return Event(
             self.number,
             self.first.time,
@@ -159,7 +158,6 @@ class Tracker:
 
     @property
     def current(self) -> Event | None:
-        """The event that lasts."""
         return None if self._open is None else self._open.event(self._names, self.known)
 
     # ── how ─────────────────────────────────────────────────────────────────
@@ -231,11 +229,9 @@ def _row_of(state: dict[str, Any]) -> Judged:
 def _open_of(state: dict[str, Any]) -> _Open:
     rows = {name: _row_of(state[name]) for name in ("first", "last", "peak")}
     arrays = {name: [*map(_array, state[name])] for name in ("onset_rows", "onset_contributions")}
-    stretches = [
-        Stretch(**(s | {"shares": _array(s["shares"])})) for s in state["path"]["stretches"]
-    ]
-    path = BlamePath(stretches, state["path"]["height"])
+    path, course = state["path"], state["course"]
+    parts = [Stretch(**(s | {"shares": _array(s["shares"])})) for s in path["stretches"]]
     onset = tuple((name, share) for name, share in state["onset"])
-    course = Course(_array(state["course"]["parts"]), state["course"]["rows"])
-    found = {"path": path, "course": course, "onset": onset}
+    found = {"path": BlamePath(parts, path["height"]), "onset": onset}
+    found |= {"course": Course(_array(course["parts"]), course["rows"])}
     return _Open(**(state | rows | arrays | found))

@@ -93,16 +93,14 @@ def _first_far(x: Array, off: Array) -> float:  # (n,), (n,)
 
 
 def _times(x: Array, far: Flags) -> float:  # (n,), (n,)
-    """How often the column has gone that far: neighbours count as often as they are independent.
-
-    That is once in (1 + ρ)/(1 - ρ) rows, with the correlation ρ of neighbours that are not far.
-    """
+    """How often the column has gone that far: neighbours count as often as they are independent."""
     near = ~(far[1:] | far[:-1])
     pairs = np.stack([x[1:][near], x[:-1][near]]).astype(np.float64)  # (2, p)
     # By the largest, so that squares don't overflow.
     pairs /= max(float(np.abs(pairs).max(initial=0.0)), np.finfo(np.float64).tiny)
     pairs -= pairs.mean(axis=1, keepdims=True)
     spread = np.sqrt(np.sum(pairs**2, axis=1)).prod()
+    # Once in (1 + ρ)/(1 - ρ) rows, with the correlation ρ of neighbours that are not far.
     rho = float(np.clip(pairs[0] @ pairs[1] / spread, 0.0, 1.0)) if spread > 0.0 else 1.0
     return float(np.sum(np.maximum(np.diff(_runs(far)) * (1.0 - rho) / (1.0 + rho), 1.0)))
 
@@ -134,9 +132,8 @@ def _pareto_chance(below: Array, far: float, times: float, share: float) -> floa
     excess = below[1:] / threshold - 1.0  # (k,)
     scale, shape = USUAL_SCALE * SCALES[:, None], SHAPES[None, :]  # (s, 1), (1, h)
     end = _log_survival(np.asarray(far / threshold - 1.0), scale, shape)
-    start = np.maximum(
-        _log_survival(excess[-1], scale, shape), -1e3
-    )  # an earlier end is not credible
+    # An earlier end is not credible.
+    start = np.maximum(_log_survival(excess[-1], scale, shape), -1e3)
     survival = _log_survival(excess, scale[..., None], shape[..., None])  # (s, h, k)
     density = (1.0 + shape[..., None]) * survival - np.log(scale[..., None])  # in logarithms
     likely = share * np.sum(density, axis=-1) + (times - 1.0) * start
@@ -222,13 +219,10 @@ def is_usual(other: Flags, *seen: tuple[Array, int]) -> bool:
 
 
 def _bounded(x: Array) -> Array:  # (n, d) -> (n, d)
-    """In usual distances from the median, no farther than `REACH`.
-
-    Those of a column that mostly stands still are in units of its largest.
-    """
+    """In usual distances from the median, no farther than `REACH`."""
     off = _distances(x)
     usual = np.quantile(off, 1.0 - TAIL, axis=0, method="lower")
-    usual = np.where(usual > 0.0, usual, off.max(axis=0))
+    usual = np.where(usual > 0.0, usual, off.max(axis=0))  # of a column that mostly stands still
     usual = np.where((usual > 0.0) & np.isfinite(usual), usual, 1.0)
     side = np.where(x < np.median(x, axis=0), -1.0, 1.0)
     with np.errstate(over="ignore"):

@@ -133,12 +133,10 @@ class Quality:
     def __str__(self) -> str:
         text = f"held-out error {self.error:.4g}, error of the mean {self.error_of_mean:.4g}"
         if self.residual is not None:
-            text = f"{text}, feature-space residual {self.residual:.2%}"
+            text += f", feature-space residual {self.residual:.2%}"
         if self.noisy is not None:
             worse = "" if self.survives_noise else ", worse than the mean"
-            text = (
-                f"{text}; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
-            )
+            text += f"; rows with noise {NOISE:g} times the mean's error: {self.noisy:.4g}{worse}"
         return text
 
 
@@ -221,7 +219,6 @@ class FittedPreimage:
 
     @property
     def n_rows(self) -> int:
-        """Rows that it rests on."""
         return self.back.n_rows
 
     def __repr__(self) -> str:
@@ -280,11 +277,9 @@ class Preimage(Params, ABC):
     def _check_points(self, space: FeatureSpace | None) -> None:
         sections = None if space is None else space.projection.sections
         if self.needs_points and not isinstance(sections, KernelSections):
-            name = type(self).__name__
             msg = Message(
-                "{name} makes a mean of points that the model rests on, but {sections} rests on none. "
-                "Use {preimage:'gradient'} or {preimage:'ridge'}.",
-                name=name,
+                f"{type(self).__name__} makes a mean of points that the model rests on, but {{sections}} "
+                "rests on none. Use {preimage:'gradient'} or {preimage:'ridge'}.",
                 sections=repr(sections),
             )
             raise InputError(msg)

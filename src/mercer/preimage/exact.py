@@ -48,9 +48,8 @@ class Exact(Preimage):
     constraints: ClassVar[Constraints] = {"max_rows": Whole(1)}
 
     def missing_in(self, kernel: Kernel) -> str:
-        if of_dot_product(kernel) is not None:
-            return ""
-        return "the linear kernel or a polynomial of odd degree"
+        known = of_dot_product(kernel) is not None
+        return "" if known else "the linear kernel or a polynomial of odd degree"
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """A block of axes against all points, what became of all axes, and the rows to measure on."""
@@ -159,9 +158,8 @@ class Distances(Preimage):
         """Rows that the quality is taken from, a point for each neighbour, against all points."""
         m, q = min(FEW, n, self.max_rows), self.n_neighbours
         small = 60.0 * q * q * max(q, min(d, 4 * q))  # a decomposition each
-        return Cost(
-            entries=n * (m * min(q + 2.0, d + 2.0) + n), flops=m * (2.0 * n * k + 50.0 * small)
-        )
+        entries, flops = n * (m * min(q + 2.0, d + 2.0) + n), m * (2.0 * n * k + 50.0 * small)
+        return Cost(entries=entries, flops=flops)
 
     def _learn(self, examples: Examples, *, rng: np.random.Generator) -> Learned:
         kernel, space = examples.kernel, examples.space

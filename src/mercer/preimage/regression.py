@@ -220,15 +220,12 @@ class Tridiagonal:
         return self.turned[:, : len(self.diagonal)].T
 
     def seen(self, values: Array) -> Array:  # (p, n) -> (p, n)
-        """κ√W Q of κ at other scores."""
         return np.asarray((values * self.roots[:, 0]) @ self.left)
 
     def of(self, x: Array) -> Regression:  # (n, d)
-        """The regression onto these rows."""
         return TridiagonalRegression(self, self.left.T @ (self.roots * x), None)
 
     def divided(self, alpha: float, columns: Array) -> Array:  # (n, p) -> (n, p)
-        """(T + α)⁻¹ times columns."""
         return np.asarray(lapack.dpttrs(*self.factor(alpha), columns)[0])
 
     def factor(self, alpha: float) -> tuple[Array, Array]:  # (n,), (n - 1,)
@@ -262,7 +259,6 @@ class TridiagonalRegression(Regression):
     own: Tridiagonal
 
     def left_out_errors(self, alphas: Array) -> Array:  # (p,) -> (p,)
-        """Σ_i w_i ‖a_i/G_ii‖² for each penalty; inf where rounding leaves no factor of T + α."""
         own, (job, _) = self.own, self._job
         alphas, errors = np.ascontiguousarray(alphas), np.empty(len(alphas))
         factors = np.empty((2, len(alphas), job.n))

@@ -176,9 +176,8 @@ class Ridge(Preimage):
         else:
             # A score space is not the input space: the input kernel's gamma means nothing there.
             look = Look(tuning, tuning.width, alphas)
-            first = look
-            if few < many:
-                first = Look(sample(np.sort(order[:few])), look.guess, alphas)
+            rows = np.sort(order[:few])
+            first = Look(sample(rows), look.guess, alphas) if few < many else look
             best = searched(first, look)
         return best.gamma, best.alpha, best.spectrum if many == len(x) else None
 
@@ -201,10 +200,7 @@ class RidgeBack:
 def _solved(
     kernel: Kernel, scores: Array, x: Array, penalties: Array, few: Indices
 ) -> tuple[Array, Array, float]:
-    """Coefficients from all rows, what is missed of a few left out, and the factor of the penalties.
-
-    They are tenfold where rounding leaves no factor.
-    """
+    """Coefficients from all rows, what is missed of a few left out, and the factor of the penalties."""
     others = np.ones(len(x), dtype=bool)
     others[few] = False
     order = np.concatenate([np.flatnonzero(others), few])  # what is left out comes last
@@ -214,4 +210,4 @@ def _solved(
         if found is not None:
             coef[order] = found[0]
             return coef, found[1], more
-        more *= 10.0
+        more *= 10.0  # rounding left no factor

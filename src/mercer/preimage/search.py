@@ -29,7 +29,9 @@ from mercer.preimage.base import (
     quality_without,
 )
 
-Improved: TypeAlias = tuple[Array, Array, Flags]  # points, their distances, who has settled
+Improved: TypeAlias = tuple[
+    Array, Array, Indices
+]  # points, their distances, those still on the way
 
 
 # Numbers that a slice of targets may hold against all points, and how many such arrays there are.
@@ -79,7 +81,7 @@ class Search(Preimage):
 
     @abstractmethod
     def improve(self, space: FeatureSpace, x: Array, t: Array, *, radius: float) -> Improved:
-        """From starts x, (p, d), towards targets t, (p, k): the best points, their distances, settled."""
+        """From starts x, (p, d), towards targets t, (p, k): the best points, and which have not settled."""
 
     def n_bytes(self, n: int, d: int, k: int) -> int:
         """Examples, the axes twice more, the points, too, and a slice of targets against all of them."""
@@ -123,17 +125,14 @@ class SearchBack:
         most = SLICE_NUMBERS // max(self.n_rows, d * starts)
         height = max(1, min(self._numbers // (width * starts), most))
         for i in row_slices(len(scores), height):
-            own = None if skip is None else skip[i]
-            points[i], settled[i] = self._slice(scores[i], own)
+            points[i], settled[i] = self._slice(scores[i], None if skip is None else skip[i])
         return points, settled
 
     @property
     def _numbers(self) -> int:
-        """Values k(x, Z) of a slice: far more where an engine has none of them as a whole.
-
-        It waits for each step, not for its numbers.
-        """
+        """Values k(x, Z) of a slice: far more where an engine has none of them as a whole."""
         sections = self.space.projection.sections
+        # Such an engine waits for each step, not for its numbers.
         more = sections.engine.tile_bytes // (8 * OF_A_TILE)
         if more <= SLICE_NUMBERS or not isinstance(sections, KernelSections):
             return SLICE_NUMBERS
@@ -145,11 +144,11 @@ class SearchBack:
         # Their mean lies where several near rows agree, and is often the best start of all.
         starts = np.concatenate([nearest, nearest.mean(axis=1, keepdims=True)], axis=1)
         b, s, d = starts.shape
-        found, distances, settled = self.method.improve(
-            self.space, starts.reshape(b * s, d), np.repeat(t, s, axis=0), radius=self.radius
-        )
-        best = np.argmin(distances.reshape(b, s), axis=1)
-        rows = np.arange(b)
+        x, targets = starts.reshape(b * s, d), np.repeat(t, s, axis=0)
+        found, distances, active = self.method.improve(self.space, x, targets, radius=self.radius)
+        settled = np.ones(b * s, dtype=bool)
+        settled[active] = False
+        rows, best = np.arange(b), np.argmin(distances.reshape(b, s), axis=1)
         return found.reshape(b, s, d)[rows, best], settled.reshape(b, s)[rows, best]
 
 
@@ -217,9 +216,7 @@ class FixedPoint(Search):
             best[active[better]], least[active[better]] = new[better], distances[better]
             active = active[moved > (self.tol * radius) ** 2]
         # One that a guard has ended has an answer too, and no step to go on with.
-        settled = np.ones(len(x), dtype=bool)
-        settled[active] = False
-        return best, least, settled
+        return best, least, active
 
 
 def _fixed_points(step: FixedPoints, x: Array, t: Array) -> Array:  # (p, d), (p, k) -> (p, d + 1)
@@ -307,9 +304,7 @@ class Gradient(Search):
                 step[taken] = _next_step(move[good], fresh - slope[taken], step[taken])
                 x[taken], value[taken], slope[taken] = new[good], found[good], fresh
             active = active[squared_norms(move) > (self.tol * radius) ** 2]
-        settled = np.ones(len(x), dtype=bool)
-        settled[active] = False
-        return x, value, settled
+        return x, value, active
 
 
 def _next_step(move: Array, change: Array, step: Array) -> Array:

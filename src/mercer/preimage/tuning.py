@@ -136,7 +136,12 @@ class Sample:
     @cached_property
     def _moved(self) -> tuple[Array, Array]:  # (p, m), (p, m)
         """Squared distances and dot products of moved scores, which a first look may do without."""
-        beside = _beside(self.scores, self.some, self.weights)
+        # In a direction of chance, the same for every width. Each component by a share of its own size: moved
+        # by that of the largest, the small ones would go where no row lies, and a map that rightly rests on
+        # them would seem to swing.
+        size = np.sqrt((self.weights @ self.scores**2) / np.sum(self.weights))  # (k,)
+        noise = np.random.default_rng(0).standard_normal((len(self.some), len(size)))
+        beside = self.scores[self.some] + MOVE * size * noise
         return scaled_squared_distances(beside, self.scores), self.scale * (beside @ self.scores.T)
 
     def _swing(self, regression: Regression, alpha: float, seen: Array) -> float:
@@ -174,17 +179,6 @@ def _gaussian(gamma: float, squares: Array, linear: Array) -> Array:
     np.exp(kappa, out=kappa)
     kappa += linear
     return kappa
-
-
-def _beside(scores: Array, some: Indices, weights: Array) -> Array:  # (n, k) -> (p, k)
-    """These scores, moved a little in a direction of chance, the same for every width.
-
-    Each component by a share of its own size: moved by that of the largest, the small ones would go
-    where no row lies, and a map that rightly rests on them would seem to swing.
-    """
-    size = np.sqrt((weights @ scores**2) / np.sum(weights))  # (k,)
-    noise = np.random.default_rng(0).standard_normal((len(some), scores.shape[1]))
-    return np.asarray(scores[some] + MOVE * size * noise)
 
 
 @dataclass(repr=False)

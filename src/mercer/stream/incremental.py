@@ -27,8 +27,7 @@ from mercer.solvers import Lapack
 from mercer.solvers.base import fixed_signs
 from mercer.solvers.dense import top_pairs
 from mercer.solvers.refine import NegativePart
-from mercer.stream.batch import Batch, grown, require_positive, row_weights
-from mercer.stream.dictionary import Dictionary
+from mercer.stream.dictionary import Batch, Dictionary, grown, require_positive, row_weights
 
 # Points that a full dictionary is offered by a batch: one for so many that it has.
 OFFER = 8
@@ -73,7 +72,7 @@ class Stream:
     @classmethod
     def start(cls, kernel: Kernel, rows: Rows, *, seed: int) -> Stream:
         """The stream before its first row; `rows` shows what the rows will look like."""
-        dictionary = Dictionary.empty(kernel, rows)
+        dictionary = Dictionary(kernel, rows[:0].copy(), np.zeros((0, 0)), np.zeros((0, 0)))
         none, dtype = Moments.empty(0), np.dtype(rows.dtype)
         return cls(
             dictionary, none, trace=0, lost=0, error=0, norm=0, n_rows=0, seed=seed, dtype=dtype
@@ -205,16 +204,16 @@ class Stream:
         scatter = StoredGram(self.moments.scatter)
         self._require_variance(scatter.diag(), 0.0)
         total = float(np.trace(self.moments.scatter)) + self.lost
-        k = asked if isinstance(asked, int) else scatter.n
+        k, mean = asked if isinstance(asked, int) else scatter.n, self.moments.mean
         solver, rng = Lapack(), np.random.default_rng(self.seed)
         pairs = solver(scatter, min(k, scatter.n), rng=rng)
         cut = self._cut(pairs.values)
         self._require_variance(pairs.values, cut)
         pairs = keep(pairs, asked, total=total, cut=cut)
         # The largest score of a landmark is positive, whatever the order of the points.
-        offset = self.moments.mean @ pairs.vectors
+        offset = mean @ pairs.vectors
         pairs = pairs.turned(fixed_signs(self.dictionary.lower @ pairs.vectors - offset))
-        coef, offset = self.dictionary.whiten @ pairs.vectors, self.moments.mean @ pairs.vectors
+        coef, offset = self.dictionary.whiten @ pairs.vectors, mean @ pairs.vectors
         sections, d = self.dictionary.sections, int(self.dictionary.points.shape[1])
         rounding = cut + float(np.max(pairs.residuals)) * float(pairs.values[0])
         reason = f"{self.n_rows} rows arrived in batches, each read once"
@@ -230,10 +229,7 @@ class Stream:
             low_end=self._negative_part(),
             asked=asked,
             weight=self.moments.weight,
-            mean=FeatureMean(
-                self.dictionary.whiten @ self.moments.mean,
-                float(self.moments.mean @ self.moments.mean),
-            ),
+            mean=FeatureMean(self.dictionary.whiten @ mean, float(mean @ mean)),
             certificate=StreamCertificate(
                 "around",
                 self.trace,

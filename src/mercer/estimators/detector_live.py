@@ -117,8 +117,9 @@ class Watching(Answers):
         X : array-like of shape (b, d)
             In the order of time. Cells may be missing.
         time : array-like of shape (b,), optional
-            Rows that are older than the one before, or of the same time, stay outside of events, and are
-            refused where they are more than half of all. What is neither number nor date says nothing.
+            As in `monitor`. Rows that are older than the one before, or of the same time, stay outside of
+            events, and are refused where they are more than half of all. What is neither number nor date
+            says nothing.
         names, rule
             As in `stream`.
 
@@ -128,6 +129,7 @@ class Watching(Answers):
             One that lasts to the last row ends there.
         """
         stream, found, rows = self.stream(names, rule=rule), [], np.asarray(X)
+        time = times_of(X, time, gaps=True)
         if time is not None:
             of_rows(time, len(rows))
             time = np.asarray(time)
@@ -158,7 +160,6 @@ class Watching(Answers):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'")
-        time = times_of(X, time, gaps=True)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         courses = (event.course for event in found)
         course = reduce(Course.joined, courses, Course.empty(self.n_features_in_))

@@ -18,7 +18,7 @@ from mercer._core.params import Number, OneOf, require
 from mercer._core.public import Public, public
 from mercer._core.types import Array
 from mercer.estimators import KernelPCADetector as _Detector
-from mercer.estimators.documented import Documented
+from mercer.estimators.base import Documented
 from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
 from mercer.monitoring.limits import Wild
 from mercer.monitoring.statistics import Statistic

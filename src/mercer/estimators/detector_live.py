@@ -84,7 +84,8 @@ class Watching(Answers):
         (False, True, (('missing', 'heat'),))
         """
         check_is_fitted(self)
-        if rule is not None and not isinstance(rule, AlarmRule):
+        rule = AlarmRule() if rule is None else rule
+        if not isinstance(rule, AlarmRule):
             must_be = "an AlarmRule, such as AlarmRule(3, 5) for 3 of 5 rows"
             raise ParameterError.about(parameter="rule", value=rule, must_be=must_be)
         fitted_names = getattr(self, "feature_names_in_", None)
@@ -92,7 +93,7 @@ class Watching(Answers):
             self._judge,  # type: ignore[arg-type]  # frozen, which a protocol's attributes are not
             self._baselines,
             names=named_columns(names, fitted_names, self.n_features_in_),
-            rule=AlarmRule() if rule is None else rule,
+            rule=rule,
             top=int(require("top", top, Whole(0))),
             sensors=vars(self).get("_sensors"),
             known=self.known_events_,
@@ -211,7 +212,7 @@ class Watching(Answers):
         time = times_of(X, time, gaps=True)
         lagged, whole = self._with_past(read, time)
         given = int(whole.sum())
-        events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
+        events = self.events(read, time)  # which looks at the times too
         if not keep_faults:
             faulty = _in_faults(events, len(read))
             _report_left_out(int(np.sum(faulty & whole)), given)
@@ -223,15 +224,15 @@ class Watching(Answers):
         new.model, new.model_ = clone(drift.model), drift.model
         new._gauge = Gauge.of(drift.model.fit_)
         new.limits_, new.offset_ = limits, -rule.limit(limits)
-        latest = np.concatenate(drift.normal)[-drift.memory :]
-        new._baselines = Baselines.of(new._gauge, rule, limits, latest)
+        learned = np.concatenate(drift.normal)
+        new._baselines = Baselines.of(new._gauge, rule, limits, learned[-drift.memory :])
         new.baselines_ = new._baselines.rows
         if limits is not self.limits_:
             new._calibration = Calibration.of(rule, limits, seen)
         if (sensors := vars(self).get("_sensors")) is not None:  # None in older versions
             new._sensors = sensors.followed(read[whole][np.concatenate(drift.kept)], drift.memory)
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        step = Generation(made, self.fingerprint_, given, drift.learned, drift.memory, str(why))
+        step = Generation(made, self.fingerprint_, given, len(learned), drift.memory, str(why))
         new._lineage = (*self.lineage_, step)
         return new
 
@@ -260,7 +261,6 @@ class _Drift:
         self.limits, self.memory = detector.limits_, memory
         self.guard = guard  # a drift takes a process a little over its limit, a fault far beyond
         self.seen: Statistics | None = None
-        self.learned = 0
         self.normal: list[Array] = []  # blocks of rows that were learned
         self.kept: list[Flags] = []  # which rows of each block were
 
@@ -289,7 +289,6 @@ class _Drift:
         if not kept.any():
             return
         count = int(kept.sum())
-        self.learned += count
         self.model.partial_fit(rows[kept])
         self.normal.append(rows[kept])
         fresh = Statistics(found.t2[kept], found.q[kept], np.ones(count))

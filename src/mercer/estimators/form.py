@@ -338,15 +338,12 @@ class Form:
             if not knob:
                 continue
             if values[part] is None or isinstance(values[part], str):
-                if part not in parts:
-                    parts[part] = self._part(part, values[part], name)
-                _require_key(part, parts[part], knob)
-                # Before anything of the estimator has changed.
-                parts[part].set_params(**{knob: value})
-            elif hasattr(values[part], "set_params"):
-                _require_key(part, values[part], knob)
-            else:
+                values[part] = parts[part] = self._part(part, values[part], name)
+            elif not hasattr(values[part], "set_params"):
                 self._refuse_knob(part, values[part], name)
+            _require_key(part, values[part], knob)
+            if part in parts:  # before anything of the estimator has changed
+                parts[part].set_params(**{knob: value})
         rest = {name: params[name] for name in params if name.partition("__")[0] not in parts}
         super().set_params(**rest, **parts)  # type: ignore[misc]
         return self

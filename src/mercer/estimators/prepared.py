@@ -37,8 +37,6 @@ ASKED = (
     "transform", "inverse_transform", "reconstruct", "reconstruction_error", "predict", "decision_function",
     "p_values", "contributions", "monitor", "stream", "events",
 )  # fmt: skip
-
-
 TIMES = """
         time : array-like of shape (b,), optional
             As in `mercer.KernelPCADetector.predict`."""
@@ -221,7 +219,7 @@ class Prepared(Saving):
         monitoring : Monitoring
         """
         rows, time = self.gappy_rows(X), times_of(X, time, gaps=True)
-        return self._asked("monitor")(rows, time, self._names, top, explain)
+        return self._asked("monitor")(rows, time, self.preparation.features, top, explain)
 
     def stream(self, rule: AlarmRule | None = None, top: int = 3) -> LiveStream:
         """Judge rows as the model takes them, when they arrive: push `gappy_rows` of raw ones.
@@ -235,7 +233,7 @@ class Prepared(Saving):
         -------
         stream : LiveStream
         """
-        return self._asked("stream")(self._names, rule=rule, top=top)
+        return self._asked("stream")(self.preparation.features, rule=rule, top=top)
 
     def events(self, X: Any, time: Any = None, rule: AlarmRule | None = None) -> list[Event]:
         """The events in raw rows, with the names of the file.
@@ -251,7 +249,7 @@ class Prepared(Saving):
         events : list of Event
         """
         rows, time = self.gappy_rows(X), times_of(X, time, gaps=True)
-        return self._asked("events")(rows, time, self._names, rule)
+        return self._asked("events")(rows, time, self.preparation.features, rule)
 
     def truncated(self, n_components: int | float, X: Any = None) -> Prepared:
         """The same preparation and model with fewer components, without a refit.
@@ -316,10 +314,9 @@ class Prepared(Saving):
         >>> import numpy as np
         >>> from mercer import PCA, Prepared
         >>> from mercer.preprocessing.preparation import Preparation
-        >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
-        >>> center, spread = X.mean(axis=0), X.std(axis=0)
-        >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)
-        >>> pipeline = Prepared(scaled, PCA(2).fit((X - center) / spread)).to_pipeline()
+        >>> X = np.random.default_rng(0).standard_normal((50, 2)) + 100.0
+        >>> centred = Preparation(numbers=("a", "b"), center=X.mean(axis=0))
+        >>> pipeline = Prepared(centred, PCA(2).fit(X - X.mean(axis=0))).to_pipeline()
         >>> [name for name, _ in pipeline.steps]
         ['scale', 'model']
         """
@@ -356,10 +353,6 @@ class Prepared(Saving):
         True
         """
         return cls(*prepared_parts(pipeline))
-
-    @property
-    def _names(self) -> list[str]:
-        return list(self.preparation.features)
 
     def _times(self, X: Any, time: Any) -> Any:
         """The times of raw rows, which a detector that does not look back has no use for."""

@@ -35,6 +35,7 @@ from mercer.estimators.scores import (
     whitened,
 )
 from mercer.kernels import Kernel
+from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
 from mercer.model.projection import Projection, holds
 from mercer.model.rounding import in_precision
@@ -88,15 +89,14 @@ class Saving(Documented, Public):
         path : str or path-like
             The file; ``.mercer`` is the usual ending.
         data : array-like, sparse matrix or source of rows, or a dict, optional
-            The training rows, of which a digest is kept (a dict as it is), to show later what the
-            model was fitted to. An exact fit keeps its rows and needs none.
+            The training rows, of which a digest is kept (a dict as it is), to show later what was fitted.
+            An exact fit keeps its rows and needs none.
         about : dict, optional
             Anything that JSON can hold, such as the author, or the command of the fit.
 
         Examples
         --------
-        >>> import tempfile, numpy as np
-        >>> import mercer
+        >>> import tempfile, mercer, numpy as np
         >>> X = np.random.default_rng(0).standard_normal((40, 3))
         >>> model = mercer.KernelPCA(2).fit(X)
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -309,8 +309,9 @@ class Projector(
         return like(points.astype(self._dtype, copy=False), X)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags, kernel = super().__sklearn_tags__(), getattr(self, "kernel", None)
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = kernel is not None and is_positive_only(kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

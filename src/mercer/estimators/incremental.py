@@ -26,7 +26,6 @@ from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_str
 from mercer.estimators.progress import observing
 from mercer.estimators.streaming import Reader, batch_rows, stream_rules
 from mercer.kernels import Kernel
-from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
 from mercer.preimage import FittedPreimage, Preimage
 from mercer.solvers.base import Status
@@ -199,8 +198,7 @@ class IncrementalKernelPCA(Returning, Projector):
         return cached
 
     def _fitted(self, name: str) -> Fit:
-        if "stream_" not in self.__dict__:
-            return super()._fitted(name)  # raises
+        self._seen(name)
         try:
             return self._current()
         except ZeroVarianceError as error:  # hasattr(model, "eigenvalues_"): not yet
@@ -249,11 +247,6 @@ class IncrementalKernelPCA(Returning, Projector):
     def n_samples_seen_(self) -> int:
         """Rows seen, without those of weight zero."""
         return self._seen("n_samples_seen_").n_rows
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_positive_only(self.kernel)
-        return tags
 
 
 def _is_same(asked: Any, n_components: Any) -> bool:

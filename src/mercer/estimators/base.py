@@ -47,15 +47,7 @@ BUILT = Path(__file__).parents[3] / "docs" / "_build" / "html"
 
 
 def site() -> str:
-    """Where the documents are: ``MERCER_DOCS``, or the site that was built in this checkout, or "".
-
-    Examples
-    --------
-    >>> os.environ["MERCER_DOCS"] = "https://example.org/mercer/"
-    >>> site()
-    'https://example.org/mercer'
-    >>> del os.environ["MERCER_DOCS"]
-    """
+    """Where the documents are: ``MERCER_DOCS``, or the site that was built in this checkout, or ""."""
     given = os.environ.get("MERCER_DOCS", "")
     return given.rstrip("/") or (BUILT.as_uri() if (BUILT / "index.html").exists() else "")
 

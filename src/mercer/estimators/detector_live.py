@@ -292,18 +292,19 @@ class _Drift:
         self.model.partial_fit(rows[kept])
         self.normal.append(rows[kept])
         fresh = Statistics(found.t2[kept], found.q[kept], np.ones(count))
-        self.seen = fresh if self.seen is None else Statistics.joined([self._aged(count), fresh])
+        self.seen = (
+            fresh if self.seen is None else Statistics.joined([self._aged(self.seen, count), fresh])
+        )
         if self.seen.count * self.rule.rate >= FEW_ABOVE:
             limits = held_out_limits(self.seen, self.rule.rate, rounding=gauge.rounding)
             self.limits = self.rule.joint(limits)
 
-    def _aged(self, rows: int) -> Statistics:
+    def _aged(self, seen: Statistics, rows: int) -> Statistics:
         """What was seen, with the weights that are left; what hardly counts any more is let go."""
-        assert self.seen is not None
-        assert self.seen.weights is not None
-        weights = self.seen.weights * (1.0 - 1.0 / self.memory) ** rows
+        assert seen.weights is not None
+        weights = seen.weights * (1.0 - 1.0 / self.memory) ** rows
         still = weights > 1e-3
-        return Statistics(self.seen.t2[still], self.seen.q[still], weights[still])
+        return Statistics(seen.t2[still], seen.q[still], weights[still])
 
 
 def _in_faults(events: list[Event], n: int) -> Flags:  # (n,)
@@ -331,22 +332,21 @@ def _report_left_out(left: int, of: int) -> None:
 
 def _recursive(detector: Any, memory: int) -> IncrementalKernelPCA:
     """The model of a detector as one that goes on, with rows that are forgotten."""
-    own = detector.model_
-    if isinstance(own, IncrementalKernelPCA):
-        return deepcopy(own).set_params(forgetting=1.0 - 1.0 / memory)
+    fitted, forgetting = detector.model_, 1.0 - 1.0 / memory
+    if isinstance(fitted, IncrementalKernelPCA):
+        return deepcopy(fitted).set_params(forgetting=forgetting)
     sections = detector._gauge.space.projection.sections
-    if not isinstance(sections, KernelSections) or getattr(own, "approximation", None) is not None:
+    rough = getattr(fitted, "approximation", None) is not None
+    if rough or not isinstance(sections, KernelSections):
         msg = (
             "An update needs a model that keeps its rows or their sums: an exact kernel PCA, which is the "
-            f"default, or `model=IncrementalKernelPCA(...)`; got a {type(own).__name__}. Fit a new detector."
+            f"default, or `model=IncrementalKernelPCA(...)`; got a {type(fitted).__name__}. Fit a new "
+            "detector."
         )
         raise InputError(msg)
+    k, kernel, seed = int(fitted.n_components_), fitted.kernel_, detector.random_state
+    most = max(LANDMARKS, 2 * k)
     model = IncrementalKernelPCA(
-        int(own.n_components_),
-        kernel=own.kernel_,
-        max_landmarks=max(LANDMARKS, 2 * int(own.n_components_)),
-        tol=TOL,
-        forgetting=1.0 - 1.0 / memory,
-        random_state=detector.random_state,
+        k, kernel=kernel, max_landmarks=most, tol=TOL, forgetting=forgetting, random_state=seed
     )
     return model.partial_fit(np.asarray(sections.points, dtype=np.float64))

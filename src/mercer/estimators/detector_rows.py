@@ -44,7 +44,7 @@ def learnt_rows(
     engine = resolve_engine(getattr(detector.model, "engine", detector.engine))
     data = training_rows(detector, X, sample_weight, copy=False)
     if isinstance(data.rows, DaskRows):
-        engine.settle(data.rows)  # a model may have an engine of its own
+        engine.settle(data.rows)  # that of a model may be another
         require_room(data.n)
     read = data if data.in_memory else loaded(data)
     refuse_sparse(read.rows)

@@ -48,8 +48,7 @@ class IncrementalKernelPCA(Returning, Projector):
     Parameters
     ----------
     n_components : int, float or None, default=2
-        A number of components, a share of the variance such as 0.95, or None for all with a variance
-        above rounding. While the rows so far have fewer, ``n_components_`` is smaller: `fit` warns then,
+        As in `KernelPCA`. While the rows so far have fewer, ``n_components_`` is smaller: `fit` warns then,
         `partial_fit` does not, since a stream may begin small.
     kernel : str, Kernel or callable, default="rbf"
         As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
@@ -186,9 +185,8 @@ class IncrementalKernelPCA(Returning, Projector):
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:
         asked = check_n_components(self.n_components, int(self.max_landmarks), "max_landmarks")
-        d = int(stream.dictionary.points.shape[1])
-        n_bytes = stream_bytes(int(self.max_landmarks), int(self.batch_size), d)
-        return stream.fit(asked, n_bytes=n_bytes)
+        m, d = int(self.max_landmarks), int(stream.dictionary.points.shape[1])
+        return stream.fit(asked, n_bytes=stream_bytes(m, int(self.batch_size), d))
 
     def _current(self) -> Fit:
         """The small eigenproblem, solved when it is asked for, once between two batches."""

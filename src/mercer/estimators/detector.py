@@ -192,8 +192,7 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
         model = chosen_model(self, scaled, weights, columns).fit(scaled, sample_weight=weights)
-        rescale = bool(self.scale)
-        normal = Normal(rows, weights, scale, rescale, columns, scaled, engine, past.overlap)
+        normal = Normal(rows, weights, scale, self.scale, columns, scaled, engine, past.overlap)
         limits, held = found_limits(rule, model, normal, self.folds)
         if held is not None:
             limits = with_confidence(limits, rule, held, self.confidence)

@@ -39,27 +39,21 @@ if TYPE_CHECKING:
     from mercer.persistence.schema import SKOPS_TRUSTED
     from mercer.web.launch import explore
 
-# Where each public name lives that is not a module here. Nothing is imported until it is asked for:
+# The public names of each module that are names here too. Nothing is imported until it is asked for:
 # `import mercer` costs no more than Python itself, and the command line answers `--help` at once.
-_HOMES = {
-    "AlarmRule": "mercer.monitoring.alarm_rule",
-    "IncrementalKernelPCA": "mercer.estimators",
-    "KernelPCA": "mercer.estimators",
-    "KernelPCADetector": "mercer.estimators",
-    "ModelCard": "mercer.persistence.card",
-    "PCA": "mercer.estimators",
-    "Prepared": "mercer.estimators.prepared",
-    "SKOPS_TRUSTED": "mercer.persistence.schema",
-    "card": "mercer.persistence.card",
-    "check_kernel": "mercer.diagnostics",
-    "compare_events": "mercer.monitoring.events",
-    "explore": "mercer.web.launch",
-    "load": "mercer.persistence.model_file",
-    "open_table": "mercer.data.formats",
-    "save": "mercer.persistence.model_file",
-    "select": "mercer.diagnostics",
-    "select_detector": "mercer.diagnostics",
+_NAMES = {
+    "mercer.data.formats": ("open_table",),
+    "mercer.diagnostics": ("check_kernel", "select", "select_detector"),
+    "mercer.estimators": ("IncrementalKernelPCA", "KernelPCA", "KernelPCADetector", "PCA"),
+    "mercer.estimators.prepared": ("Prepared",),
+    "mercer.monitoring.alarm_rule": ("AlarmRule",),
+    "mercer.monitoring.events": ("compare_events",),
+    "mercer.persistence.card": ("ModelCard", "card"),
+    "mercer.persistence.model_file": ("load", "save"),
+    "mercer.persistence.schema": ("SKOPS_TRUSTED",),
+    "mercer.web.launch": ("explore",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = [
     "PCA",

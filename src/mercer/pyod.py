@@ -18,7 +18,7 @@ from mercer._core.params import Number, OneOf, require
 from mercer._core.public import Public, public
 from mercer._core.types import Array
 from mercer.estimators import KernelPCADetector as _Detector
-from mercer.estimators.documented import Documented
+from mercer.estimators.base import Documented
 from mercer.estimators.parameters import ApproximationLike, EngineLike, KernelLike, Seed
 from mercer.monitoring.limits import Wild
 from mercer.monitoring.statistics import Statistic
@@ -139,7 +139,7 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
     def predict_proba(
         self, X: Any, method: Literal["linear", "unify"] = "linear", return_confidence: bool = False
     ) -> Any:
-        """Scores brought to [0, 1], as PyOD does it. They are no probabilities of anything.
+        """Scores brought to [0, 1], as PyOD does it. They are not probabilities.
 
         Parameters
         ----------
@@ -155,12 +155,13 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
             Of normal, and of outlier.
         """
         require("method", method, OneOf(("linear", "unify")))
-        own, scores = self.decision_scores_, np.asarray(self.decision_function(X), dtype=np.float64)
-        low, high = float(own.min()), float(own.max())
+        scores = np.asarray(self.decision_function(X), dtype=np.float64)
+        known = self.decision_scores_
+        low, high = float(known.min()), float(known.max())
         if method == "linear":
             outlier = (scores - low) / (high - low if high > low else 1.0)
         else:
-            outlier = special.erf((scores - own.mean()) / (own.std() * np.sqrt(2.0)))
+            outlier = special.erf((scores - known.mean()) / (known.std() * np.sqrt(2.0)))
         outlier = np.clip(outlier, 0.0, 1.0)
         shares = np.column_stack([1.0 - outlier, outlier])
         return (shares, self.predict_confidence(X)) if return_confidence else shares

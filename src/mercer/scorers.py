@@ -21,7 +21,7 @@ from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
 from mercer.data.frames import frame_package
 from mercer.data.intake import admitted
-from mercer.estimators.base import require_fitted
+from mercer.estimators.anatomy import require_fitted
 from mercer.estimators.kernel_pca import KernelPCA
 from mercer.kernels.rows import as_rows
 

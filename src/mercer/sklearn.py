@@ -1,4 +1,4 @@
-"""Drop-in: scikit-learn's own KernelPCA, signature and all, running on mercer's spine.
+"""Drop-in: scikit-learn's KernelPCA, signature and all, running on mercer's spine.
 
 Migration is one changed import::
 
@@ -62,7 +62,7 @@ __all__ = ["KernelPCA"]
 
 # What stands for tol=0, "to machine precision", by the bytes of a number: residuals over λ₁.
 TOL = {8: 1e-12, 4: 1e-6}
-# Which parameters a kernel has; at zero it is no kernel of ours. The others have none that matter.
+# Which parameters a kernel has; at zero scikit-learn's code is used. The others have none that matter.
 POSITIVE = {"rbf": ("gamma_",), "sigmoid": ("gamma_",), "poly": ("gamma_", "degree")}
 
 
@@ -101,7 +101,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts, which scikit-learn's own has not: 2 is a row that is there twice, 0
+            How often each row counts, which scikit-learn does not have: 2 is a row that is there twice, 0
             one that is not there. ``eigenvectors_`` has the entries that a repeated row would have, once.
 
         Returns
@@ -304,7 +304,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
         }
         known = not callable(self.kernel)
         ours = known and all(getattr(self, name) > 0 for name in POSITIVE.get(self.kernel, ()))
-        # Functions, and corners such as gamma=0 that are no kernel of ours: scikit-learn's own code.
+        # Functions, and corners such as gamma=0, which kernels here refuse: scikit-learn's code.
         return makers[self.kernel]() if ours else Custom(_Pairwise(self), form="matrices")
 
 

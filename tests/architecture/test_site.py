@@ -78,7 +78,7 @@ def test_the_html_repr_links_to_a_page_of_the_reference(cls, monkeypatch):
 
 def test_without_a_site_there_is_no_link(monkeypatch, tmp_path):
     monkeypatch.delenv("MERCER_DOCS", raising=False)
-    monkeypatch.setattr("mercer.estimators.documented.BUILT", tmp_path)
+    monkeypatch.setattr("mercer.estimators.base.BUILT", tmp_path)
     assert mercer.KernelPCA()._get_doc_link() == ""
     assert "Documentation for" not in mercer.KernelPCA()._repr_html_()
 

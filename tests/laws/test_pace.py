@@ -13,6 +13,7 @@ from markets.commands import write_csv
 from mercer import KernelPCADetector, open_table, select_detector, views
 from mercer.errors import DetectorWarning, InputError
 from mercer.monitoring.clock import apart
+from mercer.preprocessing.preparation import Preparation
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -186,6 +187,37 @@ def test_answers_take_the_times_that_monitor_takes(table, knobs):
         np.testing.assert_array_equal(*blame)
         assert np.array_equal(np.isfinite(blame[0].reshape(N, -1)[:, 0]), judged)
     assert np.array_equal(detector.fit_predict(ROWS, time=time) == -1, seen["alarm"])
+
+
+@pytest.mark.parametrize("knobs", [{"smoothing": 0.2}, {"lags": 2}])
+def test_a_prepared_detector_reads_the_times_that_its_model_reads(table, knobs):
+    rows, time = table
+    frame = pd.DataFrame(ROWS, index=time, columns=list("abc"))
+    detector = fitted(time, **knobs)
+    prepared = mercer.Prepared(Preparation(numbers=("a", "b", "c")), detector)
+    for name in ("predict", "decision_function", "p_values", "contributions"):
+        wanted = getattr(detector, name)(ROWS, time=time)
+        for X in (frame, rows):
+            np.testing.assert_array_equal(getattr(prepared, name)(X), wanted)
+    known = detector.monitor(ROWS, time=time).table
+    for X in (frame, rows):
+        seen = prepared.monitor(X).table
+        assert np.array_equal(seen["judged"], known["judged"])
+        assert seen["time"].astype("M8[m]").tolist() == time.tolist()
+    assert str(prepared.events(frame)) == str(detector.events(ROWS, time, list("abc")))
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+@pytest.mark.parametrize("knobs", [{}, {"smoothing": 0.2}])
+def test_events_have_the_times_of_the_index(knobs, zone):
+    frame = pd.DataFrame(ROWS, index=pd.DatetimeIndex(MINUTES, tz=zone))
+    frame.iloc[200:] += [0.0, 20.0, 0.0]
+    detector = KernelPCADetector(2, **knobs).fit(frame[:200])
+    timed = detector.events(frame, frame.index)
+    assert "2024-01-01" in str(timed[0])
+    assert str(detector.events(frame)) == str(timed)
+    with pytest.raises(InputError, match="Times must go forwards"):
+        detector.events(frame[::-1])
 
 
 def test_answers_refuse_the_times_that_monitor_refuses():

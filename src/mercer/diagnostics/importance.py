@@ -19,8 +19,8 @@ from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
-from mercer.estimators.anatomy import Anatomy, is_pipeline
-from mercer.estimators.base import Projector, require_fitted
+from mercer.estimators.anatomy import Anatomy, is_pipeline, require_fitted
+from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns

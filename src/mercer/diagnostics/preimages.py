@@ -15,7 +15,7 @@ from mercer._core.types import Array
 from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.pairwise import dense
 from mercer.estimators import IncrementalKernelPCA, KernelPCA
-from mercer.estimators.base import require_fitted
+from mercer.estimators.anatomy import require_fitted
 from mercer.estimators.input import as_generator, new_rows
 from mercer.estimators.preimages import named_preimage, warn_if_unsettled
 from mercer.model.space import FeatureSpace

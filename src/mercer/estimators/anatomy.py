@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._core.errors import ParameterError
+from mercer._core.errors import ParameterError, refuse
 from mercer._core.types import Array
 from mercer._core.wording import Message
 from mercer.data.intake import is_a
@@ -37,6 +38,15 @@ def is_fitted(model: Any) -> bool:
 def is_pipeline(model: Any) -> bool:
     """Whether this is scikit-learn's `Pipeline`, which is not imported for the question."""
     return is_a(model, "sklearn.pipeline", "Pipeline")
+
+
+def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> None:
+    """Raise unless it is a fitted model of such a kind."""
+    if not isinstance(model, kind):
+        step = "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
+        remedy = step if is_pipeline(model) else ""
+        refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
+    check_is_fitted(model)
 
 
 @dataclass(frozen=True, eq=False)

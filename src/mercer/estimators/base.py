@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,6 @@ from mercer.data.dask import dask_kind
 from mercer.data.intake import admitted, is_tensor
 from mercer.data.rows import RowSource
 from mercer.estimators.derived import Derivable
-from mercer.estimators.documented import Documented
 from mercer.estimators.form import Form
 from mercer.estimators.input import check_kernel_rows, is_whitened, new_rows, require_finite
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
@@ -34,11 +34,37 @@ from mercer.estimators.scores import (
     whitened,
 )
 from mercer.kernels import Kernel
+from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
 from mercer.model.projection import Projection, holds
 from mercer.model.rounding import in_precision
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.statistics import score_variances
+
+# The site that `make docs` builds in a checkout; an installed package has none beside it.
+BUILT = Path(__file__).parents[3] / "docs" / "_build" / "html"
+
+
+def site() -> str:
+    """Where the documents are: ``MERCER_DOCS``, or the site that was built in this checkout, or ""."""
+    given = os.environ.get("MERCER_DOCS", "")
+    return given.rstrip("/") or (BUILT.as_uri() if (BUILT / "index.html").exists() else "")
+
+
+class Documented:
+    """What scikit-learn's HTML repr asks for; without a site there is no link."""
+
+    _doc_link_module = "mercer"
+
+    @property
+    def _doc_link_template(self) -> str:
+        base = site()
+        return f"{base}/reference/generated/{{module}}.{{name}}.html" if base else ""
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        cls = type(self)
+        home = cls.__module__ if cls.__module__ in ("mercer.sklearn", "mercer.pyod") else "mercer"
+        return {"module": home, "name": cls.__name__}
 
 
 class Saving(Documented, Public):
@@ -54,15 +80,14 @@ class Saving(Documented, Public):
         path : str or path-like
             The file; ``.mercer`` is the usual ending.
         data : array-like, sparse matrix or source of rows, or a dict, optional
-            The training rows, of which a digest is kept (a dict as it is), to show later what the
-            model was fitted to. An exact fit keeps its rows and needs none.
+            The training rows, of which a digest is kept (a dict as it is), to show later what was fitted.
+            An exact fit keeps its rows and needs none.
         about : dict, optional
             Anything that JSON can hold, such as the author, or the command of the fit.
 
         Examples
         --------
-        >>> import tempfile, numpy as np
-        >>> import mercer
+        >>> import tempfile, mercer, numpy as np
         >>> X = np.random.default_rng(0).standard_normal((40, 3))
         >>> model = mercer.KernelPCA(2).fit(X)
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -275,8 +300,9 @@ class Projector(
         return like(points.astype(self._dtype, copy=False), X)
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags, kernel = super().__sklearn_tags__(), getattr(self, "kernel", None)
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = kernel is not None and is_positive_only(kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -354,15 +380,3 @@ def warn_of(fit: Fit) -> None:
     """Give the warnings of a fit, pointing at the user's call."""
     for warning in fit.warnings():
         warn(warning)
-
-
-def require_fitted(model: Any, kind: type | tuple[type, ...], names: str) -> None:
-    """Raise unless it is a fitted model of such a kind."""
-    from mercer.estimators.anatomy import is_pipeline
-
-    if not isinstance(model, kind):
-        remedy = ""
-        if is_pipeline(model):
-            remedy = "Pass its last step, model[-1], and the rows that reach it, model[:-1].transform(X)."
-        refuse("model", model, f"a fitted mercer.{names}", f"a {type(model).__name__}", remedy)
-    check_is_fitted(model)

@@ -27,11 +27,10 @@ from mercer.estimators.preimages import (
     needed_bytes,
     refuse_preimage,
 )
-from mercer.kernels import Kernel
 from mercer.model import Fit
 from mercer.model.result import first_reaching
 from mercer.operators.sections import KernelSections
-from mercer.preimage import FittedPreimage, Preimage
+from mercer.preimage import Preimage
 
 LOOKED_AT = 16  # rows of X that are compared with those a model keeps
 
@@ -153,37 +152,33 @@ class Returning(Derivable):
 
     def _learn_preimage(self, method: Preimage | None, X: Any, sample_weight: Any) -> None:
         vars(self).pop("preimage_", None)
-        plan = replace(self.fit_.plan, preimage=None, preimage_bytes=0)
+        fit, needed = self.fit_, 0
         if method is not None:
-            self.preimage_, n_bytes = learned_preimage(self, method, X, sample_weight)
-            plan = replace(plan, preimage=repr(method), preimage_bytes=n_bytes)
-        self.plan_, self.fit_ = plan, replace(self.fit_, plan=plan)
+            model: Any = self  # an estimator with a kernel, a memory and a seed
+            data = _rows_of(model, fit, X, sample_weight)
+            exact, rough = not fit.is_low_rank, fit.plan.approximation
+            refuse_preimage(method, data, model.kernel_, rough, keeps_rows=exact)
+            handed = handed_over(method, data, None if X is None else sample_weight)
+            width, k = fit.projection.sections.width, fit.projection.n_components
+            allowed = parse_bytes(model.memory)
+            needed = needed_bytes(method, data, width, k, rows_bytes=0, allowed=allowed)
+            rng, w = as_generator(deepcopy(model.random_state)), data.weights
+            self.preimage_ = fit_preimage(
+                method, fit, model.kernel_, data.rows, weights=w, handed=handed, rng=rng
+            )
+        name = None if method is None else repr(method)
+        self.plan_ = replace(fit.plan, preimage=name, preimage_bytes=needed)
+        self.fit_ = replace(fit, plan=self.plan_)
 
 
-def learned_preimage(
-    model: Any, method: Preimage, X: Any, sample_weight: Any
-) -> tuple[FittedPreimage, int]:
-    """The pre-image that the fit would have learned, from the rows it keeps or from X, and its bytes."""
-    fit, kernel = model.fit_, model.kernel_
-    data = _rows_of(model, fit, kernel, X, sample_weight)
-    refuse_preimage(method, data, kernel, fit.plan.approximation, keeps_rows=not fit.is_low_rank)
-    handed = handed_over(method, data, None if X is None else sample_weight)
-    width, k = fit.projection.sections.width, fit.projection.n_components
-    allowed = parse_bytes(model.memory)
-    needed = needed_bytes(method, data, width, k, rows_bytes=0, allowed=allowed)
-    rng, weights = as_generator(deepcopy(model.random_state)), data.weights
-    found = fit_preimage(method, fit, kernel, data.rows, weights=weights, handed=handed, rng=rng)
-    return found, needed
-
-
-def _rows_of(model: Any, fit: Fit, kernel: Kernel, X: Any, sample_weight: Any) -> TrainingData:
+def _rows_of(model: Any, fit: Fit, X: Any, sample_weight: Any) -> TrainingData:
     """The training rows: those that the model keeps, or X."""
     sections, exact = fit.projection.sections, not fit.is_low_rank
     if X is not None:
         X = held(X)
         if dask_kind(X) is None:
             new_rows(model, X, model._dtype)  # raises where columns have other names, or are others
-        data = training_rows(model, X, sample_weight, pairwise=kernel.is_precomputed)
+        data = training_rows(model, X, sample_weight, pairwise=model.kernel_.is_precomputed)
         check_width(model, data.d, f"{data.d} columns", data.d)
         if exact:
             _require_same(fit, data)

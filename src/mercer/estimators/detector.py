@@ -73,9 +73,8 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         In (0.5, 1): how sure the rate of false alarms is to hold. Limits are raised to where they would be in
         that share of bootstraps of held-out rows, in blocks that keep the spells of a slow process whole.
     folds : int or splitter, default=5
-        For the limits. A number makes that many stretches of neighbouring rows, and leaves out as many on
-        either side as their autocorrelation asks for, since rows of a process resemble those just before and
-        after. For rows in no order, a splitter of scikit-learn such as ``KFold(5, shuffle=True)``.
+        For the limits. A number makes that many stretches of neighbouring rows, with gaps on either side as
+        wide as their autocorrelation asks for. For rows in no order, a splitter: ``KFold(5, shuffle=True)``.
     wild : "aside" or "keep", default="aside"
         Whether training rows with a wild reading are set aside, with a warning that names row, column and
         reading. It is far beyond all others of its column, alone or in a stretch that no other column shows,
@@ -193,8 +192,7 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         scale = scale_of(engine, rows, weights=weights) if self.scale else Scale.none(rows)
         scaled = made(rows, scale)
         model = chosen_model(self, scaled, weights, columns).fit(scaled, sample_weight=weights)
-        rescale = bool(self.scale)
-        normal = Normal(rows, weights, scale, rescale, columns, scaled, engine, past.overlap)
+        normal = Normal(rows, weights, scale, self.scale, columns, scaled, engine, past.overlap)
         limits, held = found_limits(rule, model, normal, self.folds)
         if held is not None:
             limits = with_confidence(limits, rule, held, self.confidence)
@@ -281,7 +279,7 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         rows = self._judge.scaled(rows)  # those that can be judged, (m, D)
         found = self._gauge.steady(rows)  # to the bit as `stream` judges them
         wanted = check_top(top, explain, len(named))
-        alarm = ~(self._judge.index(found) <= -self.offset_)  # what is no number is not normal
+        alarm = ~(self._judge.index(found) <= -self.offset_)  # NaN is not normal
         asked = np.flatnonzero(alarm) if explain == "alarms" else np.arange(len(alarm))
         shares = None
         if wanted and has_slopes(self._kernel):

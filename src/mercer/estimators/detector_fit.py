@@ -73,7 +73,7 @@ CLIENT_BYTES, SIZE_BYTES = 64, 40
 def chosen_model(
     detector: Any, x: Rows, weights: Array | None = None, names: Any = None
 ) -> Projector:
-    """A fresh model: a clone of the one that was given, or a kernel PCA of the detector's own knobs."""
+    """A fresh model: a clone of the one that was given, or a kernel PCA with the detector's parameters."""
     # It is fitted to scaled rows, which have no names: columns of a kernel get their positions here.
     names = column_names(None, SimpleNamespace(columns=names))
     given = detector.model
@@ -109,7 +109,7 @@ def chosen_model(
 
 
 def _refuse_both(detector: Any) -> None:
-    """A model brings its own knobs: those that were set beside it would be forgotten in silence."""
+    """Refuse parameters that were set beside a model, which has its own: they would go unused unnoticed."""
     usual = signature(type(detector)).parameters
     # Not `n_components`, which scikit-learn's checks set on every estimator that has it.
     asked = ("kernel", "approximation", "memory", "engine")
@@ -136,13 +136,13 @@ def _placed(kernel: Any, names: list[str] | None) -> Any:
 
 def part_model(model: Projector, n: int) -> Projector:
     """The fitted model again, for a part of its rows: same kernel and number of components."""
-    own: dict[str, Any] = {"n_components": model.n_components_}
+    params: dict[str, Any] = {"n_components": model.n_components_}
     if hasattr(model, "kernel_"):
-        own["kernel"] = model.kernel_
+        params["kernel"] = model.kernel_
     approximation = named_approximation(getattr(model, "approximation", None))
     if approximation is not None:
-        own["approximation"] = approximation.at_most(n)
-    return clone(model).set_params(**own)
+        params["approximation"] = approximation.at_most(n)
+    return clone(model).set_params(**params)
 
 
 # ── limits ──────────────────────────────────────────────────────────────────
@@ -237,11 +237,11 @@ def _training_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -
         )
         raise InputError(msg)
     warned = not rule.in_sample and _warn_many(k, len(normal), APPROXIMATE_ROWS)
-    own = gauge(normal.scaled, normal.weights)
+    found = gauge(normal.scaled, normal.weights)
     if rule.in_sample:
-        limits = in_sample_limits(own, rule.rate, rounding=gauge.rounding)
+        limits = in_sample_limits(found, rule.rate, rounding=gauge.rounding)
     else:
-        limits = approximate_limits(own, rule.rate, n=n, k=k, rounding=gauge.rounding)
+        limits = approximate_limits(found, rule.rate, n=n, k=k, rounding=gauge.rounding)
     if not warned:
         _check_once(rule, model, normal, folds, limits)
     return limits
@@ -293,15 +293,15 @@ def _held_out(
     model: Projector, normal: Normal, part: Part, test: Indices, pace: Slowness
 ) -> HeldOut:
     """T² and Q of the rows of a fold, by a model (and a scale) that has not seen them."""
-    own, rows = part.scale, made(normal.rows, part.scale, part.train)
+    scale, rows = part.scale, made(normal.rows, part.scale, part.train)
     with silenced():  # the fit to all rows has warned already
         fitted = part_model(model, len(part)).fit(rows, sample_weight=part.weights)
     gauge, counts = Gauge.of(fitted.fit_), None if normal.weights is None else normal.weights[test]
-    plain = gauge(made(normal.rows, own, test), counts)
+    plain = gauge(made(normal.rows, scale, test), counts)
     if not pace.any:
         return HeldOut([fitted.n_components_], [plain], [])
     sizes = smaller_sizes(fitted.n_components_)
-    second = partial(second_run, normal.scale, own, pace)
+    second = partial(second_run, normal.scale, scale, pace)
     stretched, strayed = (
         gauge.nested(made(normal.rows, partial(second, factors), test), sizes, counts)
         for factors in (pace.stretch, pace.stray)

@@ -84,7 +84,8 @@ class Watching(Answers):
         (False, True, (('missing', 'heat'),))
         """
         check_is_fitted(self)
-        if rule is not None and not isinstance(rule, AlarmRule):
+        rule = AlarmRule() if rule is None else rule
+        if not isinstance(rule, AlarmRule):
             must_be = "an AlarmRule, such as AlarmRule(3, 5) for 3 of 5 rows"
             raise ParameterError.about(parameter="rule", value=rule, must_be=must_be)
         fitted_names = getattr(self, "feature_names_in_", None)
@@ -92,7 +93,7 @@ class Watching(Answers):
             self._judge,  # type: ignore[arg-type]  # frozen, which a protocol's attributes are not
             self._baselines,
             names=named_columns(names, fitted_names, self.n_features_in_),
-            rule=AlarmRule() if rule is None else rule,
+            rule=rule,
             top=int(require("top", top, Whole(0))),
             sensors=vars(self).get("_sensors"),
             known=self.known_events_,
@@ -117,8 +118,9 @@ class Watching(Answers):
         X : array-like of shape (b, d)
             In the order of time. Cells may be missing.
         time : array-like of shape (b,), optional
-            Rows that are older than the one before, or of the same time, stay outside of events, and are
-            refused where they are more than half of all. What is neither number nor date says nothing.
+            As in `monitor`. Rows that are older than the one before, or of the same time, stay outside of
+            events, and are refused where they are more than half of all. What is neither number nor date
+            says nothing.
         names, rule
             As in `stream`.
 
@@ -128,6 +130,7 @@ class Watching(Answers):
             One that lasts to the last row ends there.
         """
         stream, found, rows = self.stream(names, rule=rule), [], np.asarray(X)
+        time = times_of(X, time, gaps=True)
         if time is not None:
             of_rows(time, len(rows))
             time = np.asarray(time)
@@ -158,7 +161,6 @@ class Watching(Answers):
         """
         if not isinstance(name, str) or not name.strip():
             refuse("name", name, "a name of the event, such as 'cooling water'")
-        time = times_of(X, time, gaps=True)
         found = self.events(X, time) or self.events(X, time, rule=AlarmRule(1, 1))
         courses = (event.course for event in found)
         course = reduce(Course.joined, courses, Course.empty(self.n_features_in_))
@@ -210,7 +212,7 @@ class Watching(Answers):
         time = times_of(X, time, gaps=True)
         lagged, whole = self._with_past(read, time)
         given = int(whole.sum())
-        events = self.events(read, time, rule=AlarmRule())  # which looks at the times too
+        events = self.events(read, time)  # which looks at the times too
         if not keep_faults:
             faulty = _in_faults(events, len(read))
             _report_left_out(int(np.sum(faulty & whole)), given)
@@ -222,15 +224,15 @@ class Watching(Answers):
         new.model, new.model_ = clone(drift.model), drift.model
         new._gauge = Gauge.of(drift.model.fit_)
         new.limits_, new.offset_ = limits, -rule.limit(limits)
-        latest = np.concatenate(drift.normal)[-drift.memory :]
-        new._baselines = Baselines.of(new._gauge, rule, limits, latest)
+        learned = np.concatenate(drift.normal)
+        new._baselines = Baselines.of(new._gauge, rule, limits, learned[-drift.memory :])
         new.baselines_ = new._baselines.rows
         if limits is not self.limits_:
             new._calibration = Calibration.of(rule, limits, seen)
         if (sensors := vars(self).get("_sensors")) is not None:  # None in older versions
             new._sensors = sensors.followed(read[whole][np.concatenate(drift.kept)], drift.memory)
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        step = Generation(made, self.fingerprint_, given, drift.learned, drift.memory, str(why))
+        step = Generation(made, self.fingerprint_, given, len(learned), drift.memory, str(why))
         new._lineage = (*self.lineage_, step)
         return new
 
@@ -259,7 +261,6 @@ class _Drift:
         self.limits, self.memory = detector.limits_, memory
         self.guard = guard  # a drift takes a process a little over its limit, a fault far beyond
         self.seen: Statistics | None = None
-        self.learned = 0
         self.normal: list[Array] = []  # blocks of rows that were learned
         self.kept: list[Flags] = []  # which rows of each block were
 
@@ -288,22 +289,22 @@ class _Drift:
         if not kept.any():
             return
         count = int(kept.sum())
-        self.learned += count
         self.model.partial_fit(rows[kept])
         self.normal.append(rows[kept])
         fresh = Statistics(found.t2[kept], found.q[kept], np.ones(count))
-        self.seen = fresh if self.seen is None else Statistics.joined([self._aged(count), fresh])
+        self.seen = (
+            fresh if self.seen is None else Statistics.joined([self._aged(self.seen, count), fresh])
+        )
         if self.seen.count * self.rule.rate >= FEW_ABOVE:
             limits = held_out_limits(self.seen, self.rule.rate, rounding=gauge.rounding)
             self.limits = self.rule.joint(limits)
 
-    def _aged(self, rows: int) -> Statistics:
+    def _aged(self, seen: Statistics, rows: int) -> Statistics:
         """What was seen, with the weights that are left; what hardly counts any more is let go."""
-        assert self.seen is not None
-        assert self.seen.weights is not None
-        weights = self.seen.weights * (1.0 - 1.0 / self.memory) ** rows
+        assert seen.weights is not None
+        weights = seen.weights * (1.0 - 1.0 / self.memory) ** rows
         still = weights > 1e-3
-        return Statistics(self.seen.t2[still], self.seen.q[still], weights[still])
+        return Statistics(seen.t2[still], seen.q[still], weights[still])
 
 
 def _in_faults(events: list[Event], n: int) -> Flags:  # (n,)
@@ -331,22 +332,21 @@ def _report_left_out(left: int, of: int) -> None:
 
 def _recursive(detector: Any, memory: int) -> IncrementalKernelPCA:
     """The model of a detector as one that goes on, with rows that are forgotten."""
-    own = detector.model_
-    if isinstance(own, IncrementalKernelPCA):
-        return deepcopy(own).set_params(forgetting=1.0 - 1.0 / memory)
+    fitted, forgetting = detector.model_, 1.0 - 1.0 / memory
+    if isinstance(fitted, IncrementalKernelPCA):
+        return deepcopy(fitted).set_params(forgetting=forgetting)
     sections = detector._gauge.space.projection.sections
-    if not isinstance(sections, KernelSections) or getattr(own, "approximation", None) is not None:
+    rough = getattr(fitted, "approximation", None) is not None
+    if rough or not isinstance(sections, KernelSections):
         msg = (
             "An update needs a model that keeps its rows or their sums: an exact kernel PCA, which is the "
-            f"default, or `model=IncrementalKernelPCA(...)`; got a {type(own).__name__}. Fit a new detector."
+            f"default, or `model=IncrementalKernelPCA(...)`; got a {type(fitted).__name__}. Fit a new "
+            "detector."
         )
         raise InputError(msg)
+    k, kernel, seed = int(fitted.n_components_), fitted.kernel_, detector.random_state
+    most = max(LANDMARKS, 2 * k)
     model = IncrementalKernelPCA(
-        int(own.n_components_),
-        kernel=own.kernel_,
-        max_landmarks=max(LANDMARKS, 2 * int(own.n_components_)),
-        tol=TOL,
-        forgetting=1.0 - 1.0 / memory,
-        random_state=detector.random_state,
+        k, kernel=kernel, max_landmarks=most, tol=TOL, forgetting=forgetting, random_state=seed
     )
     return model.partial_fit(np.asarray(sections.points, dtype=np.float64))

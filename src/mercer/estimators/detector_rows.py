@@ -44,7 +44,7 @@ def learnt_rows(
     engine = resolve_engine(getattr(detector.model, "engine", detector.engine))
     data = training_rows(detector, X, sample_weight, copy=False)
     if isinstance(data.rows, DaskRows):
-        engine.settle(data.rows)  # a model may have an engine of its own
+        engine.settle(data.rows)  # that of a model may be another
         require_room(data.n)
     read = data if data.in_memory else loaded(data)
     refuse_sparse(read.rows)
@@ -287,8 +287,7 @@ class Answers(Memory, Public):
         -------
         contributions : ndarray of shape (b, d)
         """
-        found, whole = self._contributions(X, statistic, time)
-        return spread_out(self._past.folded(found).sum(axis=1), whole, np.nan)
+        return self.lag_contributions(X, statistic, time).sum(axis=1)
 
     def lag_contributions(
         self, X: Any, statistic: Statistic | None = None, time: Any = None
@@ -306,8 +305,13 @@ class Answers(Memory, Public):
             By row, lag and variable; their sum over lags is `contributions`. Rows that have too few before
             them have NaN.
         """
-        found, whole = self._contributions(X, statistic, time)
-        return spread_out(self._past.folded(found), whole, np.nan)
+        rows, whole = self._scaled(X, time)
+        which = self._rule.statistic if statistic is None else statistic
+        require("statistic", which, OneOf(STATISTICS))
+        need_slopes(self._kernel)
+        found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
+        warn_incomplete(gap)
+        return spread_out(self._past.folded(self._judge.own(found)), whole, np.nan)
 
     # ── how ─────────────────────────────────────────────────────────────────
     def _asked(self, name: str, X: Any, time: Any) -> Array:
@@ -333,16 +337,6 @@ class Answers(Memory, Public):
             self._dtype,
             vars(self).get("_calibration"),
         )
-
-    def _contributions(self, X: Any, statistic: Statistic | None, time: Any) -> tuple[Array, Flags]:
-        """Contributions of the columns of lagged rows, and which rows have them."""
-        rows, whole = self._scaled(X, time)
-        which = self._rule.statistic if statistic is None else statistic
-        require("statistic", which, OneOf(STATISTICS))
-        need_slopes(self._kernel)
-        found, gap = self._baselines.explain(self._gauge, self.limits_, rows, which)
-        warn_incomplete(gap)
-        return self._judge.own(found), whole
 
     def _scaled(self, X: Any, time: Any) -> tuple[Array, Flags]:
         """New rows as the model takes them, with those before them, and which rows have these."""

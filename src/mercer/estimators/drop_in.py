@@ -22,7 +22,7 @@ from mercer.operators.sections import KernelSections
 
 
 class Evidence(Public):
-    """What `mercer.sklearn.KernelPCA` has beyond scikit-learn's own."""
+    """What `mercer.sklearn.KernelPCA` has beyond scikit-learn's."""
 
     fit_: Fit
     n_components: int | None
@@ -94,13 +94,13 @@ class Evidence(Public):
         True
         """
         check_is_fitted(self)
-        fit, own = self._evidence("fit_"), self._projection
+        fit, was = self._evidence("fit_"), self._projection
         k = kept_components(n_components, self.eigenvalues_, fit.total)
         found: Any = copy(self)
         found.n_components, found.fit_ = k, fit.first(min(k, len(fit.eigenvalues)))
         found.eigenvalues_ = self.eigenvalues_[:k].copy()
         found.eigenvectors_ = self.eigenvectors_[:, :k].copy()
-        found._projection = changed(own, coef=own.coef[:, :k].copy(), offset=own.offset[:k].copy())
+        found._projection = changed(was, coef=was.coef[:, :k].copy(), offset=was.offset[:k].copy())
         if "dual_coef_" in vars(self):
             found._learn_inverse(None if fit.roots is None else fit.roots**2)
         return found

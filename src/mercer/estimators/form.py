@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -337,16 +337,11 @@ class Form:
             part, _, knob = name.partition("__")
             if not knob:
                 continue
-            if values[part] is None or isinstance(values[part], str):
-                if part not in parts:
-                    parts[part] = self._part(part, values[part], name)
-                _require_key(part, parts[part], knob)
-                # Before anything of the estimator has changed.
-                parts[part].set_params(**{knob: value})
-            elif hasattr(values[part], "set_params"):
-                _require_key(part, values[part], knob)
-            else:
-                self._refuse_knob(part, values[part], name)
+            made = _with_knobs(part, values[part], name)
+            _require_key(part, made, knob)
+            if made is not values[part] or part in parts:
+                values[part] = parts[part] = made
+                made.set_params(**{knob: value})  # before anything of the estimator has changed
         rest = {name: params[name] for name in params if name.partition("__")[0] not in parts}
         super().set_params(**rest, **parts)  # type: ignore[misc]
         return self
@@ -363,23 +358,23 @@ class Form:
             found += [f"{part}__{name}" for name in names if name in own and name not in known]
         return f" set_params and searches take {_named(found)}." if found else ""
 
-    def _part(self, part: str, value: str | None, name: str) -> Any:
-        """The object behind the name of a part, whose knobs are to be set."""
-        made = PARTS[part].make(value) if value not in (None, OPEN) and part in PARTS else None
-        if made is None or not made.get_params():
-            self._refuse_knob(part, value, name)
-        return made
 
-    def _refuse_knob(self, part: str, value: Any, name: str) -> NoReturn:
-        """Raise: what was given as a part has no knobs."""
-        opened = isinstance(value, str) and value == OPEN
-        why = "is chosen at the fit and has no parameters" if opened else "has no parameters"
-        given = f"a {type(value).__name__} as {part}" if callable(value) else f"{part}={value!r}"
-        msg = f"{name} can't be set: {given} {why}."
-        if part in PARTS or part == "model":
-            example = repr(PARTS[part].example) if part in PARTS else "KernelPCA()"
-            msg += f" Set the part by name as well, such as {part}={example}, or pass an object."
-        raise InputError(msg)
+def _with_knobs(part: str, value: Any, name: str) -> Any:
+    """The object of a part, made where it is given by its name; raises where there are no knobs to set."""
+    opened, known = isinstance(value, str) and value == OPEN, part in PARTS
+    made = value
+    if value is None or isinstance(value, str):
+        made = PARTS[part].make(value) if known and value is not None and not opened else None
+        made = made if made is not None and made.get_params() else None
+    if hasattr(made, "set_params"):
+        return made
+    why = "is chosen at the fit and has no parameters" if opened else "has no parameters"
+    given = f"a {type(value).__name__} as {part}" if callable(value) else f"{part}={value!r}"
+    msg = f"{name} can't be set: {given} {why}."
+    if known or part == "model":
+        example = repr(PARTS[part].example) if known else "KernelPCA()"
+        msg += f" Set the part by name as well, such as {part}={example}, or pass an object."
+    raise InputError(msg)
 
 
 def _require_key(part: str, value: Any, knob: str) -> None:

@@ -26,7 +26,6 @@ from mercer.estimators.preimages import fit_preimage, named_preimage, refuse_str
 from mercer.estimators.progress import observing
 from mercer.estimators.streaming import Reader, batch_rows, stream_rules
 from mercer.kernels import Kernel
-from mercer.kernels.names import is_positive_only
 from mercer.model import Fit
 from mercer.preimage import FittedPreimage, Preimage
 from mercer.solvers.base import Status
@@ -49,8 +48,7 @@ class IncrementalKernelPCA(Returning, Projector):
     Parameters
     ----------
     n_components : int, float or None, default=2
-        A number of components, a share of the variance such as 0.95, or None for all with a variance
-        above rounding. While the rows so far have fewer, ``n_components_`` is smaller: `fit` warns then,
+        As in `KernelPCA`. While the rows so far have fewer, ``n_components_`` is smaller: `fit` warns then,
         `partial_fit` does not, since a stream may begin small.
     kernel : str, Kernel or callable, default="rbf"
         As in `KernelPCA`, but not ``"precomputed"``. A parameter that depends on data, such as
@@ -187,9 +185,8 @@ class IncrementalKernelPCA(Returning, Projector):
     # ── what was found ──────────────────────────────────────────────────────
     def _solved(self, stream: Stream) -> Fit:
         asked = check_n_components(self.n_components, int(self.max_landmarks), "max_landmarks")
-        d = int(stream.dictionary.points.shape[1])
-        n_bytes = stream_bytes(int(self.max_landmarks), int(self.batch_size), d)
-        return stream.fit(asked, n_bytes=n_bytes)
+        m, d = int(self.max_landmarks), int(stream.dictionary.points.shape[1])
+        return stream.fit(asked, n_bytes=stream_bytes(m, int(self.batch_size), d))
 
     def _current(self) -> Fit:
         """The small eigenproblem, solved when it is asked for, once between two batches."""
@@ -199,8 +196,7 @@ class IncrementalKernelPCA(Returning, Projector):
         return cached
 
     def _fitted(self, name: str) -> Fit:
-        if "stream_" not in self.__dict__:
-            return super()._fitted(name)  # raises
+        self._seen(name)
         try:
             return self._current()
         except ZeroVarianceError as error:  # hasattr(model, "eigenvalues_"): not yet
@@ -249,11 +245,6 @@ class IncrementalKernelPCA(Returning, Projector):
     def n_samples_seen_(self) -> int:
         """Rows seen, without those of weight zero."""
         return self._seen("n_samples_seen_").n_rows
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_positive_only(self.kernel)
-        return tags
 
 
 def _is_same(asked: Any, n_components: Any) -> bool:

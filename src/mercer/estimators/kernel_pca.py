@@ -36,7 +36,6 @@ from mercer.estimators.parameters import (
 )
 from mercer.estimators.preimages import fit_preimage, handed_over, with_weightless
 from mercer.kernels import Kernel
-from mercer.kernels.names import is_positive_only
 from mercer.model import Fit, Plan, fit_kernel_pca
 from mercer.planning.problem import Ownership
 from mercer.preimage.base import FittedPreimage
@@ -239,5 +238,4 @@ class KernelPCA(Returning, Projector):
             precomputed = self.kernel.strip(" ()").lower() == "precomputed"
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed and self.preimage is None
-        tags.input_tags.positive_only = is_positive_only(self.kernel)
         return tags

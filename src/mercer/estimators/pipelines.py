@@ -218,7 +218,7 @@ _STEPS: dict[str, Callable[[Any, _Chain], _Chain | None]] = {
 
 
 class _UnreadError(InputError):
-    """A step that is no part of a preparation."""
+    """A step that can't be read as part of a preparation."""
 
 
 def _refuse(what: str) -> NoReturn:

@@ -19,11 +19,13 @@ from mercer.data.intake import admitted, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
+from mercer.estimators.detector_lags import times_of
 from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.pipelines import prepared_parts, steps_of
 from mercer.monitoring.alarm_rule import AlarmRule
 from mercer.monitoring.events import Event
 from mercer.monitoring.judge import LiveStream
+from mercer.monitoring.lags import STATIC
 from mercer.monitoring.report import Monitoring
 from mercer.preprocessing.align import file_rows
 from mercer.preprocessing.learn import Unseen
@@ -35,8 +37,6 @@ ASKED = (
     "transform", "inverse_transform", "reconstruct", "reconstruction_error", "predict", "decision_function",
     "p_values", "contributions", "monitor", "stream", "events",
 )  # fmt: skip
-
-
 TIMES = """
         time : array-like of shape (b,), optional
             As in `mercer.KernelPCADetector.predict`."""
@@ -50,7 +50,8 @@ def _of_rows(name: str, says: str, result: str, *, timed: bool = False) -> Calla
         return self.preparation.unscaled(answer) if name == "reconstruct" else answer
 
     def judged(self: Prepared, X: Any, time: Any = None) -> Array:
-        return self._asked(name)(self.rows(X), *(() if time is None else (time,)))
+        rows, time = self.rows(X), self._times(X, time)
+        return self._asked(name)(rows, *(() if time is None else (time,)))
 
     method, times = (judged, TIMES) if timed else (asked, "")
     method.__name__, method.__qualname__ = name, f"Prepared.{name}"
@@ -200,7 +201,7 @@ class Prepared(Saving):
         -------
         contributions : ndarray of shape (b, d)
         """
-        return self._asked("contributions")(self.rows(X), statistic, time)
+        return self._asked("contributions")(self.rows(X), statistic, self._times(X, time))
 
     def monitor(
         self, X: Any, time: Any = None, top: int = 3, explain: str = "alarms"
@@ -217,7 +218,8 @@ class Prepared(Saving):
         -------
         monitoring : Monitoring
         """
-        return self._asked("monitor")(self.gappy_rows(X), time, self._names, top, explain)
+        rows, time = self.gappy_rows(X), times_of(X, time, gaps=True)
+        return self._asked("monitor")(rows, time, self.preparation.features, top, explain)
 
     def stream(self, rule: AlarmRule | None = None, top: int = 3) -> LiveStream:
         """Judge rows as the model takes them, when they arrive: push `gappy_rows` of raw ones.
@@ -231,7 +233,7 @@ class Prepared(Saving):
         -------
         stream : LiveStream
         """
-        return self._asked("stream")(self._names, rule=rule, top=top)
+        return self._asked("stream")(self.preparation.features, rule=rule, top=top)
 
     def events(self, X: Any, time: Any = None, rule: AlarmRule | None = None) -> list[Event]:
         """The events in raw rows, with the names of the file.
@@ -246,7 +248,8 @@ class Prepared(Saving):
         -------
         events : list of Event
         """
-        return self._asked("events")(self.gappy_rows(X), time, self._names, rule)
+        rows, time = self.gappy_rows(X), times_of(X, time, gaps=True)
+        return self._asked("events")(rows, time, self.preparation.features, rule)
 
     def truncated(self, n_components: int | float, X: Any = None) -> Prepared:
         """The same preparation and model with fewer components, without a refit.
@@ -311,10 +314,9 @@ class Prepared(Saving):
         >>> import numpy as np
         >>> from mercer import PCA, Prepared
         >>> from mercer.preprocessing.preparation import Preparation
-        >>> X = np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0]
-        >>> center, spread = X.mean(axis=0), X.std(axis=0)
-        >>> scaled = Preparation(numbers=("a", "b"), center=center, spread=spread)
-        >>> pipeline = Prepared(scaled, PCA(2).fit((X - center) / spread)).to_pipeline()
+        >>> X = np.random.default_rng(0).standard_normal((50, 2)) + 100.0
+        >>> centred = Preparation(numbers=("a", "b"), center=X.mean(axis=0))
+        >>> pipeline = Prepared(centred, PCA(2).fit(X - X.mean(axis=0))).to_pipeline()
         >>> [name for name, _ in pipeline.steps]
         ['scale', 'model']
         """
@@ -352,9 +354,10 @@ class Prepared(Saving):
         """
         return cls(*prepared_parts(pipeline))
 
-    @property
-    def _names(self) -> list[str]:
-        return list(self.preparation.features)
+    def _times(self, X: Any, time: Any) -> Any:
+        """The times of raw rows, which a detector that does not look back has no use for."""
+        static = getattr(self.model, "dynamics_", STATIC).static
+        return time if static else times_of(X, time, gaps=True)
 
     def _chunk(self, X: Any) -> Chunk:
         """Raw rows as a reader would hand them over; words that become zeros are counted in a warning."""

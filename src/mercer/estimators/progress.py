@@ -40,20 +40,17 @@ def observing(
 ) -> Iterator[Observer]:
     """The observers of the block, none in most fits; the state of a checkpoint depends on `fingerprint`."""
     require("verbose", verbose, VERBOSE)
-    observer: Observer = SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())
-    observers: list[ForwardingObserver] = []
+    # Each stands in front of the one before it.
+    chain: list[Any] = [SILENT if checkpoint is None else Checkpoint(checkpoint, fingerprint())]
     if verbose:
-        observers.append(ConsoleObserver(type(estimator).__name__, observer))
-        observer = observers[-1]
+        chain.append(ConsoleObserver(type(estimator).__name__, chain[-1]))
     if (around := current_observer()) is not SILENT:
-        observers.append(ForwardingObserver(observer, around.step))
-        observer = observers[-1]
+        chain.append(ForwardingObserver(chain[-1], around.step))
     root = getattr(estimator, "_callback_fit_ctx", None)  # from `announced`
     if root is not None and getattr(estimator, "_skl_callbacks", None):
-        observers.append(CallbackObserver(estimator, root, observer))
-        observer = observers[-1]
-    yield observer
-    for each in observers:
+        chain.append(CallbackObserver(estimator, root, chain[-1]))
+    yield chain[-1]
+    for each in chain[1:]:
         each.finish()
 
 

@@ -41,11 +41,12 @@ def score_spread(fit: Fit) -> Array:  # (k,)
 
 def whitened(fit: Fit) -> Projection:
     """The projection to scores of variance one, sections(x) @ (A/σ) - b/σ; the fit keeps its unit axes."""
-    own, spread = fit.projection, score_spread(fit)
-    found = {"coef": own.coef / spread, "offset": own.offset / spread}  # float64
-    if holds(own.coef.dtype, *(float(np.abs(a).max(initial=0.0)) for a in found.values())):
-        found = {name: a.astype(own.coef.dtype, copy=False) for name, a in found.items()}
-    return changed(own, **found)
+    projection, spread = fit.projection, score_spread(fit)
+    dtype = projection.coef.dtype
+    found = {"coef": projection.coef / spread, "offset": projection.offset / spread}  # float64
+    if holds(dtype, *(float(np.abs(a).max(initial=0.0)) for a in found.values())):
+        found = {name: a.astype(dtype, copy=False) for name, a in found.items()}
+    return changed(projection, **found)
 
 
 def require_scores(scores: Array, kernel: Kernel | None) -> None:
@@ -117,8 +118,9 @@ Dtypes: TypeAlias = "tuple[np.dtype[Any], np.dtype[Any]]"  # of the rows, and of
 
 def lazy_scores(model: Any, X: Any, dtypes: Dtypes) -> Any:
     """The scores of a dask array or data frame as a dask array; nothing is computed yet."""
-    own, scorer = model._scoring, partial(_scored, getattr(model, "kernel_", None), dtypes)
-    return lazy_answers(model, X, own, scorer, width=own.n_components, dtype=dtypes[1])
+    projection, kernel = model._scoring, getattr(model, "kernel_", None)
+    scorer, k = partial(_scored, kernel, dtypes), projection.n_components
+    return lazy_answers(model, X, projection, scorer, width=k, dtype=dtypes[1])
 
 
 def _scored(
@@ -149,12 +151,12 @@ def lazy_answers(
     names = getattr(model, "feature_names_in_", None) if dask_kind(X) == FRAME else None
     chunks, heights, promise = chunks_of(X, None if names is None else list(names))
     check_width(model, promise.d, f"a {promise.name} of {promise.d}", promise.d)
-    # On the engine that its own becomes in another process.
+    # On the engine that this one becomes in another process.
     travelled = projection.on(pickle.loads(pickle.dumps(projection.sections.engine)))
     light, points = _without_points(travelled)
     # One task of the graph: computed again where it is lost, and by any scheduler.
-    own = f"mercer-model-{uuid.uuid4().hex}"
-    asked = dask.delayed(Parcel((answer, light, promise)), name=own, pure=False, traverse=False)
+    key = f"mercer-model-{uuid.uuid4().hex}"
+    asked = dask.delayed(Parcel((answer, light, promise)), name=key, pure=False, traverse=False)
     starts, answers = np.cumsum([0.0, *heights]), []
     name = f"mercer-{what}-{uuid.uuid4().hex}"  # what it names is never another model's
     each = dask.delayed(_answered)

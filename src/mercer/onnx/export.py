@@ -215,9 +215,7 @@ def _is_double(operator: Any) -> bool:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < OPSET:
-        msg = (
-            f"target_opset must be at least {OPSET} for mercer's graphs; got target_opset={opset}."
-        )
+        msg = f"target_opset must be {OPSET} or more for mercer's graphs; got target_opset={opset}."
         raise InputError(msg)
     dtype, source = np.dtype(DTYPES[_is_double(operator)]), fitted(operator.raw_operator)
     source.require_exportable(dtype)

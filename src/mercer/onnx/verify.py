@@ -221,10 +221,8 @@ def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
         msg = f"The rows must be {d} columns of numbers; got {kind_of(rows)}: {error}."
         raise InputError(msg) from None
     if given.ndim != 2 or len(given) == 0 or given.shape[1] != d:
-        msg = (
-            f"The rows must be a 2-D array of at least one row and {d} columns; got an array of shape "
-            f"{given.shape}."
-        )
+        must_be = f"a 2-D array of at least one row and {d} columns"
+        msg = f"The rows must be {must_be}; got an array of shape {given.shape}."
         raise InputError(msg)
     with np.errstate(over="ignore"):  # refused below, in words
         x: Array = given.astype(dtype)

@@ -37,10 +37,8 @@ def spectrum(subject: Subject) -> list[Any]:
     whole = "the total variance, including that of the components left out"
     if not view.whole:
         whole = "the variance of the kept components: this model does not know the whole"
-    text = (
-        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary "
-    )
-    text += f"along it. Shares are of {whole}."
+    text = f"Each component is a direction {space}; its eigenvalue is how much the training rows "
+    text += f"vary along it. Shares are of {whole}."
     return [paragraph(text), figure(_spectrum(view), view, id_=SPECTRUM)]
 
 

@@ -78,10 +78,8 @@ def _single(subject: Subject, seen: Monitoring, remarks: tuple[str, ...]) -> Htm
         return None
     parts: list[Any] = [paragraph(text, class_="warning") for text in remarks]
     if seen.contributions is None:
-        text = (
-            "Which variables are behind single alarms is not known: this kernel has no derivative."
-        )
-        parts.append(paragraph(text))
+        why = "this kernel has no derivative"
+        parts.append(paragraph(f"Which variables are behind single alarms is not known: {why}."))
     table = alarms_table(seen, subject.row_name)
     return tag("div", *parts, folded(table.caption, listed(table)))
 
@@ -108,14 +106,12 @@ def _across(view: ControlCharts, frame: Frame) -> tuple[Array, Scale, list[tuple
 def _charts(view: ControlCharts, seen: Monitoring) -> Html:
     pictures = [_chart(view, own, named=own is view.charts[-1]) for own in view.charts]
     words = (
-        "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
-        f"both in units of their limits. {view.legend}"
+        "T² is how far out a row lies along the components, Q how far from them; the index is the "
     )
+    words += f"larger of both in units of their limits. {view.legend}"
     if len(view.time) > MOST_POINTS:
-        each = count(_rows_a_stroke(len(view.time)))
-        words += (
-            f" Each stroke spans the least and the largest value of {each} rows: none is left out."
-        )
+        many = f"{count(_rows_a_stroke(len(view.time)))} rows"
+        words += f" Each stroke spans the least and the largest value of {many}: none is left out."
     label = f"Control charts, {counted(len(seen.alarms), 'alarm')}"
     return figure(tag("div", *pictures, class_="charts", aria_label=label), words, id_=CHARTS)
 

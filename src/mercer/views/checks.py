@@ -20,10 +20,8 @@ def finite(name: str, values: Any, *, ndim: int | tuple[int, ...], shape: str) -
         msg = f"`{name}` is not a rectangular array ({cause}). Pass an array of shape {shape}."
         raise InputError(msg) from cause
     if array.dtype.kind not in "biuf":
-        msg = (
-            f"`{name}` must hold real numbers; got {type(values).__name__} of dtype {array.dtype}. "
-            f"Pass a dense numeric array of shape {shape}."
-        )
+        got = f"{type(values).__name__} of dtype {array.dtype}"
+        msg = f"`{name}` must hold real numbers; got {got}. Pass a dense numeric array of shape {shape}."
         raise InputError(msg)
     if array.ndim not in np.atleast_1d(ndim) or array.size == 0:
         msg = f"`{name}` must have shape {shape} and not be empty; got shape {array.shape}."
@@ -42,10 +40,8 @@ def plane(name: str, X: Any) -> Array:
     """(n, 2) points: what can be drawn in input space."""
     points = finite(name, X, ndim=2, shape="(n, 2)")
     if points.shape[1] != 2:
-        msg = (
-            f"`{name}` must be points of the plane, of shape (n, 2); got shape {points.shape}. "
-            "Pass two columns, or draw the scores alone with `mercer.plots.scores`."
-        )
+        msg = f"`{name}` must be points of the plane, of shape (n, 2); got shape {points.shape}."
+        msg += " Pass two columns, or draw the scores alone with `mercer.plots.scores`."
         raise InputError(msg)
     return points
 
@@ -67,9 +63,9 @@ def count(name: str, values: Sized, expected: int, what: str) -> None:
         raise InputError(msg)
 
 
-def named(names: Any, d: int, otherwise: str = "x{}") -> list[str]:
+def named(names: Any, d: int) -> list[str]:
     """Names of d variables: those given, or x0, x1, …"""
-    called = [otherwise.format(j) for j in range(d)] if names is None else [str(n) for n in names]
+    called = [f"x{j}" for j in range(d)] if names is None else [str(n) for n in names]
     count("names", called, d, "variables")
     return called
 
@@ -84,9 +80,7 @@ def one_or_two(given: Sequence[int], *, least: int) -> tuple[int, ...]:
     """Two different components, or one where that will do."""
     wanted = tuple(given)
     if not least <= len(wanted) <= 2 or len(set(wanted)) != len(wanted):
-        how_many = "two" if least == 2 else "one or two"
-        msg = (
-            f"`components` must be {how_many} different components, such as (0, 1); got {given!r}."
-        )
+        n = "two" if least == 2 else "one or two"
+        msg = f"`components` must be {n} different components, such as (0, 1); got {given!r}."
         raise InputError(msg)
     return wanted

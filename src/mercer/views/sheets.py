@@ -21,6 +21,7 @@ from mercer.views.wording import count, counted, share
 
 MOST_COMPONENTS = 15  # that are shown unless others are asked for
 MOST_CHANGES = 10  # of components without a pre-image
+GREYS = "bright where it grows, dark where it falls, grey where nothing changes"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -196,8 +197,7 @@ def components(
     called = [str(j + 1) if kept is None else f"{j + 1}: {share(kept[j])}" for j in chosen]
     sheet = np.vstack([mean, pictures[1:] - pictures[0]])
     words = (
-        "The mean, and what one standard deviation along each component changes in it: bright where it "
-        "grows, dark where it falls, grey where nothing changes."
+        f"The mean, and what one standard deviation along each component changes in it: {GREYS}."
     )
     made = images(sheet, shape=shape, n_columns=n_columns, titles=["mean", *called], symmetric=True)
     return replace(made, caption=words)
@@ -222,9 +222,6 @@ def changes(fitted: Fitted, rows: Rows, scores: Array, mean: Array) -> Images:
     view = images(np.vstack([mean, slopes]), shape=shape, titles=titles, symmetric=True)
     low, high = view.low.copy(), view.high.copy()
     low[0], high[0] = mean.min(), mean.max()
-    words = (
-        f"The mean of {count(len(scores))} pictures of {shape[0]} × {shape[1]}, and what goes with a larger "
-        "score in each pixel: bright where it grows, dark where it falls, grey where nothing changes. For "
-        "linear PCA these are the axes, called eigenfaces."
-    )
+    words = f"The mean of {count(len(scores))} pictures of {shape[0]} × {shape[1]}, and what goes with a "
+    words += f"larger score in each pixel: {GREYS}. For linear PCA these are the axes, called eigenfaces."
     return replace(view, low=low, high=high, caption=words)

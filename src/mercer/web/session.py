@@ -31,7 +31,7 @@ MOST_BYTES = 2 * 2**30  # of all files of a session together, those that are sti
 
 
 class FullError(MercerError):
-    """A file for which the session has no room left."""
+    """A body that is longer than is taken, or a file for which the session has no room left."""
 
 
 class NotFoundError(MercerError):

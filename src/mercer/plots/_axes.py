@@ -13,10 +13,14 @@ from mercer._core.types import Array
 from mercer.data.frames import need
 from mercer.views.classes import PALETTE, Classes
 
+# The types of matplotlib that every picture is made of: it is loaded by the first one, not by their names.
+__all__ = ["Axes", "Figure", "PathCollection", "SubFigure"]
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure, SubFigure
+else:
+    Axes = PathCollection = Figure = SubFigure = Any
 
 AxesArray: TypeAlias = NDArray[Any]  # of matplotlib Axes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +10,10 @@ from mercer import views
 from mercer._core.public import public
 from mercer.monitoring.events import Event
 from mercer.plots import _axes
-from mercer.plots._axes import AxesArray
+from mercer.plots._axes import Axes, AxesArray, Figure, SubFigure
 from mercer.views.classes import PALETTE
 from mercer.views.process import Chart, seen_by
 from mercer.views.variance import MANY_BARS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 NORMAL, ALARM = PALETTE[0], PALETTE[1]
 

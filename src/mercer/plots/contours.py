@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,8 @@ from mercer._core.errors import InputError
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.plots import _axes
+from mercer.plots._axes import Axes
 from mercer.views import checks
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 BANDS = 20  # even, so that zero is an edge between two bands
 MOST_COLUMNS = 3

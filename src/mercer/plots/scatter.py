@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,10 @@ from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.estimators.anatomy import is_model
 from mercer.plots import _axes
+from mercer.plots._axes import Axes, AxesArray, Figure, PathCollection, SubFigure
 from mercer.views import checks
 from mercer.views.classes import Classes, classes
 from mercer.views.scatter import Arrows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.collections import PathCollection
-    from matplotlib.figure import Figure, SubFigure
-
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 FEATURES = ("feature 1", "feature 2")
@@ -257,7 +252,7 @@ def panels(
     *,
     titles: Sequence[str] | None = None,
     fig: Figure | SubFigure | None = None,
-) -> _axes.AxesArray:
+) -> AxesArray:
     """Data, PCA, kernel PCA and the points taken back to input space, side by side.
 
     Parameters

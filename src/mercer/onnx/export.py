@@ -143,7 +143,6 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
 
 
 def _facts(g: Graph, model: Fitted) -> dict[str, str]:
-    """The metadata of the graph, all of it text."""
     detector = model.detector
     names = model.names if model.preparation is None else model.preparation.features
     facts = {

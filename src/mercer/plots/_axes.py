@@ -141,9 +141,8 @@ def common_key(axes: AxesArray, labels: Classes, shaded: PathCollection | None) 
     figure = axes.flat[0].figure
     if labels.shade is None:
         handles, names = axes.flat[0].get_legend_handles_labels()
-        style = {"frameon": False, "fontsize": 9, "handletextpad": 0.2}
-        place = {"loc": "outside lower center", "ncols": min(len(names), 7)}
-        _full_size(figure.legend(handles, names, **place, **style))
+        style = {"ncols": min(len(names), 7), "frameon": False, "fontsize": 9, "handletextpad": 0.2}
+        _full_size(figure.legend(handles, names, loc="outside lower center", **style))
     elif labels.shaded != "label":
         figure.supxlabel(labels.shaded, fontsize=9, color=INK)
     else:

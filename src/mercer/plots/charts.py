@@ -25,12 +25,10 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     Parameters
     ----------
     eigenvalues : fitted model, or array of shape (k,)
-        A model, which brings its whole variance and what it is sure of, or eigenvalues in descending
-        order.
+        A model, which brings its whole variance and its bounds, or eigenvalues in descending order.
     total : float, optional
-        The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix.
-        Without it the shares are those of the kept eigenvalues only, and the axis says so, unless a model
-        knows the whole.
+        The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix. Where
+        neither it nor a model tells, shares are of the kept eigenvalues, and the axis says so.
     ax : matplotlib Axes, optional
         Where to draw. A new figure is made otherwise.
 

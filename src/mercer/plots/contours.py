@@ -196,7 +196,6 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
 
 def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
-    """Name the two axes, and say where the other variables are held."""
     across, up = view.axes
     if not view.several:  # in a grid the names would repeat in every cell
         axes[0].set(xlabel=across, ylabel=up)

@@ -212,12 +212,8 @@ def reconstruction(
         As in `mercer.plots.scores`, for two columns.
     names : sequence of d strings, optional
         Names of the columns.
-    shape : (h, w), optional
-        Height and width, where rows are pictures.
-    preparation : Preparation, optional
-        What was done to rows before the fit: errors are in the units of the file. A `Prepared` brings it.
-    fig : matplotlib Figure or SubFigure, optional
-        Where to draw. A new figure is made otherwise.
+    shape, preparation, fig
+        As in `mercer.plots.components`, where rows are pictures; errors are in the units of the file.
 
     Returns
     -------

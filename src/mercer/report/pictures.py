@@ -166,10 +166,9 @@ def reconstruction(subject: Subject) -> list[Any]:
 
 def _missed(subject: Subject, errors: Array) -> list[Any]:
     space = "the space of the columns" if subject.fitted.kernel is None else "feature space"
+    placed, lengths = subject.placed, subject.measured.lengths
     try:
-        view = views.distances(
-            errors[subject.placed], subject.measured.lengths[subject.placed], space=space
-        )
+        view = views.distances(errors[placed], lengths[placed], space=space)
     except MercerError as cause:
         return [paragraph(str(cause))]
     kept = share(1 - view.missed)
@@ -181,8 +180,7 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
         text += ". What they miss is rounding: there is no picture to draw of it"
         return [paragraph(f"{text}.")]
     frame = Frame(height=200)
-    x = frame.across(0.0, float(view.edges[-1]))
-    y = frame.up(0.0, float(view.counts.max()) * 1.05)
+    x, y = frame.across(0.0, view.edges[-1]), frame.up(0.0, 1.05 * float(view.counts.max()))
     left, right = x(view.edges[:-1]) + 0.5, x(view.edges[1:]) - 0.5
     parts = [
         frame.axes(x, y, x_label=view.axes[0], y_label=view.axes[1]),
@@ -237,7 +235,6 @@ def _per_column(view: views.Reconstruction) -> Html:
 
 # ── rows that are pictures ──────────────────────────────────────────────────
 def _faces(subject: Subject) -> list[Html]:
-    """The mean, and what each component changes in it."""
     fitted = subject.fitted
     assert fitted.image_shape is not None
     view = changes(fitted, subject.rows, subject.measured.scores, subject.measured.columns[1])

@@ -180,15 +180,13 @@ def _leaders(view: ControlCharts, over: ContributionsOverTime) -> Html:
     begins = np.append(places, places[-1] + step)[over.rows] - 0.5 * step  # (b + 1,)
     left, right = x(begins[:-1]), x(begins[1:])
     names = [(float(i), short(name, 15)) for i, name in enumerate(over.names)]
-    parts: list[Any] = [
-        frame.axes(x, y, x_label=over.axis, y_label="", x_ticks=ticks, y_ticks=names)
-    ]
+    parts = [frame.axes(x, y, x_label=over.axis, y_label="", x_ticks=ticks, y_ticks=names)]
     most = float(np.nanmax(over.shares, initial=0.0)) or 1.0
     level = np.ceil(LEVELS * np.nan_to_num(over.shares) / most).astype(int)  # (v, b): 0 is nothing
-    for one in range(1, LEVELS + 1):
+    for one in np.unique(level[level > 0]).tolist():
         cells = [
             f"M{left[j]:.1f} {float(y(i)) - 9:.1f}H{right[j]:.1f}v18H{left[j]:.1f}z"
             for i, j in np.argwhere(level == one).tolist()
         ]
-        parts.append(tag("path", d="".join(cells), class_=f"cell c1 l{one - 1}") if cells else None)
+        parts.append(tag("path", d="".join(cells), class_=f"cell c1 l{one - 1}"))
     return frame.drawing(*parts, label="Shares of variables in alarms over time", id_=LEADERS)

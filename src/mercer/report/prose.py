@@ -78,7 +78,6 @@ def _same(subject: Subject) -> str:
 
 
 def _done(subject: Subject) -> list[Any]:
-    """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
     # Notes of the command that fitted the model, where they are not among these.
@@ -178,7 +177,6 @@ def kernel_text(subject: Subject) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Numbers of many digits with six of them."""
     return LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
 
 

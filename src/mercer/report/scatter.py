@@ -118,7 +118,6 @@ def _picture(inside: Html, view: views.Scores, ranges: Ranges) -> Html:
 
 
 def _radius(n: int) -> float:
-    """The radius of a point: the fewer, the larger."""
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 

@@ -164,7 +164,6 @@ def _caption(view: Scores) -> str:
 
 
 def _tables(view: Scores) -> tuple[Any, ...]:
-    """The first rows, and the mean score of each label."""
     looks, points, heads = view.classes, view.points[:, :4], view.axes[:4]
     shown, title = min(len(points), MOST_LISTED), "Scores"
     if shown < len(points):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import views
-from mercer._core.errors import InputError
+from mercer._core.errors import refuse
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.plots import _axes
@@ -47,11 +47,8 @@ def levels(X: Any, transform: Callable[[Array], Any], *, ax: Any = None, **which
     'component 1'
     """
     if not callable(transform):
-        msg = (
-            f"`transform` must be callable; got a {type(transform).__name__}. Pass the data first and "
-            "`model.transform` second: levels(X, model.transform), or contours(model, X)."
-        )
-        raise InputError(msg)
+        remedy = "Pass the data first: levels(X, model.transform), or contours(model, X)."
+        refuse("transform", transform, "callable", f"a {type(transform).__name__}", remedy)
     return contours(transform, X, ax=ax, **which)
 
 

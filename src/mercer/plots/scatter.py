@@ -177,11 +177,9 @@ def arrows(
     >>> sorted(text.get_text() for text in ax.texts if text.get_text())
     ['petal l', 'sepal l']
     """
-    ratio = explained_variance_ratio
     knobs: dict[str, Any] = {"names": names, "components": components, "top": top}
-    view = views.biplot(
-        scores, slopes, _axes.drawable(labels), explained_variance_ratio=ratio, **knobs
-    )
+    knobs["explained_variance_ratio"] = explained_variance_ratio
+    view = views.biplot(scores, slopes, _axes.drawable(labels), **knobs)
     ax = _scattered(ax, view, title, width=6.0, height=4.6)
     for backdrop in ax.collections:
         backdrop.set_alpha(0.4)  # the arrows are what this picture is about

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.params import Whole, require
 from mercer._core.types import Array
 
@@ -21,12 +21,10 @@ def finite(name: str, values: Any, *, ndim: int | tuple[int, ...], shape: str) -
         raise InputError(msg) from cause
     if array.dtype.kind not in "biuf":
         got = f"{type(values).__name__} of dtype {array.dtype}"
-        msg = f"`{name}` must hold real numbers; got {got}. Pass a dense numeric array of shape {shape}."
-        raise InputError(msg)
+        refuse(name, values, "real numbers", got, f"Pass a dense numeric array of shape {shape}.")
     if array.ndim not in np.atleast_1d(ndim) or array.size == 0:
-        msg = f"`{name}` must have shape {shape} and not be empty; got shape {array.shape}."
-        msg += " Reshape it, or pass the array this picture is about."
-        raise InputError(msg)
+        remedy = "Reshape it, or pass the array this picture is about."
+        refuse(name, values, f"of shape {shape} and not empty", f"shape {array.shape}", remedy)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(map(int, bad[0]))
@@ -80,7 +78,6 @@ def one_or_two(given: Sequence[int], *, least: int) -> tuple[int, ...]:
     """Two different components, or one where that will do."""
     wanted = tuple(given)
     if not least <= len(wanted) <= 2 or len(set(wanted)) != len(wanted):
-        n = "two" if least == 2 else "one or two"
-        msg = f"`components` must be {n} different components, such as (0, 1); got {given!r}."
-        raise InputError(msg)
+        how_many = "two" if least == 2 else "one or two"
+        refuse("components", given, f"{how_many} different components, such as (0, 1)")
     return wanted

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array, Rows
@@ -104,11 +104,9 @@ def ladder(
     height, width = pixels_of(shape, original.shape[1], "original")
     m, s = len(original), len(steps)
     if rebuilt.shape != (m, s, original.shape[1]):
-        msg = (
-            f"`reconstructions` must have shape {(m, s, original.shape[1])}: {m} originals of "
-            f"{original.shape[1]} pixels in {s} steps; got {rebuilt.shape}. Stack one reconstruction for "
-            "each of `steps` along axis 1."
-        )
+        p = original.shape[1]
+        msg = f"`reconstructions` must have shape {(m, s, p)}: {m} originals of {p} pixels in {s} steps; "
+        msg += f"got {rebuilt.shape}. Stack one reconstruction for each of `steps` along axis 1."
         raise InputError(msg)
     if row_titles is not None:
         checks.count("row_titles", row_titles, m, "rows")
@@ -137,9 +135,9 @@ def _errors(original: Array, rebuilt: Array, errors: Any) -> Array:
         return np.divide(missed, size, out=np.full_like(missed, np.nan), where=size > 0)
     given = checks.finite("errors", errors, ndim=2, shape="(m, s)")
     if given.shape != rebuilt.shape[:2]:
-        msg = f"`errors` must have one relative error for each of {rebuilt.shape[:2]} pictures; "
-        msg += f"got shape {given.shape}. Pass None to have them computed."
-        raise InputError(msg)
+        must_be = f"one relative error for each of {rebuilt.shape[:2]} pictures"
+        remedy = "Pass None to have them computed."
+        refuse("errors", errors, must_be, f"shape {given.shape}", remedy)
     return given
 
 
@@ -147,9 +145,8 @@ def pixels_of(shape: Any, p: int, name: str) -> tuple[int, int]:
     """Height and width of pictures of p pixels."""
     try:
         height, width = (int(require("shape", side, Whole(1))) for side in shape)
-    except (TypeError, ValueError) as cause:
-        msg = f"`shape` must be (height, width) in pixels; got {shape!r}. Pass two integers."
-        raise InputError(msg) from cause
+    except (TypeError, ValueError):
+        refuse("shape", shape, "(height, width) in pixels", remedy="Pass two integers.")
     if height * width != p:
         msg = (
             f"shape={(height, width)} means {height * width} pixels, but a row of `{name}` has {p}. Pass "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
 from mercer.data.rows import take_rows
@@ -129,18 +129,13 @@ def trust(fit: Fit) -> str:
 def _require_descending(values: Array, whole: float) -> None:
     slack = ROUNDING * float(np.abs(values).max())
     if values.min() < -slack or (np.diff(values) > slack).any():
-        msg = (
-            f"`eigenvalues` must be non-negative and descending; got {values[:4]}…. Shares of the "
-            "variance exist only for such: sort them, and drop the negative ones of an indefinite kernel."
-        )
-        raise InputError(msg)
+        remedy = "Sort them, and drop the negative ones of an indefinite kernel."
+        refuse("eigenvalues", values, "non-negative and descending", f"{values[:4]}…", remedy)
     kept = float(values.sum())
     if not (np.isfinite(whole) and whole > 0 and kept <= whole * (1 + ROUNDING)):
-        msg = (
-            f"`total` must be positive and at least the sum of the eigenvalues, {kept:.6g}; got "
-            f"{whole:.6g}. Pass the trace of the centred kernel matrix, on the scale of the eigenvalues."
-        )
-        raise InputError(msg)
+        must_be = f"positive and at least the sum of the eigenvalues, {kept:.6g}"
+        remedy = "Pass the trace of the centred kernel matrix, on the scale of the eigenvalues."
+        refuse("total", whole, must_be, f"{whole:.6g}", remedy)
 
 
 def _words(shares: Array, running: Array, reached: int | None, sure: str, *, whole: bool) -> str:

@@ -167,10 +167,8 @@ def fitted(model: Any) -> Fitted:
         check_is_fitted(model)
         if isinstance(model, KernelPCADetector):
             if not model._past.static:
-                msg = (
-                    "A graph takes rows one by one, and this detector judges them by those before. Fit it "
-                    "with `lags` 0 and without `smoothing`."
-                )
+                msg = "A graph takes rows one by one, and this detector judges them by those "
+                msg += "before. Fit it with `lags` 0 and without `smoothing`."
                 raise InputError(msg)
             return replace(fitted(model.model_), model=model)
         return _of_drop_in(model) if isinstance(model, DropIn) else _of_projector(model)
@@ -273,10 +271,8 @@ def _scores_and_errors(fit: Any, model: Fitted, x: Value) -> tuple[Value, Value]
 def features(phi: FeatureMap, x: Value) -> Value:  # noqa: PLR0911  (b, d) -> (b, D)
     """φ(x)."""
     if not type(phi).__module__.startswith("mercer."):  # which may compute something else
-        msg = (
-            f"The feature map {type(phi).__name__} can't be exported: it is not one of mercer's own. "
-            "Fit with one of mercer's kernels."
-        )
+        msg = f"The feature map {type(phi).__name__} can't be exported: it is not one of mercer's "
+        msg += "own. Fit with one of mercer's kernels."
         raise KernelError(msg)
     match phi:
         case IdentityMap():

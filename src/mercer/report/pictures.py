@@ -18,9 +18,8 @@ from mercer.views.sheets import changes
 from mercer.views.variance import MANY_BARS
 from mercer.views.wording import count, few, number, share, short
 
-SPECTRUM, LEVELS, MISSED, COLUMNS = (
-    f"{name}-figure" for name in ("spectrum", "levels", "missed", "columns")
-)
+SPECTRUM, LEVELS = "spectrum-figure", "levels-figure"
+MISSED, COLUMNS = "missed-figure", "columns-figure"
 ROOM_INSIDE = 22.0  # pixels: a number and a little air
 BANDS = 10  # on either side of zero
 MOST_POINTS = 2000  # above, points would cover what they lie on, and are left out

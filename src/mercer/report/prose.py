@@ -288,16 +288,12 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
         text = f"Each eigenvalue is within {worst} of a true one, in units of the largest: {how}."
         return text, ("largest residual", worst, "of the largest eigenvalue")
     if certificate.kind == "estimate":
-        text = (
-            "The eigenvalues are approximate: an estimate, not a bound, puts them within "
-            f"{number(certificate.left_out, 3)} of the true ones."
-        )
+        text = "The eigenvalues are approximate: an estimate, not a bound, puts them within "
+        text += f"{number(certificate.left_out, 3)} of the true ones."
         return text, ("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue")
     left_out = small_share(fit.trace_error)
-    text = (
-        f"The fit is an approximation that left out {left_out} of the trace of the kernel matrix, which "
-        "bounds every eigenvalue."
-    )
+    text = f"The fit is an approximation that left out {left_out} of the trace of the kernel "
+    text += "matrix, which bounds every eigenvalue."
     return text, ("left out", left_out, "of the trace")
 
 

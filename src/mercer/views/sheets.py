@@ -148,10 +148,9 @@ def pixels_of(shape: Any, p: int, name: str) -> tuple[int, int]:
     except (TypeError, ValueError):
         refuse("shape", shape, "(height, width) in pixels", remedy="Pass two integers.")
     if height * width != p:
-        msg = (
-            f"shape={(height, width)} means {height * width} pixels, but a row of `{name}` has {p}. Pass "
-            "the height and the width whose product is that."
-        )
+        sides, m = (height, width), height * width
+        msg = f"shape={sides} means {m} pixels, but a row of `{name}` has {p}."
+        msg += " Pass the height and the width whose product is that."
         raise InputError(msg)
     return height, width
 

@@ -212,10 +212,9 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
         block = points[rows]
         scores = np.asarray(transform(block))
         if scores.ndim != 2 or len(scores) != len(block):
-            msg = (
-                f"`transform` was given points of shape {block.shape} and returned shape {scores.shape}. "
-                "It must return one row of scores for each point, (m, k): pass `model.transform`."
-            )
+            got = f"points of shape {block.shape} and returned shape {scores.shape}"
+            msg = f"`transform` was given {got}. It must return one row of scores for each point, (m, k): "
+            msg += "pass `model.transform`."
             raise InputError(msg)
         blocks.append(scores)
     return np.concatenate(blocks)

@@ -130,8 +130,7 @@ def state(ask: Asked) -> dict[str, Any]:
 def place_for(session: Session, name: str) -> Path:
     """A path for an uploaded file: its name decides how it is read, and nothing else."""
     if not is_readable(name):
-        must_be = f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}"
-        refuse("name", name, must_be)
+        refuse("name", name, f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}")
     return session.place()[1] / safe_name(name)
 
 

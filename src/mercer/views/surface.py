@@ -131,12 +131,11 @@ def _read_slice(
     if d < 2:
         checks.plane("X", rows)  # raises
     if d > 2 and variables is None:
-        example = (0, 1) if called is None else (called[0], called[-1])
         msg = Message(
             "A picture has two variables; got `X` of shape {shape}. {fixed} says where the others are held. "
             "Say which two move: {variables:{pair}}",
             shape=rows.shape,
-            pair=repr(example),
+            pair=repr((0, 1) if called is None else (called[0], called[-1])),
         )
         raise ParameterError(msg)
     pair = (0, 1)

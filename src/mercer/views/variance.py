@@ -204,8 +204,7 @@ def distances(errors: Any, lengths: Any, *, space: str = "feature space") -> Dis
         msg = "All rows lie so far out that their distances from the components can't be computed."
         raise InputError(msg)
     missed = float(errors.sum() / whole.sum()) if whole.sum() > 0 else 0.0
-    top = float(errors.max()) or 1.0
-    counts, edges = np.histogram(errors, bins=HISTOGRAM, range=(0.0, top))
+    counts, edges = np.histogram(errors, bins=HISTOGRAM, range=(0.0, float(errors.max()) or 1.0))
     words = (
         f"How far each of {count(len(errors))} rows lies from the components, squared, in {space}: half lie "
         f"within {number(float(np.median(errors)), 3)}, the farthest at {number(float(errors.max()), 3)}."

@@ -17,7 +17,7 @@ import pytest
 import mercer
 from mercer._core.errors import MercerError
 from mercer.web import answers, launch, server
-from mercer.web.packets import json_reply, unpacked
+from mercer.web.packets import unpacked
 from mercer.web.session import Session
 
 SECONDS = 30
@@ -405,13 +405,13 @@ class Waiting:
     def __init__(self):
         self.begun, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, _session, _body, job):
+    def __call__(self, ask):
         self.begun.set()
-        job.began("fit")
-        stopped = job.cancelled.wait(SECONDS)
+        ask.job.began("fit")
+        stopped = ask.job.cancelled.wait(SECONDS)
         self.ended.set()
-        job.check()
-        return json_reply({"stopped": stopped})
+        ask.job.check()
+        return {"stopped": stopped}
 
 
 def test_a_client_that_goes_away_stops_its_work(page, client, monkeypatch):

@@ -21,7 +21,7 @@ from mercer.app.explore.planes import Choice
 from mercer.app.outcome import Observer
 from mercer.kernels.text import parse_kernel
 from mercer.web.answers import job_of, place_for, received
-from mercer.web.packets import unpacked
+from mercer.web.packets import failed, unpacked
 from mercer.web.session import (
     MOST_FITS,
     MOST_TABLES,
@@ -161,8 +161,10 @@ def test_nothing_stays_of_a_model_for_whose_rows_there_is_no_room(session, tmp_p
     monkeypatch.setattr("mercer.web.session.MOST_BYTES", 20_000)  # the rows have 21.6 kB
     path = place_for(session, "m.mercer")
     path.write_bytes((tmp_path / "m.mercer").read_bytes())
-    with pytest.raises(FullError, match="together"):
+    with pytest.raises(FullError, match="together") as caught:
         received(session, path, "m.mercer")
+    reply = failed(caught.value)  # as a notebook has it, and a browser
+    assert (reply.status, json.loads(reply.body)["error"]["code"]) == (413, "too-large")
     assert not session.models
     assert not [*session.folder.iterdir()]
 

@@ -425,3 +425,10 @@ def test_the_legend_of_a_report_counts_the_points_that_are_drawn():
     page = build(lagged, np.nan_to_num(RUN))
     legend = page[page.index('class="legend"') :].partition("</ul>")[0]
     assert sum(int(n) for n in re.findall(r'class="count">(\d+)<', legend)) == 78
+
+
+def test_a_refused_argument_brings_its_name_and_the_remedy():
+    with pytest.raises(InputError, match="eigenvalues must be non-negative") as caught:
+        views.spectrum([1.0, 2.0])
+    assert caught.value.parameter == "eigenvalues"
+    assert str(caught.value.remedy).startswith("Sort them")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.version import VERSION
@@ -79,8 +79,7 @@ def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:
     except TypeError:
         found = None
     if found is None or found.name not in DTYPES:
-        msg = f"dtype must be 'float32', 'float64' or None; got {dtype!r}."
-        raise InputError(msg)
+        refuse("dtype", dtype, "'float32', 'float64' or None")
     return found
 
 
@@ -143,7 +142,6 @@ def _assembled(g: Graph, model: Fitted, outputs: dict[str, Value], opset: int) -
 
 
 def _facts(g: Graph, model: Fitted) -> dict[str, str]:
-    """The metadata of the graph, all of it text."""
     detector = model.detector
     names = model.names if model.preparation is None else model.preparation.features
     facts = {
@@ -215,10 +213,8 @@ def _is_double(operator: Any) -> bool:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < OPSET:
-        msg = (
-            f"target_opset must be at least {OPSET} for mercer's graphs; got target_opset={opset}."
-        )
-        raise InputError(msg)
+        must_be = f"at least {OPSET} for mercer's graphs"
+        refuse("target_opset", opset, must_be, f"target_opset={opset}")
     dtype, source = np.dtype(DTYPES[_is_double(operator)]), fitted(operator.raw_operator)
     source.require_exportable(dtype)
     g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import InputError, KernelError
 from mercer._core.types import Array, Rows
 from mercer.approximations.random_features import FourierSections
-from mercer.data.rows import RowSource, take_rows
+from mercer.data.rows import take_rows
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators import PCA
@@ -94,8 +94,7 @@ class Fitted(Anatomy):
 
     def some_points(self, most: int) -> Rows:  # (most, d) or fewer
         """Points from all over Z."""
-        z = self.points
-        assert z is not None  # asked of kernel sections only
+        z: Any = self.points  # asked of kernel sections only
         return take_rows(z, np.unique(np.linspace(0, int(z.shape[0]) - 1, most).astype(np.intp)))
 
     # ── rounding ────────────────────────────────────────────────────────────
@@ -168,10 +167,8 @@ def fitted(model: Any) -> Fitted:
         check_is_fitted(model)
         if isinstance(model, KernelPCADetector):
             if not model._past.static:
-                msg = (
-                    "A graph takes rows one by one, and this detector judges them by those before. Fit it "
-                    "with `lags` 0 and without `smoothing`."
-                )
+                msg = "A graph takes rows one by one, and this detector judges them by those "
+                msg += "before. Fit it with `lags` 0 and without `smoothing`."
                 raise InputError(msg)
             return replace(fitted(model.model_), model=model)
         return _of_drop_in(model) if isinstance(model, DropIn) else _of_projector(model)
@@ -225,17 +222,14 @@ def scores(model: Fitted, x: Value) -> Value:  # (b, d) -> (b, k)
 
 
 def _sections(model: Fitted, x: Value) -> Value:  # (b, d) -> (b, m)
-    sections = model.projection.sections
+    sections: Any = model.projection.sections
     if isinstance(sections, GivenSections):
         return x
     if isinstance(sections, FourierSections):
         return fourier_features(sections, x)
     if isinstance(sections, FeatureSections):
         return features(sections.feature_map, x)
-    z = model.points
-    assert z is not None  # of kernel sections, all that are left
-    z = dense(z[:] if isinstance(z, RowSource) else z)
-    return tile(model.kernel, x, np.asarray(z, dtype=np.float64))
+    return tile(model.kernel, x, np.asarray(dense(sections.points[:]), dtype=np.float64))
 
 
 # ── the detector ────────────────────────────────────────────────────────────
@@ -277,10 +271,8 @@ def _scores_and_errors(fit: Any, model: Fitted, x: Value) -> tuple[Value, Value]
 def features(phi: FeatureMap, x: Value) -> Value:  # noqa: PLR0911  (b, d) -> (b, D)
     """φ(x)."""
     if not type(phi).__module__.startswith("mercer."):  # which may compute something else
-        msg = (
-            f"The feature map {type(phi).__name__} can't be exported: it is not one of mercer's own. "
-            "Fit with one of mercer's kernels."
-        )
+        msg = f"The feature map {type(phi).__name__} can't be exported: it is not one of mercer's "
+        msg += "own. Fit with one of mercer's kernels."
         raise KernelError(msg)
     match phi:
         case IdentityMap():

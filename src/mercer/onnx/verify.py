@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError, MercerError, kind_of
+from mercer._core.errors import InputError, MercerError, kind_of, refuse
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.approximations.random_features import FourierSections
@@ -218,14 +218,10 @@ def _rounded(rows: Any, dtype: np.dtype[Any], d: int) -> Array:
     try:
         given = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"The rows must be {d} columns of numbers; got {kind_of(rows)}: {error}."
-        raise InputError(msg) from None
+        refuse("rows", rows, f"{d} columns of numbers", f"{kind_of(rows)}: {error}")
     if given.ndim != 2 or len(given) == 0 or given.shape[1] != d:
-        msg = (
-            f"The rows must be a 2-D array of at least one row and {d} columns; got an array of shape "
-            f"{given.shape}."
-        )
-        raise InputError(msg)
+        must_be = f"a 2-D array of at least one row and {d} columns"
+        refuse("rows", rows, must_be, f"an array of shape {given.shape}")
     with np.errstate(over="ignore"):  # refused below, in words
         x: Array = given.astype(dtype)
     if np.any(np.isinf(x) & np.isfinite(given)):

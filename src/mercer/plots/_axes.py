@@ -13,10 +13,14 @@ from mercer._core.types import Array
 from mercer.data.frames import need
 from mercer.views.classes import PALETTE, Classes
 
+# The types of matplotlib that every picture is made of: it is loaded by the first one, not by their names.
+__all__ = ["Axes", "Figure", "PathCollection", "SubFigure"]
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure, SubFigure
+else:
+    Axes = PathCollection = Figure = SubFigure = Any
 
 AxesArray: TypeAlias = NDArray[Any]  # of matplotlib Axes
 
@@ -137,9 +141,8 @@ def common_key(axes: AxesArray, labels: Classes, shaded: PathCollection | None) 
     figure = axes.flat[0].figure
     if labels.shade is None:
         handles, names = axes.flat[0].get_legend_handles_labels()
-        style = {"frameon": False, "fontsize": 9, "handletextpad": 0.2}
-        place = {"loc": "outside lower center", "ncols": min(len(names), 7)}
-        _full_size(figure.legend(handles, names, **place, **style))
+        style = {"ncols": min(len(names), 7), "frameon": False, "fontsize": 9, "handletextpad": 0.2}
+        _full_size(figure.legend(handles, names, loc="outside lower center", **style))
     elif labels.shaded != "label":
         figure.supxlabel(labels.shaded, fontsize=9, color=INK)
     else:

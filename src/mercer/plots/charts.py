@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +10,10 @@ from mercer import views
 from mercer._core.public import public
 from mercer.monitoring.events import Event
 from mercer.plots import _axes
-from mercer.plots._axes import AxesArray
+from mercer.plots._axes import Axes, AxesArray, Figure, SubFigure
 from mercer.views.classes import PALETTE
 from mercer.views.process import Chart, seen_by
 from mercer.views.variance import MANY_BARS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 
 NORMAL, ALARM = PALETTE[0], PALETTE[1]
 
@@ -30,12 +25,10 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     Parameters
     ----------
     eigenvalues : fitted model, or array of shape (k,)
-        A model, which brings its whole variance and what it is sure of, or eigenvalues in descending
-        order.
+        A model, which brings its whole variance and its bounds, or eigenvalues in descending order.
     total : float, optional
-        The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix.
-        Without it the shares are those of the kept eigenvalues only, and the axis says so, unless a model
-        knows the whole.
+        The whole variance on the scale of the eigenvalues: the trace of the centred kernel matrix. Where
+        neither it nor a model tells, shares are of the kept eigenvalues, and the axis says so.
     ax : matplotlib Axes, optional
         Where to draw. A new figure is made otherwise.
 

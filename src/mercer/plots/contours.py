@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer import views
-from mercer._core.errors import InputError
+from mercer._core.errors import refuse
 from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.plots import _axes
+from mercer.plots._axes import Axes
 from mercer.views import checks
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 BANDS = 20  # even, so that zero is an edge between two bands
 MOST_COLUMNS = 3
@@ -50,11 +47,8 @@ def levels(X: Any, transform: Callable[[Array], Any], *, ax: Any = None, **which
     'component 1'
     """
     if not callable(transform):
-        msg = (
-            f"`transform` must be callable; got a {type(transform).__name__}. Pass the data first and "
-            "`model.transform` second: levels(X, model.transform), or contours(model, X)."
-        )
-        raise InputError(msg)
+        remedy = "Pass the data first: levels(X, model.transform), or contours(model, X)."
+        refuse("transform", transform, "callable", f"a {type(transform).__name__}", remedy)
     return contours(transform, X, ax=ax, **which)
 
 
@@ -199,7 +193,6 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
 
 def _describe(axes: Any, view: views.Levels, *, own: bool) -> None:
-    """Name the two axes, and say where the other variables are held."""
     across, up = view.axes
     if not view.several:  # in a grid the names would repeat in every cell
         axes[0].set(xlabel=across, ylabel=up)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer import views
 from mercer._core.public import public
 from mercer.plots import _axes
+from mercer.plots._axes import AxesArray, Figure, SubFigure
 from mercer.plots.scatter import returned
 from mercer.views.classes import PALETTE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-
 
 CELL = 1.15  # inches across one picture
 TEXT = 0.24  # inches for one line under or above it
@@ -30,7 +27,7 @@ def faces(
     titles: Sequence[str] | None = None,
     fig: Figure | SubFigure | None = None,
     symmetric: bool = False,
-) -> _axes.AxesArray:
+) -> AxesArray:
     """A sheet of grey pictures, one for each row.
 
     Parameters
@@ -77,7 +74,7 @@ def components(
     n_columns: int = 8,
     preparation: Any = None,
     fig: Figure | SubFigure | None = None,
-) -> _axes.AxesArray:
+) -> AxesArray:
     """The mean as a picture, and for each component what one standard deviation along it changes.
 
     For a linear model these are the eigenfaces. For another kernel it is what the pre-image makes of the
@@ -124,7 +121,7 @@ def ladder(
     errors: Any = None,
     row_titles: Sequence[str] | None = None,
     fig: Figure | SubFigure | None = None,
-) -> _axes.AxesArray:
+) -> AxesArray:
     """Pictures rebuilt from more and more components, the original last, the error under each.
 
     Parameters
@@ -161,7 +158,7 @@ def ladder(
     return drawn(views.ladder(original, reconstructions, errors=errors, **knobs), fig)
 
 
-def drawn(view: views.Images, fig: Figure | SubFigure | None = None) -> _axes.AxesArray:
+def drawn(view: views.Images, fig: Figure | SubFigure | None = None) -> AxesArray:
     """The sheet: (rows, columns) Axes, those without a picture removed."""
     m, height, width = view.images.shape
     across = view.columns
@@ -198,7 +195,7 @@ def reconstruction(
     shape: tuple[int, int] | None = None,
     preparation: Any = None,
     fig: Figure | SubFigure | None = None,
-) -> _axes.AxesArray:
+) -> AxesArray:
     """Rows beside what the components keep of them: points, pictures, or the error of each column.
 
     Two columns are points in the plane, over where they were. Rows that are pictures stand above what
@@ -215,12 +212,8 @@ def reconstruction(
         As in `mercer.plots.scores`, for two columns.
     names : sequence of d strings, optional
         Names of the columns.
-    shape : (h, w), optional
-        Height and width, where rows are pictures.
-    preparation : Preparation, optional
-        What was done to rows before the fit: errors are in the units of the file. A `Prepared` brings it.
-    fig : matplotlib Figure or SubFigure, optional
-        Where to draw. A new figure is made otherwise.
+    shape, preparation, fig
+        As in `mercer.plots.components`, where rows are pictures; errors are in the units of the file.
 
     Returns
     -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,10 @@ from mercer._core.public import public
 from mercer._core.types import Array
 from mercer.estimators.anatomy import is_model
 from mercer.plots import _axes
+from mercer.plots._axes import Axes, AxesArray, Figure, PathCollection, SubFigure
 from mercer.views import checks
 from mercer.views.classes import Classes, classes
 from mercer.views.scatter import Arrows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.collections import PathCollection
-    from matplotlib.figure import Figure, SubFigure
-
 
 TITLES = ("data", "PCA", "kernel PCA", "back in input space")
 FEATURES = ("feature 1", "feature 2")
@@ -182,11 +177,9 @@ def arrows(
     >>> sorted(text.get_text() for text in ax.texts if text.get_text())
     ['petal l', 'sepal l']
     """
-    ratio = explained_variance_ratio
     knobs: dict[str, Any] = {"names": names, "components": components, "top": top}
-    view = views.biplot(
-        scores, slopes, _axes.drawable(labels), explained_variance_ratio=ratio, **knobs
-    )
+    knobs["explained_variance_ratio"] = explained_variance_ratio
+    view = views.biplot(scores, slopes, _axes.drawable(labels), **knobs)
     ax = _scattered(ax, view, title, width=6.0, height=4.6)
     for backdrop in ax.collections:
         backdrop.set_alpha(0.4)  # the arrows are what this picture is about
@@ -257,7 +250,7 @@ def panels(
     *,
     titles: Sequence[str] | None = None,
     fig: Figure | SubFigure | None = None,
-) -> _axes.AxesArray:
+) -> AxesArray:
     """Data, PCA, kernel PCA and the points taken back to input space, side by side.
 
     Parameters

@@ -196,9 +196,8 @@ def _page(about: Subject, date: str | None) -> str:
     )
     maker = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
     links, sections = [], []
-    for id_, (name, made) in (
-        SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
-    ).items():
+    chosen = SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
+    for id_, (name, made) in chosen.items():
         parts = [part for part in made(about) if part is not None]
         if parts:
             heading = tag("h2", name, id=f"{id_}-title")

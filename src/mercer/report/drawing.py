@@ -133,15 +133,14 @@ class Frame:
         up = [(t, number(t)) for t in y.ticks()] if y_ticks is None else y_ticks
         right, bottom, parts = self.width - self.right, self.height - self.bottom, []
         for t, text in across:
-            at = f"{float(x(t)):.1f}"
-            parts.append(tag("path", d=f"M{at} {self.top}V{bottom}", class_="rule"))
-            parts.append(tag("text", text, x=at, y=bottom + 17, text_anchor="middle"))
+            place = f"{float(x(t)):.1f}"
+            parts.append(tag("path", d=f"M{place} {self.top}V{bottom}", class_="rule"))
+            parts.append(tag("text", text, x=place, y=bottom + 17, text_anchor="middle"))
         for t, text in up:
             height = float(y(t))
             parts.append(tag("path", d=f"M{self.left} {height:.1f}H{right}", class_="rule"))
-            parts.append(
-                tag("text", text, x=self.left - 7, y=f"{height + 4:.1f}", text_anchor="end")
-            )
+            at = {"x": self.left - 7, "y": f"{height + 4:.1f}", "text_anchor": "end"}
+            parts.append(tag("text", text, **at))
         name = {"class_": "axis", "text_anchor": "middle"}
         parts.append(tag("text", x_label, x=0.5 * (self.left + right), y=self.height - 8, **name))
         turned = f"translate(14 {0.5 * (self.top + bottom):g}) rotate(-90)"

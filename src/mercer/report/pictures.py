@@ -18,9 +18,8 @@ from mercer.views.sheets import changes
 from mercer.views.variance import MANY_BARS
 from mercer.views.wording import count, few, number, share, short
 
-SPECTRUM, LEVELS, MISSED, COLUMNS = (
-    f"{name}-figure" for name in ("spectrum", "levels", "missed", "columns")
-)
+SPECTRUM, LEVELS = "spectrum-figure", "levels-figure"
+MISSED, COLUMNS = "missed-figure", "columns-figure"
 ROOM_INSIDE = 22.0  # pixels: a number and a little air
 BANDS = 10  # on either side of zero
 MOST_POINTS = 2000  # above, points would cover what they lie on, and are left out
@@ -37,10 +36,8 @@ def spectrum(subject: Subject) -> list[Any]:
     whole = "the total variance, including that of the components left out"
     if not view.whole:
         whole = "the variance of the kept components: this model does not know the whole"
-    text = (
-        f"Each component is a direction {space}; its eigenvalue is how much the training rows vary "
-    )
-    text += f"along it. Shares are of {whole}."
+    text = f"Each component is a direction {space}; its eigenvalue is how much the training rows "
+    text += f"vary along it. Shares are of {whole}."
     return [paragraph(text), figure(_spectrum(view), view, id_=SPECTRUM)]
 
 
@@ -168,10 +165,9 @@ def reconstruction(subject: Subject) -> list[Any]:
 
 def _missed(subject: Subject, errors: Array) -> list[Any]:
     space = "the space of the columns" if subject.fitted.kernel is None else "feature space"
+    placed, lengths = subject.placed, subject.measured.lengths
     try:
-        view = views.distances(
-            errors[subject.placed], subject.measured.lengths[subject.placed], space=space
-        )
+        view = views.distances(errors[placed], lengths[placed], space=space)
     except MercerError as cause:
         return [paragraph(str(cause))]
     kept = share(1 - view.missed)
@@ -183,8 +179,7 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
         text += ". What they miss is rounding: there is no picture to draw of it"
         return [paragraph(f"{text}.")]
     frame = Frame(height=200)
-    x = frame.across(0.0, float(view.edges[-1]))
-    y = frame.up(0.0, float(view.counts.max()) * 1.05)
+    x, y = frame.across(0.0, view.edges[-1]), frame.up(0.0, 1.05 * float(view.counts.max()))
     left, right = x(view.edges[:-1]) + 0.5, x(view.edges[1:]) - 0.5
     parts = [
         frame.axes(x, y, x_label=view.axes[0], y_label=view.axes[1]),
@@ -239,7 +234,6 @@ def _per_column(view: views.Reconstruction) -> Html:
 
 # ── rows that are pictures ──────────────────────────────────────────────────
 def _faces(subject: Subject) -> list[Html]:
-    """The mean, and what each component changes in it."""
     fitted = subject.fitted
     assert fitted.image_shape is not None
     view = changes(fitted, subject.rows, subject.measured.scores, subject.measured.columns[1])

@@ -78,10 +78,8 @@ def _single(subject: Subject, seen: Monitoring, remarks: tuple[str, ...]) -> Htm
         return None
     parts: list[Any] = [paragraph(text, class_="warning") for text in remarks]
     if seen.contributions is None:
-        text = (
-            "Which variables are behind single alarms is not known: this kernel has no derivative."
-        )
-        parts.append(paragraph(text))
+        why = "this kernel has no derivative"
+        parts.append(paragraph(f"Which variables are behind single alarms is not known: {why}."))
     table = alarms_table(seen, subject.row_name)
     return tag("div", *parts, folded(table.caption, listed(table)))
 
@@ -108,14 +106,12 @@ def _across(view: ControlCharts, frame: Frame) -> tuple[Array, Scale, list[tuple
 def _charts(view: ControlCharts, seen: Monitoring) -> Html:
     pictures = [_chart(view, own, named=own is view.charts[-1]) for own in view.charts]
     words = (
-        "T² is how far out a row lies along the components, Q how far from them; the index is the larger of "
-        f"both in units of their limits. {view.legend}"
+        "T² is how far out a row lies along the components, Q how far from them; the index is the "
     )
+    words += f"larger of both in units of their limits. {view.legend}"
     if len(view.time) > MOST_POINTS:
-        each = count(_rows_a_stroke(len(view.time)))
-        words += (
-            f" Each stroke spans the least and the largest value of {each} rows: none is left out."
-        )
+        many = f"{count(_rows_a_stroke(len(view.time)))} rows"
+        words += f" Each stroke spans the least and the largest value of {many}: none is left out."
     label = f"Control charts, {counted(len(seen.alarms), 'alarm')}"
     return figure(tag("div", *pictures, class_="charts", aria_label=label), words, id_=CHARTS)
 
@@ -184,15 +180,13 @@ def _leaders(view: ControlCharts, over: ContributionsOverTime) -> Html:
     begins = np.append(places, places[-1] + step)[over.rows] - 0.5 * step  # (b + 1,)
     left, right = x(begins[:-1]), x(begins[1:])
     names = [(float(i), short(name, 15)) for i, name in enumerate(over.names)]
-    parts: list[Any] = [
-        frame.axes(x, y, x_label=over.axis, y_label="", x_ticks=ticks, y_ticks=names)
-    ]
+    parts = [frame.axes(x, y, x_label=over.axis, y_label="", x_ticks=ticks, y_ticks=names)]
     most = float(np.nanmax(over.shares, initial=0.0)) or 1.0
     level = np.ceil(LEVELS * np.nan_to_num(over.shares) / most).astype(int)  # (v, b): 0 is nothing
-    for one in range(1, LEVELS + 1):
+    for one in np.unique(level[level > 0]).tolist():
         cells = [
             f"M{left[j]:.1f} {float(y(i)) - 9:.1f}H{right[j]:.1f}v18H{left[j]:.1f}z"
             for i, j in np.argwhere(level == one).tolist()
         ]
-        parts.append(tag("path", d="".join(cells), class_=f"cell c1 l{one - 1}") if cells else None)
+        parts.append(tag("path", d="".join(cells), class_=f"cell c1 l{one - 1}"))
     return frame.drawing(*parts, label="Shares of variables in alarms over time", id_=LEADERS)

@@ -78,7 +78,6 @@ def _same(subject: Subject) -> str:
 
 
 def _done(subject: Subject) -> list[Any]:
-    """Everything that was done to the rows, in sentences."""
     lines: list[Any] = [_sentence(note) for note in subject.notes]
     lines += [_sentence(line) for line in _preparation(subject) if _sentence(line) not in lines]
     # Notes of the command that fitted the model, where they are not among these.
@@ -178,7 +177,6 @@ def kernel_text(subject: Subject) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Numbers of many digits with six of them."""
     return LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
 
 
@@ -290,16 +288,12 @@ def in_short(subject: Subject, fit: Fit) -> tuple[str, tuple[str, str, str]]:
         text = f"Each eigenvalue is within {worst} of a true one, in units of the largest: {how}."
         return text, ("largest residual", worst, "of the largest eigenvalue")
     if certificate.kind == "estimate":
-        text = (
-            "The eigenvalues are approximate: an estimate, not a bound, puts them within "
-            f"{number(certificate.left_out, 3)} of the true ones."
-        )
+        text = "The eigenvalues are approximate: an estimate, not a bound, puts them within "
+        text += f"{number(certificate.left_out, 3)} of the true ones."
         return text, ("estimated error", power_of_ten(certificate.left_out), "of each eigenvalue")
     left_out = small_share(fit.trace_error)
-    text = (
-        f"The fit is an approximation that left out {left_out} of the trace of the kernel matrix, which "
-        "bounds every eigenvalue."
-    )
+    text = f"The fit is an approximation that left out {left_out} of the trace of the kernel "
+    text += "matrix, which bounds every eigenvalue."
     return text, ("left out", left_out, "of the trace")
 
 

@@ -23,6 +23,7 @@ CELL_AXES = 4  # components whose pairs are counted: six pairs
 FRAME = Frame(width=720, height=520, left=68, right=16, top=14, bottom=48)
 MARGIN = 0.04
 ID = "scores-figure"
+NO_SCORES = "All rows lie so far out that their scores can't be computed: there is nothing to draw."
 Ranges: TypeAlias = list[tuple[float, float]]
 
 
@@ -30,10 +31,7 @@ def scores(subject: Subject) -> list[Any]:
     """The picture, its legend, the choice of components, and the data of all this for the script."""
     view = _view(subject)
     if view is None:
-        words = (
-            "All rows lie so far out that their scores can't be computed: there is nothing to draw."
-        )
-        return [paragraph(words)]
+        return [paragraph(NO_SCORES)]
     ranges = [span(column, MARGIN) for column in view.points.T]  # what each axis spans
     found: dict[tuple[int, int], Cells] = {}  # of each pair of axes, the first across
     if len(view.points) > MOST_POINTS:
@@ -120,7 +118,6 @@ def _picture(inside: Html, view: views.Scores, ranges: Ranges) -> Html:
 
 
 def _radius(n: int) -> float:
-    """The radius of a point: the fewer, the larger."""
     return float(np.clip(90.0 / np.sqrt(n), 1.4, 4.0))
 
 

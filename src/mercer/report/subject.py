@@ -102,8 +102,7 @@ class Subject:
                     of_rows = partial(each_row, missed, refused=no_error)
                     errors[i] = fitted.each(of_rows, own, when)[at]
         assert seen is not None  # there are rows
-        columns = np.stack([low, seen.mean, seen.spread(), high])
-        return Measured(columns, scores, errors, lengths)
+        return Measured(np.stack([low, seen.mean, seen.spread(), high]), scores, errors, lengths)
 
     @cached_property
     def every(self) -> Array:  # (N, d)

@@ -60,15 +60,13 @@ def plain(value: Any) -> Any:
     >>> plain(np.array([1.0, np.nan, np.inf])), plain((np.int64(3), "a"))
     ([1.0, None, 'Infinity'], [3, 'a'])
     """
-    if isinstance(value, np.ndarray):
-        dates = value.dtype.kind == "M"
-        return plain(np.datetime_as_string(value).tolist() if dates else value.tolist())
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        return plain((np.datetime_as_string(array) if array.dtype.kind == "M" else array).tolist())
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, (list, tuple, range)):
         return [plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, float) and not np.isfinite(value):
         return None if np.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     return value if isinstance(value, (str, int, float, type(None))) else str(value)

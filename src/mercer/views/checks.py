@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.params import Whole, require
 from mercer._core.types import Array
 
@@ -20,15 +20,11 @@ def finite(name: str, values: Any, *, ndim: int | tuple[int, ...], shape: str) -
         msg = f"`{name}` is not a rectangular array ({cause}). Pass an array of shape {shape}."
         raise InputError(msg) from cause
     if array.dtype.kind not in "biuf":
-        msg = (
-            f"`{name}` must hold real numbers; got {type(values).__name__} of dtype {array.dtype}. "
-            f"Pass a dense numeric array of shape {shape}."
-        )
-        raise InputError(msg)
+        got = f"{type(values).__name__} of dtype {array.dtype}"
+        refuse(name, values, "real numbers", got, f"Pass a dense numeric array of shape {shape}.")
     if array.ndim not in np.atleast_1d(ndim) or array.size == 0:
-        msg = f"`{name}` must have shape {shape} and not be empty; got shape {array.shape}."
-        msg += " Reshape it, or pass the array this picture is about."
-        raise InputError(msg)
+        remedy = "Reshape it, or pass the array this picture is about."
+        refuse(name, values, f"of shape {shape} and not empty", f"shape {array.shape}", remedy)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(map(int, bad[0]))
@@ -42,10 +38,8 @@ def plane(name: str, X: Any) -> Array:
     """(n, 2) points: what can be drawn in input space."""
     points = finite(name, X, ndim=2, shape="(n, 2)")
     if points.shape[1] != 2:
-        msg = (
-            f"`{name}` must be points of the plane, of shape (n, 2); got shape {points.shape}. "
-            "Pass two columns, or draw the scores alone with `mercer.plots.scores`."
-        )
+        msg = f"`{name}` must be points of the plane, of shape (n, 2); got shape {points.shape}."
+        msg += " Pass two columns, or draw the scores alone with `mercer.plots.scores`."
         raise InputError(msg)
     return points
 
@@ -67,9 +61,9 @@ def count(name: str, values: Sized, expected: int, what: str) -> None:
         raise InputError(msg)
 
 
-def named(names: Any, d: int, otherwise: str = "x{}") -> list[str]:
+def named(names: Any, d: int) -> list[str]:
     """Names of d variables: those given, or x0, x1, …"""
-    called = [otherwise.format(j) for j in range(d)] if names is None else [str(n) for n in names]
+    called = [f"x{j}" for j in range(d)] if names is None else [str(n) for n in names]
     count("names", called, d, "variables")
     return called
 
@@ -85,8 +79,5 @@ def one_or_two(given: Sequence[int], *, least: int) -> tuple[int, ...]:
     wanted = tuple(given)
     if not least <= len(wanted) <= 2 or len(set(wanted)) != len(wanted):
         how_many = "two" if least == 2 else "one or two"
-        msg = (
-            f"`components` must be {how_many} different components, such as (0, 1); got {given!r}."
-        )
-        raise InputError(msg)
+        refuse("components", given, f"{how_many} different components, such as (0, 1)")
     return wanted

@@ -138,7 +138,6 @@ def _made(codes: Any, names: Sequence[str], **more: Any) -> Classes:
 
 
 def _bands(numbers: Array, labels: Any) -> Classes:
-    """Numbers in bands of equal width."""
     known = np.isfinite(numbers)
     edges = np.linspace(numbers[known].min(), numbers[known].max(), BANDS + 1)
     band = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, BANDS - 1)
@@ -149,7 +148,6 @@ def _bands(numbers: Array, labels: Any) -> Classes:
 
 
 def _most(codes: Indices, names: list[str], labels: Any) -> Classes:
-    """The most frequent labels, and all others as one class."""
     tally = np.bincount(codes, minlength=len(names))
     kept = np.argsort(-tally, kind="stable")[: MOST_CLASSES - 1]  # equals in their own order
     place = np.full(len(names), len(kept))

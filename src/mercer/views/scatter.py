@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
@@ -142,12 +142,10 @@ def component_names(chosen: Sequence[int], ratio: Any = None) -> list[str]:
         return names
     ratio = checks.finite("explained_variance_ratio", ratio, ndim=1, shape="(k,)")
     if len(ratio) <= max(chosen) or ratio.min() < 0 or ratio.max() > 1 + 1e-9:
-        msg = (
-            f"`explained_variance_ratio` must hold a share between 0 and 1 for component "
-            f"{max(chosen) + 1}; got {len(ratio)} values from {ratio.min():.3g} to {ratio.max():.3g}. "
-            "Pass `explained_variance_ratio_` of the fitted model."
-        )
-        raise InputError(msg)
+        must_be = f"shares between 0 and 1, one for component {max(chosen) + 1} among them"
+        got = f"{len(ratio)} values from {ratio.min():.3g} to {ratio.max():.3g}"
+        remedy = "Pass `explained_variance_ratio_` of the fitted model."
+        refuse("explained_variance_ratio", ratio, must_be, got, remedy)
     return [f"{name} ({share(ratio[i])})" for name, i in zip(names, chosen, strict=True)]
 
 
@@ -164,7 +162,6 @@ def _caption(view: Scores) -> str:
 
 
 def _tables(view: Scores) -> tuple[Any, ...]:
-    """The first rows, and the mean score of each label."""
     looks, points, heads = view.classes, view.points[:, :4], view.axes[:4]
     shown, title = min(len(points), MOST_LISTED), "Scores"
     if shown < len(points):

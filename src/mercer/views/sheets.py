@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.types import Array, Rows
@@ -21,6 +21,7 @@ from mercer.views.wording import count, counted, share
 
 MOST_COMPONENTS = 15  # that are shown unless others are asked for
 MOST_CHANGES = 10  # of components without a pre-image
+GREYS = "bright where it grows, dark where it falls, grey where nothing changes"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,11 +104,9 @@ def ladder(
     height, width = pixels_of(shape, original.shape[1], "original")
     m, s = len(original), len(steps)
     if rebuilt.shape != (m, s, original.shape[1]):
-        msg = (
-            f"`reconstructions` must have shape {(m, s, original.shape[1])}: {m} originals of "
-            f"{original.shape[1]} pixels in {s} steps; got {rebuilt.shape}. Stack one reconstruction for "
-            "each of `steps` along axis 1."
-        )
+        p = original.shape[1]
+        msg = f"`reconstructions` must have shape {(m, s, p)}: {m} originals of {p} pixels in {s} steps; "
+        msg += f"got {rebuilt.shape}. Stack one reconstruction for each of `steps` along axis 1."
         raise InputError(msg)
     if row_titles is not None:
         checks.count("row_titles", row_titles, m, "rows")
@@ -136,9 +135,9 @@ def _errors(original: Array, rebuilt: Array, errors: Any) -> Array:
         return np.divide(missed, size, out=np.full_like(missed, np.nan), where=size > 0)
     given = checks.finite("errors", errors, ndim=2, shape="(m, s)")
     if given.shape != rebuilt.shape[:2]:
-        msg = f"`errors` must have one relative error for each of {rebuilt.shape[:2]} pictures; "
-        msg += f"got shape {given.shape}. Pass None to have them computed."
-        raise InputError(msg)
+        must_be = f"one relative error for each of {rebuilt.shape[:2]} pictures"
+        remedy = "Pass None to have them computed."
+        refuse("errors", errors, must_be, f"shape {given.shape}", remedy)
     return given
 
 
@@ -146,14 +145,12 @@ def pixels_of(shape: Any, p: int, name: str) -> tuple[int, int]:
     """Height and width of pictures of p pixels."""
     try:
         height, width = (int(require("shape", side, Whole(1))) for side in shape)
-    except (TypeError, ValueError) as cause:
-        msg = f"`shape` must be (height, width) in pixels; got {shape!r}. Pass two integers."
-        raise InputError(msg) from cause
+    except (TypeError, ValueError):
+        refuse("shape", shape, "(height, width) in pixels", remedy="Pass two integers.")
     if height * width != p:
-        msg = (
-            f"shape={(height, width)} means {height * width} pixels, but a row of `{name}` has {p}. Pass "
-            "the height and the width whose product is that."
-        )
+        sides, m = (height, width), height * width
+        msg = f"shape={sides} means {m} pixels, but a row of `{name}` has {p}."
+        msg += " Pass the height and the width whose product is that."
         raise InputError(msg)
     return height, width
 
@@ -196,8 +193,7 @@ def components(
     called = [str(j + 1) if kept is None else f"{j + 1}: {share(kept[j])}" for j in chosen]
     sheet = np.vstack([mean, pictures[1:] - pictures[0]])
     words = (
-        "The mean, and what one standard deviation along each component changes in it: bright where it "
-        "grows, dark where it falls, grey where nothing changes."
+        f"The mean, and what one standard deviation along each component changes in it: {GREYS}."
     )
     made = images(sheet, shape=shape, n_columns=n_columns, titles=["mean", *called], symmetric=True)
     return replace(made, caption=words)
@@ -222,9 +218,6 @@ def changes(fitted: Fitted, rows: Rows, scores: Array, mean: Array) -> Images:
     view = images(np.vstack([mean, slopes]), shape=shape, titles=titles, symmetric=True)
     low, high = view.low.copy(), view.high.copy()
     low[0], high[0] = mean.min(), mean.max()
-    words = (
-        f"The mean of {count(len(scores))} pictures of {shape[0]} × {shape[1]}, and what goes with a larger "
-        "score in each pixel: bright where it grows, dark where it falls, grey where nothing changes. For "
-        "linear PCA these are the axes, called eigenfaces."
-    )
+    words = f"The mean of {count(len(scores))} pictures of {shape[0]} × {shape[1]}, and what goes with a "
+    words += f"larger score in each pixel: {GREYS}. For linear PCA these are the axes, called eigenfaces."
     return replace(view, low=low, high=high, caption=words)

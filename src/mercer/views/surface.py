@@ -131,12 +131,11 @@ def _read_slice(
     if d < 2:
         checks.plane("X", rows)  # raises
     if d > 2 and variables is None:
-        example = (0, 1) if called is None else (called[0], called[-1])
         msg = Message(
             "A picture has two variables; got `X` of shape {shape}. {fixed} says where the others are held. "
             "Say which two move: {variables:{pair}}",
             shape=rows.shape,
-            pair=repr(example),
+            pair=repr((0, 1) if called is None else (called[0], called[-1])),
         )
         raise ParameterError(msg)
     pair = (0, 1)
@@ -212,10 +211,9 @@ def _on_grid(transform: Callable[[Array], Any], across: Array, up: Array) -> Arr
         block = points[rows]
         scores = np.asarray(transform(block))
         if scores.ndim != 2 or len(scores) != len(block):
-            msg = (
-                f"`transform` was given points of shape {block.shape} and returned shape {scores.shape}. "
-                "It must return one row of scores for each point, (m, k): pass `model.transform`."
-            )
+            got = f"points of shape {block.shape} and returned shape {scores.shape}"
+            msg = f"`transform` was given {got}. It must return one row of scores for each point, (m, k): "
+            msg += "pass `model.transform`."
             raise InputError(msg)
         blocks.append(scores)
     return np.concatenate(blocks)

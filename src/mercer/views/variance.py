@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer._core.errors import InputError
+from mercer._core.errors import InputError, refuse
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
 from mercer.data.rows import take_rows
@@ -129,18 +129,13 @@ def trust(fit: Fit) -> str:
 def _require_descending(values: Array, whole: float) -> None:
     slack = ROUNDING * float(np.abs(values).max())
     if values.min() < -slack or (np.diff(values) > slack).any():
-        msg = (
-            f"`eigenvalues` must be non-negative and descending; got {values[:4]}…. Shares of the "
-            "variance exist only for such: sort them, and drop the negative ones of an indefinite kernel."
-        )
-        raise InputError(msg)
+        remedy = "Sort them, and drop the negative ones of an indefinite kernel."
+        refuse("eigenvalues", values, "non-negative and descending", f"{values[:4]}…", remedy)
     kept = float(values.sum())
     if not (np.isfinite(whole) and whole > 0 and kept <= whole * (1 + ROUNDING)):
-        msg = (
-            f"`total` must be positive and at least the sum of the eigenvalues, {kept:.6g}; got "
-            f"{whole:.6g}. Pass the trace of the centred kernel matrix, on the scale of the eigenvalues."
-        )
-        raise InputError(msg)
+        must_be = f"positive and at least the sum of the eigenvalues, {kept:.6g}"
+        remedy = "Pass the trace of the centred kernel matrix, on the scale of the eigenvalues."
+        refuse("total", whole, must_be, f"{whole:.6g}", remedy)
 
 
 def _words(shares: Array, running: Array, reached: int | None, sure: str, *, whole: bool) -> str:
@@ -209,8 +204,7 @@ def distances(errors: Any, lengths: Any, *, space: str = "feature space") -> Dis
         msg = "All rows lie so far out that their distances from the components can't be computed."
         raise InputError(msg)
     missed = float(errors.sum() / whole.sum()) if whole.sum() > 0 else 0.0
-    top = float(errors.max()) or 1.0
-    counts, edges = np.histogram(errors, bins=HISTOGRAM, range=(0.0, top))
+    counts, edges = np.histogram(errors, bins=HISTOGRAM, range=(0.0, float(errors.max()) or 1.0))
     words = (
         f"How far each of {count(len(errors))} rows lies from the components, squared, in {space}: half lie "
         f"within {number(float(np.median(errors)), 3)}, the farthest at {number(float(errors.max()), 3)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mercer._core.errors import InputError, MercerError, nearest, refuse
 from mercer._core.params import OneOf, require
@@ -29,17 +29,6 @@ MOST_BODY = 32 * 2**20  # of a question: a selection of two million rows is the 
 MOST_TEXT = 20_000
 
 
-class Question(NamedTuple):
-    """The function that answers, whether it takes as long as a fit, and whether it is called at once.
-
-    A stop has to arrive while everything else waits.
-    """
-
-    answer: Callable[[Session, dict[str, Any], Job], Reply]
-    fits: bool = False
-    at_once: bool = False
-
-
 @dataclass(frozen=True)
 class Asked:
     """A question that was put to a session, with the parts that several questions have."""
@@ -51,15 +40,6 @@ class Asked:
     def get(self, name: str, default: Any = None) -> Any:
         """A part of the question."""
         return self.body.get(name, default)
-
-    def reply(self, answer: Callable[[Asked], Any]) -> Reply:
-        """The answer on the wire: a panel is a packet, a file is a file, all else is JSON."""
-        found = answer(self)
-        if isinstance(found, Panel):
-            return Reply(packed(found.header, found.arrays), PACKET)
-        if isinstance(found, Kept):
-            return Reply(found.body, found.kind, name=found.name)
-        return json_reply(found)
 
     @property
     def data(self) -> Dataset:
@@ -88,6 +68,27 @@ class Asked:
         if scale not in ("standard", "none"):
             refuse("scale", scale, "'standard' or 'none'")
         return str(scale)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The function that answers, whether it takes as long as a fit, and whether it is called at once.
+
+    A stop has to arrive while everything else waits.
+    """
+
+    find: Callable[[Asked], Any]
+    fits: bool = False
+    at_once: bool = False
+
+    def answer(self, session: Session, body: dict[str, Any], job: Job) -> Reply:
+        """The answer on the wire: a panel is a packet, a file is a file, all else is JSON."""
+        found = self.find(Asked(session, body, job))
+        if isinstance(found, Panel):
+            return Reply(packed(found.header, found.arrays), PACKET)
+        if isinstance(found, Kept):
+            return Reply(found.body, found.kind, name=found.name)
+        return found if isinstance(found, Reply) else json_reply(found)
 
 
 # ── where things stand ──────────────────────────────────────────────────────
@@ -127,8 +128,7 @@ def state(ask: Asked) -> dict[str, Any]:
 def place_for(session: Session, name: str) -> Path:
     """A path for an uploaded file: its name decides how it is read, and nothing else."""
     if not is_readable(name):
-        must_be = f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}"
-        refuse("name", name, must_be)
+        refuse("name", name, f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}")
     return session.place()[1] / safe_name(name)
 
 
@@ -265,16 +265,10 @@ ANSWERS: dict[str, Callable[[Asked], Any]] = {
     "code": code,
     "save": lambda ask: SAVED[require("what", ask.get("what"), OneOf(tuple(SAVED)))](ask),
 }
-
-
-def _question(name: str) -> Question:
-    def answer(session: Session, body: dict[str, Any], job: Job) -> Reply:
-        return Asked(session, body, job).reply(ANSWERS[name])
-
-    return Question(answer, fits=name in ("fit", "select"), at_once=name in ("progress", "stop"))
-
-
-QUESTIONS = {name: _question(name) for name in ANSWERS}
+QUESTIONS = {
+    name: Question(find, fits=name in ("fit", "select"), at_once=name in ("progress", "stop"))
+    for name, find in ANSWERS.items()
+}
 
 
 def job_of(name: Any, body: Any) -> tuple[Question, Job]:

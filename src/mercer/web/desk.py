@@ -68,11 +68,7 @@ class Job(Observer):
         """How far it is."""
         parts = ("stage", "done", "expected", "what", "residual")
         seconds = time.monotonic() - self.begun
-        return {
-            "running": True,
-            **{part: getattr(self, part) for part in parts},
-            "seconds": seconds,
-        }
+        return {"running": True, **{p: getattr(self, p) for p in parts}, "seconds": seconds}
 
 
 class Desk:

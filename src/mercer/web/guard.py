@@ -68,8 +68,7 @@ class Guard:
 
     def refusal(self, headers: Mapping[str, str]) -> str | None:
         """Why a request is not from the page of this server, in words; None where it may be."""
-        host = headers.get("host", "")
-        if host.lower() not in self.allowed:
+        if headers.get("host", "").lower() not in self.allowed:
             return "This address is not one of the server's own."
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in {f"http://{name}" for name in self.allowed}:
@@ -88,8 +87,7 @@ class Guard:
 
     def invited(self, query: str) -> bool:
         """Whether the address has the token."""
-        given = parse_qs(query).get("token", [""])[0]
-        return self._same(given)
+        return self._same(parse_qs(query).get("token", [""])[0])
 
     def _same(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())

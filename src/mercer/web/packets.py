@@ -14,7 +14,7 @@ import numpy as np
 from mercer._core.errors import KernelSyntaxError, MercerError, StoppedError
 from mercer.app.outcome import plain
 from mercer.web.desk import BusyError, SupersededError
-from mercer.web.session import NotFoundError
+from mercer.web.session import FullError, NotFoundError
 
 PACKET = "application/octet-stream"
 # Where a file of the session lies is of no use to a reader, who knows it by its name.
@@ -78,12 +78,18 @@ def _text(value: Any) -> bytes:
     return FOLDER.sub("", text).encode("utf-8", "replace")
 
 
+class MediaTypeError(MercerError):
+    """A body of another kind than is taken."""
+
+
 # ── errors: a sentence, a place in a text, a remedy, and no details ─────────
 ERRORS: dict[type[BaseException], tuple[str, int]] = {
     NotFoundError: ("not-found", 404),
     SupersededError: ("superseded", 409),
     StoppedError: ("stopped", 409),
     BusyError: ("busy", 429),
+    FullError: ("too-large", 413),
+    MediaTypeError: ("media-type", 415),
     MercerError: ("refused", 422),
     MemoryError: ("refused", 422),
     OSError: ("failed", 500),

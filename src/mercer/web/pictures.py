@@ -54,8 +54,7 @@ class Picture:
         some = drawn(len(sheet), SAMPLE)
         if some is None:
             return sheet.rows, looks
-        words = f"{SAMPLE} of {len(sheet)} rows, drawn with seed 0"
-        self.figure.suptitle(words, fontsize=9)
+        self.figure.suptitle(f"{SAMPLE} of {len(sheet)} rows, drawn with seed 0", fontsize=9)
         return sheet.rows[some], looks.taken(some)
 
     def scores(self) -> None:

@@ -24,7 +24,7 @@ from mercer._core.memory import format_bytes
 from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, job_of, place_for, received
 from mercer.web.desk import Job
 from mercer.web.guard import HEADERS, Guard, decoded
-from mercer.web.packets import JSON, PACKET, STATIC, Reply, failed, json_reply
+from mercer.web.packets import JSON, PACKET, STATIC, MediaTypeError, Reply, failed, json_reply
 from mercer.web.session import FullError, Session
 
 UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>mercer explore</title>
@@ -33,14 +33,6 @@ UNINVITED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>merce
 that one: it keeps other programs and pages away from your data.</p></html>"""
 LOG = logging.getLogger("mercer.explore")
 HEAD_SECONDS = 10.0  # for a request to arrive up to its body
-
-
-class TooLargeError(MercerError):
-    """A body that is longer than is taken."""
-
-
-class MediaTypeError(MercerError):
-    """A body of another kind than is taken."""
 
 
 class Impatient(H11Protocol):
@@ -81,10 +73,9 @@ class Door:
         refusal = self.guard.refusal(headers)
         answer = self.app
         if refusal is not None:
-            answer = _response(_refused("forbidden", refusal, 403))
+            answer = _forbidden(refusal)
         elif not invited and not self.guard.knows(headers):
-            words = "The token of this server is missing. Open the page anew."
-            refused = _response(_refused("forbidden", words, 403))
+            refused = _forbidden("The token of this server is missing. Open the page anew.")
             answer = HTMLResponse(UNINVITED, 403) if is_page else refused
         elif "\0" in scope["path"]:
             # No file has such a name, but old versions of Starlette ask the system for it.
@@ -101,8 +92,8 @@ class Door:
         await answer(scope, receive, sent)
 
 
-def _refused(code: str, words: str, status: int) -> Reply:
-    return json_reply({"error": {"code": code, "message": words}}, status)
+def _forbidden(words: str) -> Response:
+    return _response(json_reply({"error": {"code": "forbidden", "message": words}}, 403))
 
 
 def _response(reply: Reply) -> Response:
@@ -184,18 +175,16 @@ def _require_type(request: Request, kind: str) -> None:
 
 async def _streamed(request: Request, most: int, take: Callable[[bytes], Any]) -> None:
     """Hand a body on as it arrives, and end it where it grows too long, whatever it says of its length."""
-    words = (
-        f"A file must have at most {format_bytes(most)} here. Use the command line for larger ones."
-    )
+    words = f"A file must have at most {format_bytes(most)} here. Use the command line for a larger one."
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > most:
-        raise TooLargeError(words)
+        raise FullError(words)
     taken = 0
     try:
         async for piece in request.stream():
             taken += len(piece)
             if taken > most:
-                raise TooLargeError(words)
+                raise FullError(words)
             take(piece)
     except ClientDisconnect:
         msg = "The request was broken off."
@@ -245,12 +234,9 @@ async def _gone(request: Request) -> None:
 
 
 def _failed(error: Exception) -> Response:
-    if isinstance(error, (TooLargeError, FullError)):
-        reply = _refused("too-large", str(error), 413)
-        reply.headers["connection"] = "close"
-        return _response(reply)
-    if isinstance(error, MediaTypeError):
-        return _response(_refused("media-type", str(error), 415))
     if not isinstance(error, MercerError):
         LOG.error("A question failed.", exc_info=error)
-    return _response(failed(error))
+    reply = failed(error)
+    if isinstance(error, FullError):  # the rest of its body is not read
+        reply.headers["connection"] = "close"
+    return _response(reply)

@@ -31,7 +31,7 @@ MOST_BYTES = 2 * 2**30  # of all files of a session together, those that are sti
 
 
 class FullError(MercerError):
-    """A file for which the session has no room left."""
+    """A body that is longer than is taken, or a file for which the session has no room left."""
 
 
 class NotFoundError(MercerError):
@@ -81,10 +81,9 @@ class Session:
         """Count bytes that are about to be written to a file; raises where all files have too many."""
         with self._lock:
             if sum(self._held.values()) + n_bytes > MOST_BYTES:
-                msg = (
-                    f"The files of this page would have more than {format_bytes(MOST_BYTES)} together. Stop "
-                    "the server and name the file: mercer explore FILE reads it where it lies."
-                )
+                most = format_bytes(MOST_BYTES)
+                msg = f"The files of this page would have more than {most} together. Stop the server and "
+                msg += "name the file: mercer explore FILE reads it where it lies."
                 raise FullError(msg)
             self._held[path.parent] = self._held.get(path.parent, 0) + n_bytes
 

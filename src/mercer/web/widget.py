@@ -116,7 +116,7 @@ def _work(
         name = str(body.get("name", ""))
         path = place_for(session, name)
         path.write_bytes(b"".join(bytes(part) for part in buffers))
-        question = Question(lambda session, _body, _job: received(session, path, name))
+        question = Question(lambda _: received(session, path, name))
         job = Job("upload", "upload")
     else:
         question, job = job_of(content.get("ask"), body)

@@ -67,7 +67,8 @@ def faces(
     n_pictures : int
         Number of pictures of each.
     shape : (h, w)
-        Height and width of a picture; 40 people with ten pictures of (112, 92) are as the ORL photographs.
+        Height and width of a picture. The defaults of 40 people and ten pictures of (112, 92) pixels are as
+        many, and as large, as the ORL photographs.
     glasses : float in [0, 1]
         Share of the pictures of each person in which they wear glasses.
     seed : int

@@ -35,10 +35,11 @@ MOVES = 2
 class Denoising:
     """How much of rows held out comes back after noise was added: 1 - error / variance.
 
-    Gaussian noise is added to the rows; they are transformed, brought back by `inverse_transform` and
-    compared with what they were. 1 is everything, 0 as good as always answering the mean. It rewards
-    components that hold what columns share and leave noise out, and tends to take wide kernels, 4 to 16
-    median distances. Columns count alike, whatever their units, and all candidates see the same noise.
+    Gaussian noise is added to the rows, in proportion to the spread of each column; they are transformed,
+    brought back by `inverse_transform` and compared with what they were. 1 is everything, 0 as good as always
+    answering the mean. It rewards components that hold what columns share and leave noise out: too few lose
+    structure, too many let the noise through. Of kernels it tends to take wide ones, 4 to 16 median
+    distances. Columns count alike, whatever their units, and all candidates see the same noise.
 
     Parameters
     ----------

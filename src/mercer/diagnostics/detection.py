@@ -105,7 +105,9 @@ def select_detector(
         Linear, and Gaussians of eight, four, two and one median distance otherwise.
     n_components : sequence of float
         Shares of the variance that components keep.
-    lags, smoothing : sequence of int or "auto", sequence of float or None
+    lags : sequence of int or "auto"
+        As in `KernelPCADetector`.
+    smoothing : sequence of float or None
         As in `KernelPCADetector`.
     false_alarm : float, optional
         The rate that limits hold; 0.01 otherwise.

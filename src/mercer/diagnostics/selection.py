@@ -144,7 +144,8 @@ def select(
     Returns
     -------
     selection : Selection
-        Its table says why where a candidate can't be fitted.
+        With ``best_``, ``best_kernel_``, ``n_components_``, ``table_``, ``reasons_`` and ``conclusive_``. The
+        table says why where a candidate can't be fitted.
 
     Notes
     -----

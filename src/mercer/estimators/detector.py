@@ -227,7 +227,8 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
 
         Returns
         -------
-        labels : ndarray of shape (n,), of integers
+        labels : ndarray of shape (n,), of 1 and -1
+            As from `predict`.
         """
         return self.fit(X, y, sample_weight, time).predict(X, time)
 

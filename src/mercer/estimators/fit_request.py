@@ -56,8 +56,8 @@ LONG_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class FitRequest:
-    """What is to be fitted, to what, and how."""
+class Asked:
+    """What is to be fitted, and to what."""
 
     model: Any
     kernel: Kernel  # resolved
@@ -69,21 +69,6 @@ class FitRequest:
     rng: np.random.Generator
     # As it was before anything was drawn, where there is a pre-image: weighted rows draw other numbers.
     start: np.random.Generator
-    # From `on`, without which no request leaves this module.
-    engine: Engine[Any] = None  # type: ignore[assignment]
-    plan: Plan = None  # type: ignore[assignment]
-    expected: tuple[int, float] | None = None  # products and seconds, where they were asked for
-
-    @property
-    def most_components(self) -> int:
-        """The number of components; to reckon with, where a share of the variance leaves it open."""
-        most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
-        return self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
-
-    def task(self, data: TrainingData, observer: Observer) -> Task:
-        """The fit of these data, which may have been read into memory meanwhile."""
-        k, weights = self.n_components, data.weights
-        return Task(self.kernel, data.rows, k, self.plan, self.rng, weights, observer, self.engine)
 
     def on(self, engine: Any, facts: Facts, room: Budget | None = None) -> FitRequest:
         """The request with the plan for an engine of these facts."""
@@ -112,7 +97,28 @@ class FitRequest:
         computes = kernel.parallel and not kernel.is_precomputed and not kernel.is_linear
         if stands_in is not None and computes and chosen.route != "primal":
             chosen = chosen.because(f"tiles are NumPy's: {stands_in}")
-        return replace(self, engine=resolve_engine(engine), plan=chosen)
+        decided = {"engine": resolve_engine(engine), "plan": chosen, "expected": None}
+        return FitRequest(**{**vars(self), **decided})
+
+
+@dataclass(frozen=True)
+class FitRequest(Asked):
+    """What is to be fitted, to what, and how."""
+
+    engine: Engine[Any]
+    plan: Plan
+    expected: tuple[int, float] | None = None  # products and seconds, where they were asked for
+
+    @property
+    def most_components(self) -> int:
+        """The number of components; to reckon with, where a share of the variance leaves it open."""
+        most = SHARE_COMPONENTS if isinstance(self.n_components, float) else self.data.n
+        return self.n_components if isinstance(self.n_components, int) else min(most, self.data.n)
+
+    def task(self, data: TrainingData, observer: Observer) -> Task:
+        """The fit of these data, which may have been read into memory meanwhile."""
+        k, weights = self.n_components, data.weights
+        return Task(self.kernel, data.rows, k, self.plan, self.rng, weights, observer, self.engine)
 
     def because(self, reason: str) -> FitRequest:
         return replace(self, plan=self.plan.because(reason))
@@ -161,8 +167,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
     room, remote = Budget.of(model.memory, facts), facts.workers is not None
     budget = room.there if remote else room.of_rows
     owner = Ownership.of(data, kernel, exact=exact, budget=budget, remote=remote)
-    request = FitRequest(model, kernel, data, owner, asked, approximation, method, rng, start)
-    request = request.on(model.engine, facts, room)
+    what = Asked(model, kernel, data, owner, asked, approximation, method, rng, start)
+    request = what.on(model.engine, facts, room)
     if is_whole(model.n_components) and model.n_components > data.n:
         why = f"{data.n} rows have fewer components: all of them are looked for"
         request = request.because(why)
@@ -174,7 +180,8 @@ def fit_request(model: Any, X: Any, sample_weight: Any, facts: Facts) -> FitRequ
 def as_many_as_there_are(n_components: Any, n: int, of: str = "n_samples") -> int | float | None:
     """The components to look for: no more than there can be, of which the fit warns (`asked_for`).
 
-    A search over `n_components` fits to folds, where a number that is right for all rows must not fail.
+    A search over `n_components` fits to folds, where a number that is right for all rows must not fail. And n
+    rows have fewer than n components: asking for n ends with fewer and a `RankWarning`, n + 1 likewise.
     """
     more = is_whole(n_components) and n_components > n
     return n if more else check_n_components(n_components, n, of)

@@ -40,32 +40,46 @@ NOTHING = 1e-13
 class PCA(Projector):
     """Principal components of the rows: scores = (x - mean) W, with W from the cheaper side.
 
-    With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has the same
-    non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes.
+    With d ≤ n the d x d covariance is solved; with d > n the n x n matrix of dot products, which has
+    the same non-zero eigenvalues (the dual trick behind eigenfaces). Both give the axes. Rows may carry
+    weights: a whole number is that many copies of the row.
 
     Parameters
     ----------
     n_components : int, float or None, default=None
-        As in `KernelPCA`.
+        A number of components, a share of the variance such as 0.95, or None for all with a
+        variance above rounding.
     whiten : bool, default=False
-        As in `KernelPCA`; ``components_`` and the Gaussian model (`score`, …) don't depend on it.
+        Whether scores are divided by ``np.sqrt(explained_variance_)``, so that each has variance 1 on the
+        training rows. `inverse_transform` takes such scores then. ``components_`` and the Gaussian model
+        (`score`, `get_covariance`) are the same with it and without.
     solver : str or Solver, default="auto"
         ``"lapack"``, ``"krylov"`` or an object.
-    memory, engine, random_state
+    memory : str, int or dict, default="auto"
+        What the fit may use, such as ``"4GB"``; by place as in `KernelPCA`.
+    engine : str or Engine, default="auto"
         As in `KernelPCA`.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the start vectors; None is a fixed seed.
 
     Attributes
     ----------
     components_ : ndarray of shape (k, d)
-        The axes, one a row, orthonormal. The training score of largest size of each is positive; in
-        scikit-learn it is the largest entry of the axis.
+        The axes, one a row, orthonormal. The sign of each is such that the training score of largest size is
+        positive; in scikit-learn it is the entry of largest size of the axis.
     mean_ : ndarray of shape (d,)
         Mean of the rows, weighted as they are.
+    explained_variance_ : ndarray of shape (k,)
+        Variance of each score, with n - 1 in the denominator; n is the sum of the weights, if any.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        Shares of the total variance.
     singular_values_ : ndarray of shape (k,)
         Singular values of the centred data.
     noise_variance_ : float
-        Mean variance along the directions left out, of min(n, d): the noise of probabilistic PCA.
-    n_components_, eigenvalues_, explained_variance_, explained_variance_ratio_, residuals_, plan_, fit_
+        Mean variance along the directions that are left out, of min(n, d): the noise of probabilistic PCA.
+    eigenvalues_ : ndarray of shape (k,)
+        ``explained_variance_ * (n - 1)``.
+    n_components_, residuals_, plan_, fit_
         As in `KernelPCA`.
 
     See Also

@@ -4,6 +4,15 @@ What is drawn is computed in `mercer.views`, once for every kind of picture.
 
 Matplotlib is imported when the first picture is drawn, never before. No function shows a window or
 changes a global setting; what is returned can be restyled and saved by the caller.
+
+Examples
+--------
+>>> import numpy as np
+>>> from matplotlib.figure import Figure
+>>> from mercer import plots
+>>> ax = plots.spectrum([6.0, 3.0], total=10.0, ax=Figure().subplots())
+>>> ax.get_ylabel()
+'share of the variance (%)'
 """
 
 from mercer.plots.charts import (

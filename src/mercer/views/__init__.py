@@ -2,6 +2,13 @@
 
 A view is made from a fitted model and rows, or from arrays, and never changes; `to_dict` gives it as
 JSON has it. Nothing here draws.
+
+Examples
+--------
+>>> from mercer import views
+>>> view = views.spectrum([6.0, 3.0], total=10.0)
+>>> view.to_dict()["shares"]
+[0.6, 0.3]
 """
 
 from mercer.views.base import Listing, View

@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -170,6 +170,33 @@ END = object()
 READER = "mercer-reader"  # the name of the thread
 
 
+class _Job(Generic[Begun]):
+    """Work on a thread that ends with it: none is left waiting for a caller that has gone."""
+
+    def __init__(self, work: Callable[[], Begun]) -> None:
+        self._found: Future[Begun] = Future()
+        # In a copy of the caller's context: its np.errstate holds there too.
+        run = partial(copy_context().run, self._run, work)
+        self._thread = threading.Thread(target=run, name=READER)
+        self._thread.start()
+
+    def _run(self, work: Callable[[], Begun]) -> None:
+        try:
+            self._found.set_result(work())
+        except BaseException as error:  # raised where the result is asked for
+            self._found.set_exception(error)
+
+    def result(self) -> Begun:
+        """What it has found, or its error. In turns: Ctrl-C comes between two where nothing else lets it."""
+        while wait([self._found], timeout=TURN_SECONDS).not_done:
+            pass
+        return self._found.result()
+
+    def join(self) -> None:
+        """Until it has ended, whatever it has found."""
+        self._thread.join()
+
+
 def ahead(blocks: Iterator[Block], begin: Callable[[Block], Begun]) -> Iterator[Begun]:
     """``begin`` of all blocks in their order, of the next one while the caller has the last: two at most.
 
@@ -184,20 +211,13 @@ def ahead(blocks: Iterator[Block], begin: Callable[[Block], Begun]) -> Iterator[
             return begin(block)
         return END
 
-    def result(job: Future[Any]) -> Any:
-        while wait([job], timeout=TURN_SECONDS).not_done:
-            pass  # in turns: Ctrl-C is heard between two where nothing else interrupts a wait
-        return job.result()
-
-    reader = ThreadPoolExecutor(1, thread_name_prefix=READER)
+    job = _Job(step)
     try:
-        # In a copy of the caller's context: its np.errstate holds there too.
-        job = reader.submit(copy_context().run, step)
-        while (found := result(job)) is not END:
-            job = reader.submit(copy_context().run, step)
+        while (found := job.result()) is not END:
+            job = _Job(step)
             yield cast("Begun", found)
             del found  # the caller's alone from here on
     finally:
-        reader.shutdown()
+        job.join()
         if hasattr(blocks, "close"):
             blocks.close()

@@ -58,6 +58,8 @@ class CsvTable(Table):
         self._empty = [j for j in self._dialect.unnamed if j > 0]
 
     def _first_mark(self, reading: Reading) -> Mark:
+        if reading.skip_rows == 0:
+            return Mark()  # without opening the file
         return after_lines(self._path, reading.skip_rows, source=self.source)
 
     def _texts(self, block_bytes: int | None = None, begin: Mark | None = None) -> Any:

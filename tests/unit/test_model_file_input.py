@@ -375,6 +375,21 @@ def test_a_word_of_many_pages_is_quoted_in_a_line(path):
     assert max(len(str(caught.value)), len(str(again.value))) < 1000
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({}, "it holds a value without a mark"),
+        ({"width": 1}, "it holds a value without a mark"),
+        ({"$other": 1}, r"it holds a value marked '\$other'"),
+        ({"$path": 3}, r"'\$path' marks a value of type int"),
+    ],
+)
+def test_a_value_that_is_marked_wrongly_is_named(path, value, said):
+    forged(path, put("RBF", "gamma", value))
+    with pytest.raises(ModelFileError, match=said):
+        load(path)
+
+
 def test_a_forger_who_changes_nothing_is_believed(path):
     expected = load(path).transform(X)
     forged(path, lambda *_: None)

@@ -276,7 +276,7 @@ BY_NAME = {
     "a": "has no extension.*Give `format`: one of csv",
     "a.xls": r"Save the sheet as \.xlsx or CSV",
     "a.json": r"not a format that can be read\. Convert it to CSV or Parquet first: pandas\.read_json",
-    "a.pkl": r"not a format that can be read\. Convert it to CSV or Parquet first",
+    "a.pkl": r"not a format that can be read\. Load it only if you trust it, and save it as CSV or",
     "a.dat": r"Give `format`: one of csv",
 }
 
@@ -286,6 +286,47 @@ def test_what_is_not_rows_by_its_name_is_refused_with_what_to_do(name, tmp_path)
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(DataError, match=BY_NAME[name]):
         open_table(tmp_path / name)
+
+
+# How pandas writes a file of each format that it reads and mercer does not, and what it needs for the two.
+WRITERS = {
+    ".json": (lambda rows, path: rows.to_json(path, orient="records"), ()),
+    ".jsonl": (lambda rows, path: rows.to_json(path, orient="records", lines=True), ()),
+    ".ndjson": (lambda rows, path: rows.to_json(path, orient="records", lines=True), ()),
+    ".xml": (lambda rows, path: rows.to_xml(path, index=False), ("lxml",)),
+    ".html": (lambda rows, path: rows.to_html(path, index=False), ("lxml",)),
+    ".orc": (lambda rows, path: rows.to_orc(path, index=False), ("pyarrow.orc",)),
+    ".dta": (lambda rows, path: rows.to_stata(path, write_index=False), ()),
+    ".sav": (lambda rows, path: pytest.importorskip("pyreadstat").write_sav(rows, path), ()),
+}
+
+
+def test_every_format_that_pandas_is_advised_for_is_tried():
+    assert set(WRITERS) == set(formats.FOREIGN)
+
+
+@pytest.mark.parametrize("ending", formats.FOREIGN)
+def test_the_advised_call_of_pandas_converts_the_file(ending, tmp_path):
+    write, needed = WRITERS[ending]
+    for module in needed:
+        pytest.importorskip(module)
+    rows = pd.DataFrame({"a": [1.5, 2.0, 3.25], "b": [4.0, 5.5, 6.0]})
+    path, new_path = tmp_path / f"rows{ending}", tmp_path / "rows.csv"
+    write(rows, path)
+    with pytest.raises(DataError, match="If its ending is wrong, rename it") as caught:
+        open_table(path)
+    call = re.search(r"first: (pandas\..*\))\. If", str(caught.value))[1]
+    exec(call, {"pandas": pd, "path": path, "new_path": new_path})
+    assert read(open_table(new_path)).tolist() == rows.to_numpy().tolist()
+
+
+@pytest.mark.parametrize("ending", [".pkl", ".pickle", ".PKL"])
+def test_a_pickle_is_not_advised_to_be_loaded_blindly(ending, tmp_path):
+    path = tmp_path / f"rows{ending}"
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="Load it only if you trust it") as caught:
+        open_table(path)
+    assert "read_pickle" not in str(caught.value)
 
 
 def test_a_fit_to_a_format_that_is_not_read_advises_no_option(tmp_path):
@@ -783,8 +824,11 @@ ELSEWHERE = {
 @pytest.mark.parametrize("way", ELSEWHERE)
 def test_rows_of_another_file_are_refused(way, tmp_path):
     build, says = ELSEWHERE[way]
-    with pytest.raises(DataError, match=says + r"\. Only what is in the file itself is read"):
+    with pytest.raises(
+        DataError, match=says + r"\. Only what is in the file itself is read\."
+    ) as caught:
         open_table(elsewhere(build)(tmp_path), Reading(array="x"))
+    assert caught.value.remedy.startswith("Copy the rows into it")
 
 
 def test_a_link_to_another_file_is_told_where_no_data_set_was_named(tmp_path):

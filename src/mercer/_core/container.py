@@ -203,6 +203,7 @@ def read(file: BinaryIO, *, mmap: bool = False, arrays: bool = True) -> Contents
 
     With `mmap` arrays are read-only views of the file; without `arrays` they are only checked, not kept.
     """
+    # All is read from this one handle: a file that is put in its place meanwhile is another file.
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     version, tree, end = _header(file, size)

@@ -44,9 +44,19 @@ FORMATS = {
 }
 SUFFIXES = {ending: name for name, form in FORMATS.items() for ending in form.endings}
 OLD_EXCEL = {".xls", ".xlsb", ".ods"}
-# Of what is not read, the function of pandas that reads it.
-FOREIGN = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".xml": "xml", ".html": "html"}
-FOREIGN |= {".pkl": "pickle", ".pickle": "pickle", ".orc": "orc", ".dta": "stata", ".sav": "spss"}
+# Of what is not read, the call of pandas that reads it as one frame.
+FOREIGN = {
+    ".json": "read_json(path)",
+    ".jsonl": "read_json(path, lines=True)",
+    ".ndjson": "read_json(path, lines=True)",
+    ".xml": "read_xml(path)",
+    ".html": "read_html(path)[0]",
+    ".orc": "read_orc(path)",
+    ".dta": "read_stata(path)",
+    ".sav": "read_spss(path)",
+}
+PICKLES = {".pkl", ".pickle"}
+MISNAMED = "If its ending is wrong, rename it."
 PACKED = {".gz": "gunzip", ".bz2": "bunzip2", ".xz": "unxz", ".zst": "unzstd", ".zip": "unzip"}
 
 
@@ -82,8 +92,10 @@ def _refuse_ending(shown: str, ending: str) -> NoReturn:
     if ending.lower() in OLD_EXCEL:
         known = "Save the sheet as .xlsx or CSV."
     elif ending.lower() in FOREIGN:
-        read = f"pandas.read_{FOREIGN[ending.lower()]}"
-        known = f"Convert it to CSV or Parquet first: {read}(path).to_csv(new_path, index=False)."
+        call = f"pandas.{FOREIGN[ending.lower()]}.to_csv(new_path, index=False)"
+        known = f"Convert it to CSV or Parquet first: {call}. {MISNAMED}"
+    elif ending.lower() in PICKLES:  # which run code as they are loaded
+        known = f"Load it only if you trust it, and save it as CSV or Parquet. {MISNAMED}"
     elif ending.lower() in PACKED:
         known = f"Unpack it with {PACKED[ending.lower()]} first."
     what = f"ends in {ending!r}, which is not a format that can be read"

@@ -217,8 +217,8 @@ class Inside:
         return found
 
     def _refuse(self, why: str) -> None:
-        remedy = "copy the rows into it (h5repack, or write the data set again)."
-        refuse_data(f"{self._source}: {why}. Only what is in the file itself is read:", remedy)
+        remedy = "Copy the rows into it (h5repack, or write the data set again)."
+        refuse_data(f"{self._source}: {why}. Only what is in the file itself is read.", remedy)
 
 
 class Hdf5Table(ArrayTable):

@@ -134,7 +134,8 @@ def _require_unmasked(mask: Any, what: str, first: int = 0) -> None:
     row, *columns = np.argwhere(mask)[0].tolist()
     place = f"row {first + row}" + "".join(f", column {j}" for j in columns)
     msg = f"{what} has {many(int(mask.sum()), 'masked value')}, the first in {place}."
-    remedy = "They are missing: drop those rows, or fill them in (X.filled, SimpleImputer)."
+    why = "Masked values are missing, and kernels need every value"
+    remedy = f"{why}: drop those rows, or fill them in (X.filled, SimpleImputer)."
     raise InputError.saying(msg, remedy)
 
 

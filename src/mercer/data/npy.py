@@ -84,11 +84,12 @@ def only_table(shapes: dict[str, tuple[int, ...]], noun: str, *, source: str) ->
     tables = [name for name, shape in shapes.items() if len(shape) == 2]
     if len(tables) == 1:
         return tables[0]
-    if len(shapes) == 1 and len(*shapes.values()) == 1:
-        (alone, shape), *_ = shapes.items()
-        msg = f"{source}: its only {noun[:-1]} {quoted(alone)} is 1-D {shape}."
-        remedy = "Use reshape(-1, 1) to store it as one column."
-        raise DataError.saying(msg, remedy, parameter="array")
+    if len(shapes) == 1:
+        alone, shape = next(iter(shapes.items()))
+        if len(shape) == 1:
+            msg = f"{source}: its only {noun[:-1]} {quoted(alone)} is 1-D {shape}."
+            remedy = "Use reshape(-1, 1) to store it as one column."
+            raise DataError.saying(msg, remedy, parameter="array")
     there = ", ".join(f"{quoted(name)} {shape}" for name, shape in list(shapes.items())[:20])
     msg = f"{source} has {len(tables) or 'no'} {noun} of rows and columns."
     remedy = f"Name one with `array`; it has {there or 'nothing'}."

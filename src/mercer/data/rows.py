@@ -292,7 +292,11 @@ def first_bad(x: Rows) -> tuple[float, int, int, int] | None:
 
 
 def require_finite(x: Rows, place: Place) -> None:
-    """Raise for NaN or infinity; asked at each reading, one sum also notices a file that was spoilt since."""
+    """Raise for NaN or infinity.
+
+    Sources call it for each block they read: one sum is cheap, and shows a file that was spoilt between
+    passes.
+    """
     if (found := first_bad(x)) is not None:
         value, *where = found
         place.refuse("NaN" if np.isnan(value) else f"Infinity ({value})", *where)

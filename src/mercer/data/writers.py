@@ -274,7 +274,14 @@ class Arrow(Parquet):
 
 
 # ── files ───────────────────────────────────────────────────────────────────
-FORMATS = {kind.__name__.lower(): kind for kind in (Csv, Tsv, Npy, Npz, Parquet, Arrow)}
+FORMATS: dict[str, type[TableWriter]] = {
+    "csv": Csv,
+    "tsv": Tsv,
+    "npy": Npy,
+    "npz": Npz,
+    "parquet": Parquet,
+    "arrow": Arrow,
+}
 # What is read and can be written goes by the same endings.
 SUFFIXES = {ending: form for ending, form in READ.items() if form in FORMATS}
 

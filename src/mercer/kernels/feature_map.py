@@ -33,7 +33,7 @@ class _OfFeatures(FeatureMap):
     d: int
 
     def __post_init__(self) -> None:
-        vars(self).update(d=int(require("d", self.d, Whole(1))))  # whose setter is frozen
+        object.__setattr__(self, "d", int(require("d", self.d, Whole(1))))
 
     @property
     def n_features(self) -> int:
@@ -82,7 +82,7 @@ class ColumnsMap(_OfFeatures):
                 f"{self.d} columns."
             )
             raise InputError(msg)
-        vars(self).update(columns=tuple(c % self.d for c in columns))
+        object.__setattr__(self, "columns", tuple(c % self.d for c in columns))
 
     @property
     def dimension(self) -> int:
@@ -121,11 +121,13 @@ class PolynomialMap(_OfFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         own: dict[str, Any] = {"of": "PolynomialMap", "error": KernelError}
-        vars(self).update(
-            degree=int(require("degree", self.degree, Whole(0))),
-            gamma=float(require("gamma", self.gamma, Number(0), **own)),
-            coef0=float(require("coef0", self.coef0, NOT_NEGATIVE, **own)),
-        )
+        numbers = {
+            "degree": int(require("degree", self.degree, Whole(0))),
+            "gamma": float(require("gamma", self.gamma, Number(0), **own)),
+            "coef0": float(require("coef0", self.coef0, NOT_NEGATIVE, **own)),
+        }
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
         # A coefficient is at most k(1, 1), the kernel of the all-ones vector with itself, and its
         # multinomial part at most the same with γ = θ = 1.
         base = max(self.d + (self.coef0 > 0), self.gamma * self.d + self.coef0)

@@ -169,8 +169,8 @@ class Event:
         text += f"{alarms} alarms), severity {self.severity}"
         if self.onset:
             text += f", began with {', '.join(name for name, _ in self.onset)}"
-        parts = [text, "" if self.nearest is None else str(self.nearest), "shelved" * self.shelved]
-        return "; ".join(filter(None, parts))
+        nearest = "" if self.nearest is None else str(self.nearest)
+        return "; ".join(filter(None, [text, nearest, "shelved" if self.shelved else ""]))
 
 
 @dataclass(frozen=True)

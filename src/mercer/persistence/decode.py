@@ -85,11 +85,12 @@ class Decoder:
             return [self.value(part) for part in tree]
         mark = next((name for name in tree if name.startswith("$")), "")
         if mark[1:] not in MARKED:
-            _wrong(f"it holds a value marked {mark!r}, which this mercer does not know")
+            what = f"a value marked {mark!r}" if mark else "a value without a mark"
+            _wrong(f"it holds {what}, which this mercer does not know")
         _parts(tree, {mark, *BESIDE.get(mark, ())}, f"a value marked {mark!r}")
         value = tree[mark]
         if not isinstance(value, MARKED[mark[1:]]) or isinstance(value, bool):
-            _wrong(f"a {type(value).__name__} is marked {mark!r}")
+            _wrong(f"{mark!r} marks a value of type {type(value).__name__}")
         return getattr(self, f"_{mark[1:]}")(value, tree)
 
     # ── what stands in a tree ───────────────────────────────────────────────

@@ -13,7 +13,6 @@ import inspect
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
-from itertools import chain
 from pathlib import PosixPath, WindowsPath
 from typing import Any, Literal, TypeAlias
 
@@ -173,10 +172,13 @@ SOMETIMES = {*COMMON, *OF_DETECTORS, "preimage_", "_back"}
 def of_estimator(kind: Any) -> Stored:
     """An estimator: what it has learned is what its classes annotate."""
     found = dict(COMMON)
-    ours = [base for base in reversed(kind.__mro__) if base.__module__.startswith("mercer.")]
-    every = chain(*(inspect.get_annotations(base).items() for base in ours))
-    learned = ((n, a) for n, a in every if n != "_" and "_" in (n[0], n[-1]))  # not parameters
-    found |= {n: a for n, a in learned if not hasattr(kind, n)}  # nor read off something else
+    for base in reversed(kind.__mro__):
+        ours = inspect.get_annotations(base) if base.__module__.startswith("mercer.") else {}
+        found |= {  # not parameters, nor what is read off something else
+            name: annotation
+            for name, annotation in ours.items()
+            if name != "_" and "_" in (name[0], name[-1]) and not hasattr(kind, name)
+        }
     return Stored(kind, found, frozenset(SOMETIMES & set(found)), "estimator")
 
 
@@ -208,7 +210,7 @@ def of_scikit_learn() -> dict[str, Stored]:
 
 def known_type(name: str) -> Stored | None:
     """What this name stands for: a type of the list, or a kernel with a formula of the program's own."""
-    if name in STORED:
+    if name in STORED:  # first: a user's kernel can't take the place of a type of the list
         return STORED[name]
     if name in FORMULAS:
         return of_formula(FORMULAS[name], "Any")

@@ -205,8 +205,14 @@ def _narrow(problem: Problem) -> Solver | None:
     n, k = problem.n, problem.k or SHARE_COMPONENTS
     solver: Solver = Lanczos()
     if n > ONE_BY_ONE_ROWS:  # K is read from memory, by eight columns as quickly as by one
-        most = n * n // LAPACK_PRODUCTS
-        solver = BlockKrylov(_tol(problem), 8, most, max_basis=k + 25 * 8, landmarks=0, lapack=True)
+        solver = BlockKrylov(
+            tol=_tol(problem),
+            block=8,
+            max_products=n * n // LAPACK_PRODUCTS,
+            max_basis=k + 25 * 8,
+            landmarks=0,
+            lapack=True,
+        )
     wide = problem.wide
     lapack = _lapack_run_bytes(wide, Lapack(subset=True))
     n_bytes = lapack + FLOAT * n * n + krylov_bytes(wide, solver, k)

@@ -250,7 +250,10 @@ class LineReader:
         if layout.lacks:
             return Arrived(rows, times, None, [layout.lacks] * len(records), clock)
         width = len(layout.names)
-        bad = [f"{len(f)} fields in place of {width}" * (len(f) != width) for f in records]
+        bad = [
+            "" if len(fields) == width else f"{len(fields)} fields in place of {width}"
+            for fields in records
+        ]
         whole = [i for i, why in enumerate(bad) if not why]
         numbers = np.empty((len(whole), p))
         for k, i in enumerate(whole):

@@ -143,7 +143,8 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether rows without missing values stay as they are."""
-        return not self.categories and self.fills is self.center is self.spread is None
+        parts = (self.fills, self.center, self.spread)
+        return not self.categories and all(part is None for part in parts)
 
     def lacking(
         self, absent: Sequence[str], names: Sequence[str], source: str, remedy: str | None = None

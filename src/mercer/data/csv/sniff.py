@@ -55,7 +55,7 @@ def records_of(feed: Feed, delimiter: str, source: str, *, cut: bool = False) ->
         if not cut or "end of data" not in str(error):
             line = feed.n_lines - (reader.line_num - read) + 1
             text, limit = str(error), csv.field_size_limit()
-            why = next((why.format(limit) for said, why in WHY.items() if said in text), text)
+            why = next((words.format(limit) for said, words in WHY.items() if said in text), text)
             msg = f"{source}: the record that begins in line {line} can't be read: {why}."
             raise DataError(msg) from error
 
@@ -254,6 +254,7 @@ def _units(
     records: list[Record], header: bool, asked: bool | None, cells: _Cells
 ) -> tuple[str, ...] | None:
     """The line of units below the names: as asked for, or where words stand above nothing but numbers."""
+    # Names, units and two rows: fewer don't show that words above them are units.
     if not header or asked is False or len(records) < (2 if asked else 4):
         return None
     units = tuple(cell.strip() for cell in records[1][1])

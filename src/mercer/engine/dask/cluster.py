@@ -146,7 +146,7 @@ class Cluster:
             # A cluster that adapts starts workers when there is work.
             asked = asked or self.client.submit(int, pure=False)
             if time.monotonic() - started > self.patience:
-                raise ClusterError(self._nobody())
+                raise ClusterError(self._no_workers())
             time.sleep(TURN_SECONDS)
         return there
 
@@ -161,7 +161,7 @@ class Cluster:
             raise CommClosedError(self.gone) from cause
         return [a for a, worker in info["workers"].items() if worker["status"] == "running"]
 
-    def _nobody(self) -> str:
+    def _no_workers(self) -> str:
         paused = len(self.client.nthreads())
         if paused:
             return (

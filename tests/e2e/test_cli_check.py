@@ -13,7 +13,7 @@ from mercer import KernelPCA
 from mercer._core.errors import MemoryBudgetError
 from mercer.app.check import Checked, facts
 from mercer.approximations import RPCholesky
-from mercer.cli.check import told
+from mercer.cli.check import check_text
 from mercer.diagnostics.mercer_check import How, Verdict
 from mercer.kernels import RBF
 
@@ -122,8 +122,8 @@ def test_without_data_a_witness_is_looked_for():
 def test_no_witness_and_no_proof_is_told_as_that():
     verdict = Verdict(None, How.SEARCH, "Nothing was found.")  # a search for one takes seconds
     checked = Checked(verdict, facts(RBF(1), verdict))
-    assert told(checked).splitlines()[0] == "Nothing was found."
-    assert "Judge it on your rows" in told(checked)
+    assert check_text(checked).splitlines()[0] == "Nothing was found."
+    assert "Judge it on your rows" in check_text(checked)
     assert checked.facts["valid"] is None
     assert not checked.is_refuted
 

@@ -98,6 +98,15 @@ def test_one_row_is_told_in_the_singular():
     assert "None of 1" not in page
 
 
+@pytest.mark.parametrize("flag", ["--false-alarm", "--smoothing"])
+@pytest.mark.parametrize("value", ["2", "0", "1", "nan", "some"])
+def test_a_share_is_asked_for_by_an_example(flag, value):
+    result = run(*DETECTOR, flag, value)
+    assert result.exit_code == 2
+    said = f"it must be a share between 0 and 1, such as 0.05; got '{value}'."
+    assert said in " ".join(result.stderr.split())
+
+
 def test_two_options_that_exclude_each_other_are_called_as_the_shell_has_them():
     said = run(*DETECTOR, "--false-alarm", ".1", "--contamination", ".1").stderr
     assert said.startswith("Error: --false-alarm 0.1 and --contamination 0.1 ")
@@ -144,6 +153,7 @@ def test_the_options_can_be_shown_without_a_file():
         shown = good(verb, "--show-config")
         assert "default" in shown.stdout
     assert "Missing argument" in run("fit").stderr  # and only then
+    assert "it comes from; do nothing." in " ".join(good("fit", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -328,6 +328,7 @@ def test_metrics_of_a_port(plant, monkeypatch, seconds, rows):
     ("args", "code", "words"),
     [
         (("none.csv", "--follow", "--json"), 2, "--json needs all rows at once"),
+        (("a.csv", "b.csv", "--json"), 2, "but with several files each is judged on arrival"),
         (("faulty.csv", "--rule", "6/5"), 2, "n at most m"),
         (("faulty.csv", "--metrics", ":no"), 2, "a port such as :9108"),
         (("faulty.csv", "--metrics", "9108"), 2, "a port such as :9108"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelPCA, KernelPCADetector, load
-from mercer._core.errors import InputError, StoppedError
+from mercer._core.errors import InputError, ParameterError, StoppedError
 from mercer.app import FitRequest, run
 from mercer.app.explore import BUILTINS, Recipe, fitted, panels, write_builtin
 from mercer.app.explore.dataset import opened
@@ -423,6 +423,34 @@ def test_what_can_not_be_meant_is_refused_in_words(session, name, body):
     with pytest.raises(InputError) as caught:
         ask(session, name, table=key, **body)
     assert len(str(caught.value)) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("fit", {"panels": []}),
+        ("rows", {"scale": "log"}),
+        ("reread", {"columns": "x"}),
+        ("reread", {"image_shape": [0, 5]}),
+        ("save", {"what": "picture", "components": 1}),
+    ],
+)
+def test_a_wrong_part_of_a_question_is_a_wrong_parameter(session, name, body):
+    key = session.open_builtin("circles")
+    with pytest.raises(ParameterError) as caught:
+        ask(session, name, table=key, **body)
+    assert caught.value.parameter in body
+
+
+@pytest.mark.parametrize("body", [[], {"client": 1}, {"slot": "x" * 65}, {"generation": -1}])
+def test_a_body_that_can_not_be_meant_is_a_wrong_parameter(body):
+    with pytest.raises(ParameterError):
+        job_of("state", body)
+
+
+def test_a_file_that_can_not_be_read_has_a_wrong_name(session):
+    with pytest.raises(ParameterError, match="a file that can be read"):
+        place_for(session, "x.exe")
 
 
 def test_one_panel_that_fails_leaves_the_others(session):

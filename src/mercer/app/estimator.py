@@ -124,9 +124,8 @@ def asked_for(
 def _check_parts(asked: Asked, kernels: list[Kernel]) -> None:
     """Raise where a part has an impossible value, or suits none of the kernels, whatever the data are."""
     as_usage(resolve_engine, asked.params.get("engine", AUTO))
-    approximation, solver, preimage = (
-        _made(asked.params.get(name), known) for name, known in TABLES.items()
-    )
+    parts = {name: _made(asked.params.get(name), known) for name, known in TABLES.items()}
+    approximation, solver, preimage = parts["approximation"], parts["solver"], parts["preimage"]
     if solver is not None:
         as_usage(solver.check_params)
     if approximation is not None:

@@ -244,8 +244,12 @@ def evidence(model: Any) -> dict[str, Any]:
         found["preimage_quality"] = None if back.quality is None else str(back.quality)
     if body.detector is not None:
         limits = body.detector.limits_
-        own = {"T2": limits.t2, "Q": limits.q, "index": limits.index}
-        found["limits"] = {**own, "summary": str(limits)}
+        found["limits"] = {
+            "T2": limits.t2,
+            "Q": limits.q,
+            "index": limits.index,
+            "summary": str(limits),
+        }
     return found
 
 

@@ -222,7 +222,7 @@ class _Watch:
             self.sinks.rows.flush()
 
     def _tell(self, unit: Unit, own: News, shadow: News) -> None:
-        """Write events down, and say them. Those of the shadow are nobody's alarm: they have a file."""
+        """Write events down, and say them; those of the shadow go to a file of their own."""
         where = f"{unit.name}: " if len(self.units) > 1 else ""
         for event, status in own:
             self.sinks.events.write(unit.name, event, status)

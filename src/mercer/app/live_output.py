@@ -79,7 +79,8 @@ class RowSink(Appended):
         limits = self.limits
         numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
         cells = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
-        row = [*[unit] * self.several, verdict.time, *map(cell, cells)]
+        row: list[Any] = [unit] if self.several else []
+        row += [verdict.time, *map(cell, cells)]
         if label is not None:
             row.append(label)
         if self.marks:
@@ -91,7 +92,8 @@ class RowSink(Appended):
         self._lines.append(row)
 
     def _head(self, label: str | None) -> list[str]:
-        head = [*["unit"] * self.several, self.named, *COLUMNS]
+        head = ["unit"] if self.several else []
+        head += [self.named, *COLUMNS]
         head += [] if label is None else [self.labelled]
         head += ["state", "event", "marks"] if self.marks else []
         return [*head, *(SHADOW_COLUMNS if self.shadow else [])]

@@ -142,8 +142,8 @@ def _fitted(run: Run, asked: Asked, found: Selection, sheet: Sheet, counts: Any)
     except StoppedError:
         raise
     except MercerError as error:
-        told = "The winner was found, but not fitted, and nothing was written: {why}"
-        run.warn(Message(told, why=error.args[0]), "not-fitted")
+        words = "The winner was found, but not fitted, and nothing was written: {why}"
+        run.warn(Message(words, why=error.args[0]), "not-fitted")
         return None
 
 

@@ -79,8 +79,14 @@ class RetrainRequest(OfModel, Request[Retrained]):
                 facts: dict[str, Any] = {"known_events": list(new.known_events_.names)}
                 run.say(f"known events: {', '.join(new.known_events_.names)}", "event")
             else:
-                how = {"guard": self.guard, "why": self.why, "keep_faults": self.keep_faults}
-                new = old.updated(rows, time, memory=self.recent, **how)
+                new = old.updated(
+                    rows,
+                    time,
+                    memory=self.recent,
+                    guard=self.guard,
+                    why=self.why,
+                    keep_faults=self.keep_faults,
+                )
                 facts = {"lineage": [vars(step) for step in new.lineage_]}
                 run.say(str(new.lineage_[-1]), "lineage")
                 facts["change"] = _changes(run, old, new, rows, time)
@@ -172,8 +178,12 @@ def shadow_facts(report: ShadowReport, old: str, new: str) -> dict[str, Any]:
     """The comparison for programs, and in words with the names of the files."""
     names = Path(old).name, Path(new).name
     names = names if names[0] != names[1] else (old, new)
-    words = {"agreement": report.agreement, "summary": report.in_words(*names)}
-    return {"detectors": {"counts": old, "shadow": new}, **asdict(report), **words}
+    return {
+        "detectors": {"counts": old, "shadow": new},
+        **asdict(report),
+        "agreement": report.agreement,
+        "summary": report.in_words(*names),
+    }
 
 
 def shadow_lines(facts: dict[str, Any]) -> list[str]:

@@ -101,14 +101,17 @@ def send(
 ) -> Sent:
     """Write ``through(rows)`` of every chunk of prepared rows; ids and labels come along."""
     path = None if output in (None, "-") else Path(output)
-    prepare, written, n, held = table.preparation, list(names), 0, list[Any]()
+    prepare, written = table.preparation, list(names)
     width = 8 * (len(table.columns) + len(prepare.features) + len(written))
     height = max(1, min(CHUNK_BYTES, run.budget // SHARE) // width)
     replaced = path is not None and path.exists()
-    beside = {"id_name": table.id_name, "label_name": table.label_name}
     file: Any = nullcontext()
     if output is not None:
-        file = open_writer(output, written, **beside, dtype=dtype)
+        file = open_writer(
+            output, written, id_name=table.id_name, label_name=table.label_name, dtype=dtype
+        )
+    n = 0
+    held: list[Any] = []  # of chunks, where no file takes them
     with run.timed("rows"), file as writer:
         for chunk in table.chunks(height):
             rows = (through(prepare(chunk)), chunk.ids, chunk.labels)

@@ -46,18 +46,20 @@ def check(call: Call, *, data: str | None, kernel: str | None, matrix: bool) -> 
     """
     if matrix and flagged("kernel"):
         refuse("--kernel and --matrix exclude each other: judge a kernel on rows, or a matrix.")
-    given = {"data": data or "", "kernel": None if matrix else kernel, "matrix": matrix}
-    checked = call.run(call.request(CheckRequest, **given)).value
-    call.tell(checked.facts, told(checked))
+    request = call.request(
+        CheckRequest, data=data or "", kernel=None if matrix else kernel, matrix=matrix
+    )
+    checked = call.run(request).value
+    call.tell(checked.facts, check_text(checked))
     return ALARM if checked.is_refuted else OK
 
 
 # ── for people ──────────────────────────────────────────────────────────────
-def told(checked: Checked) -> str:
+def check_text(checked: Checked) -> str:
     """The verdict in sentences."""
     verdict, points = checked.verdict, checked.points
     if "asymmetry" in checked.facts:
-        return told_matrix(checked.facts, verdict)
+        return matrix_text(checked.facts, verdict)
     witness = verdict.witness
     if witness is None:
         return verdict.reason if verdict.valid is not None else f"{verdict.reason}\n{NOTHING}"
@@ -73,7 +75,7 @@ def told(checked: Checked) -> str:
     return "\n".join(shown)
 
 
-def told_matrix(facts: dict[str, Any], verdict: Verdict) -> str:
+def matrix_text(facts: dict[str, Any], verdict: Verdict) -> str:
     """The verdict on a matrix in sentences."""
     gap, witness = facts["asymmetry"], verdict.witness
     even = "It is symmetric." if gap == 0 else f"K and its transpose differ by {gap:.3g} at most."

@@ -68,7 +68,7 @@ def demo(call: Call, out: Path | None, csv: str | None, process: tuple[str, str]
 
 
 # ── tell ────────────────────────────────────────────────────────────────────
-TOLD = {
+LINES = {
     "data set": "two {data}",
     "points": "{n}",
     "kernel": "{kernel}",
@@ -85,7 +85,7 @@ def _as_table(rows: Sequence[dict[str, Any]]) -> str:
     """One column a data set, plain ASCII: it fits any terminal of 80 characters."""
     lines = [
         f"{title:<37}" + "".join(f"{form.format(**row):>18}" for row in rows)
-        for title, form in TOLD.items()
+        for title, form in LINES.items()
     ]
     lines.insert(1, "-" * len(lines[0]))
     lines.append("Linear accuracy: share of its own training points that a logistic regression")

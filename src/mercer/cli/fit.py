@@ -61,7 +61,16 @@ def _lags(value: Any) -> int | str | None:
 LAGS = Read("NUMBER|auto", "a number of rows such as 2, or auto", _lags)
 
 
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+def _share(value: Any) -> float | None:
+    """A number between 0 and 1."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if 0.0 < found < 1.0 else None
+
+
+SHARE = Read("SHARE", "a share between 0 and 1, such as 0.05", _share)
 MODEL = (
     option(
         "--model kind",

@@ -36,7 +36,7 @@ def info(call: Call, model: str | None) -> None:
     if model is None:
         call.tell(found.facts, _worded(found.facts, found.devices))
     else:
-        call.tell(found.facts, _told(found.facts["header"], Path(model)))
+        call.tell(found.facts, _model_text(found.facts["header"], Path(model)))
 
 
 def _worded(machine: dict[str, Any], devices: tuple[str, ...]) -> str:
@@ -50,7 +50,7 @@ def _worded(machine: dict[str, Any], devices: tuple[str, ...]) -> str:
     return "\n".join(map(printable, [*lines, *_block("devices", list(devices))]))
 
 
-def _told(header: dict[str, Any], path: Path) -> str:
+def _model_text(header: dict[str, Any], path: Path) -> str:
     data, about = _dict(header.get("data")), _dict(header.get("about"))
     rows = [
         ("file", f"{path}, {format_bytes(path.stat().st_size)}, format {header['format']}"),

@@ -196,8 +196,11 @@ def is_live(call: Call, data: tuple[str, ...], chart: Path | None, options: dict
     asked += ["InfluxDB line protocol"] if call.reading.format == "influx" else []
     asked += ["--rule"] if flagged("rule") else []
     if whole and (asked or len(data) > 1):
-        why, what = "--json" if chart is None else "--chart", (*asked, "several files")[0]
-        refuse(f"{why} needs all rows at once; {what} judges each on arrival: leave one out.")
+        why = "--json" if chart is None else "--chart"
+        what = asked[0] if asked else "several files"
+        refuse(
+            f"{why} needs all rows at once, but with {what} each is judged on arrival: leave one out."
+        )
     form = call.reading.format
     others = [p for p in data if (form or SUFFIXES.get(Path(p).suffix.lower())) not in TEXTS]
     if (asked or len(data) > 1) and others:
@@ -217,8 +220,10 @@ def live(
         call.reading = replace(call.reading, delimiter="\t")
     table = None if output == "-" else output
     emit = partial(click.echo, nl=False) if table is None else None
-    given = {"model": detector, "data": data[0], "more": data[1:], "output": table}
-    found = call.run(call.request(LiveRequest, **given, emit=emit)).value
+    request = call.request(
+        LiveRequest, model=detector, data=data[0], more=data[1:], output=table, emit=emit
+    )
+    found = call.run(request).value
     for line in live_summary(found):
         call.say(line)
     return ALARM if (found.alarms or found.lasts) and not found.stopped else OK

@@ -207,6 +207,10 @@ SHARED: dict[str, tuple[Callable[[Any], Any], ...]] = {
         option("--json as_json", "Print one JSON document on stdout.", bool),
         option("--quiet -q", "Print only warnings and errors to stderr.", bool),
         option("--debug", "Show the traceback of a failure.", bool),
-        option("--show-config", "Only print every option, its value and where it is from.", bool),
+        option(
+            "--show-config",
+            "Print every option, its value and where it comes from; do nothing.",
+            bool,
+        ),
     ),
 }

@@ -217,8 +217,14 @@ def draw_faces(asked: Asked) -> Any:
     across = min(FACES_ACROSS, len(chosen) + 1)
     tall = CELL * shape[0] / shape[1] + TEXT
     figure = asked.figure(CELL * across, tall * -(-(len(chosen) + 1) // across))
-    knobs: dict[str, Any] = {"components": chosen, "preparation": asked.found.preparation}
-    plots.components(asked.model, shape, n_columns=across, fig=figure, **knobs)
+    plots.components(
+        asked.model,
+        shape,
+        components=chosen,
+        n_columns=across,
+        preparation=asked.found.preparation,
+        fig=figure,
+    )
     return figure
 
 

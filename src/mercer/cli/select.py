@@ -22,7 +22,7 @@ mercer select circles.csv --id id --label label --kernels "linear(); rbf()" --co
 """
 
 
-def told(found: Selection) -> str:
+def selection_text(found: Selection) -> str:
     """The winner, why, and the table."""
     head = f"{found.word}  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
     return "\n".join([head, *(f"  - {line}" for line in reasons(found)), "", str(found.table_)])
@@ -102,5 +102,5 @@ def select(
     if output is None:
         winner = '--kernel "{kernel}" --components {components}'.format(**chosen.winner)
         call.say(f"nothing was written: give -o model.mercer to keep the winner, {winner}")
-    call.tell(chosen.facts, told(chosen.selection))
+    call.tell(chosen.facts, selection_text(chosen.selection))
     return FAILURE if chosen.failed else OK

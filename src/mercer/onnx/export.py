@@ -215,7 +215,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if opset < OPSET:
         must_be = f"at least {OPSET} for mercer's graphs"
         refuse("target_opset", opset, must_be, f"target_opset={opset}")
-    dtype, source = np.dtype(DTYPES[_is_double(operator)]), fitted(operator.raw_operator)
+    dtype = np.dtype(np.float64 if _is_double(operator) else np.float32)
+    source = fitted(operator.raw_operator)
     source.require_exportable(dtype)
     g = Graph(dtype, prefix=scope.get_unique_operator_name("mercer") + "_")
     x = Value(g, operator.inputs[0].full_name).op("Cast", to=g.element_type)

@@ -69,9 +69,18 @@ def tidy(ax: Axes) -> None:
 
 def note(ax: Axes, text: str) -> None:
     """A small remark along the right edge: out of the way of the data and of any title."""
-    beside: dict[str, Any] = {"xy": (1.0, 0.5), "xycoords": "axes fraction"}
-    beside |= {"xytext": (4, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
-    ax.annotate(text, **beside, rotation=90, fontsize=9, color=INK)
+    ax.annotate(
+        text,
+        xy=(1.0, 0.5),
+        xytext=(4, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="left",
+        va="center",
+        rotation=90,
+        fontsize=9,
+        color=INK,
+    )
 
 
 # ── labels: classes as colours and markers, measurements as shades ──────────
@@ -141,8 +150,16 @@ def common_key(axes: AxesArray, labels: Classes, shaded: PathCollection | None) 
     figure = axes.flat[0].figure
     if labels.shade is None:
         handles, names = axes.flat[0].get_legend_handles_labels()
-        style = {"ncols": min(len(names), 7), "frameon": False, "fontsize": 9, "handletextpad": 0.2}
-        _full_size(figure.legend(handles, names, loc="outside lower center", **style))
+        legend = figure.legend(
+            handles,
+            names,
+            loc="outside lower center",
+            ncols=min(len(names), 7),
+            frameon=False,
+            fontsize=9,
+            handletextpad=0.2,
+        )
+        _full_size(legend)
     elif labels.shaded != "label":
         figure.supxlabel(labels.shaded, fontsize=9, color=INK)
     else:

@@ -56,8 +56,8 @@ def spectrum(eigenvalues: Any, *, total: float | None = None, ax: Axes | None = 
     else:  # one outline: ten thousand bars take seconds to draw
         ax.stairs(share, np.arange(len(share) + 1) + 0.5, fill=True, **style)
     words = f"cumulative, {running[-1]:.1f} % in all"
-    style = {"color": PALETTE[0], "marker": "o" if few else None, "markersize": 4}
-    ax.plot(position, running, label=words, **style)
+    marker = "o" if few else None
+    ax.plot(position, running, label=words, color=PALETTE[0], marker=marker, markersize=4)
     if view.bounds is not None and view.shows_bounds:
         words = "where the true share lies"
         ax.vlines(position, *(100 * view.bounds.T), color=_axes.INK, linewidth=1.2, label=words)
@@ -121,8 +121,15 @@ def control_charts(
     >>> [ax.get_ylabel() for ax in axes]
     ['T²', 'Q']
     """
-    knobs: dict[str, Any] = {"t2_limit": t2_limit, "q_limit": q_limit}
-    view = views.control_charts(t2, q, alarms=alarms, judged=judged, time=time, **knobs)
+    view = views.control_charts(
+        t2,
+        q,
+        t2_limit=t2_limit,
+        q_limit=q_limit,
+        alarms=alarms,
+        judged=judged,
+        time=time,
+    )
     return drawn(view, fault_at=fault_at, fig=fig)
 
 
@@ -189,8 +196,15 @@ def drawn(view: views.ControlCharts, *, fault_at: Any = None, fig: Any = None) -
     # The fuller legend: one chart may be without a limit.
     every = (ax.get_legend_handles_labels() for ax in axes)
     handles, labels = max(every, key=lambda found: len(found[1]))
-    where = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(labels)}
-    axes[0].legend(handles, labels, fontsize=9, frameon=False, **where)
+    axes[0].legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=len(labels),
+        fontsize=9,
+        frameon=False,
+    )
     return axes
 
 

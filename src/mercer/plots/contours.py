@@ -160,10 +160,10 @@ def _places(ax: Any, view: views.Levels) -> Any:
     tall = float(np.clip(np.ptp(view.up) / np.ptp(view.across), 0.4, 1.4))
     columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)
-    size = {"width": 5.2, "height": 4.3 * tall + 0.4}
+    width, height = 5.2, 4.3 * tall + 0.4
     if view.several:
-        size = {"width": 3.2 * columns, "height": (2.4 * tall + 0.5) * rows + 0.2}
-    made = _axes.grid(None, rows, columns, **size).ravel()
+        width, height = 3.2 * columns, (2.4 * tall + 0.5) * rows + 0.2
+    made = _axes.grid(None, rows, columns, width=width, height=height).ravel()
     for unused in made[count:]:
         unused.remove()
     return made[:count]
@@ -174,14 +174,18 @@ def _fill(ax: Axes, view: views.Levels, i: int) -> None:
 
     end = view.reach[i]
     edges = np.linspace(-end, end, BANDS + 1)
-    style: dict[str, Any] = {"levels": edges, "cmap": "PRGn", "extend": "both"}
-    filled = ax.contourf(view.across, view.up, view.values[i], **style)
+    filled = ax.contourf(
+        view.across, view.up, view.values[i], levels=edges, cmap="PRGn", extend="both"
+    )
     if len(view.zeros[i]):
-        style = {"colors": _axes.INK, "linewidths": 1.4, "capstyle": "round"}
-        ax.add_collection(LineCollection(list(view.zeros[i]), gid="zero", **style), autolim=False)
+        zero = LineCollection(
+            list(view.zeros[i]), gid="zero", colors=_axes.INK, linewidths=1.4, capstyle="round"
+        )
+        ax.add_collection(zero, autolim=False)
     beside = ax.inset_axes((1.02, 0.0, 0.035, 1.0))  # as tall as the picture, whatever its aspect
-    ticks: dict[str, Any] = {"ticks": [-end, 0.0, end], "format": "%.2g"}
-    bar = ax.figure.colorbar(filled, cax=beside, extendfrac=0.03, **ticks)
+    bar = ax.figure.colorbar(
+        filled, cax=beside, extendfrac=0.03, ticks=[-end, 0.0, end], format="%.2g"
+    )
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)
     _axes.tidy(ax)

@@ -61,8 +61,10 @@ def faces(
            [ 8.,  9.],
            [10., 11.]])
     """
-    knobs: dict[str, Any] = {"shape": shape, "n_columns": n_columns, "titles": titles}
-    return drawn(views.images(images, symmetric=symmetric, **knobs), fig).ravel()[: len(images)]
+    view = views.images(
+        images, shape=shape, n_columns=n_columns, titles=titles, symmetric=symmetric
+    )
+    return drawn(view, fig).ravel()[: len(images)]
 
 
 @public
@@ -106,8 +108,9 @@ def components(
     >>> [ax.get_title() for ax in axes]
     ['mean', '1: 75.0 %', '2: 25.0 %']
     """
-    knobs: dict[str, Any] = {"components": components, "preparation": preparation}
-    view = views.components(model, shape, n_columns=n_columns, **knobs)
+    view = views.components(
+        model, shape, components=components, n_columns=n_columns, preparation=preparation
+    )
     return drawn(view, fig).ravel()[: len(view.images)]
 
 
@@ -154,8 +157,15 @@ def ladder(
     >>> [ax.get_xlabel() for ax in axes[0]]
     ['error 50.0 %', '10.0 %', '']
     """
-    knobs: dict[str, Any] = {"shape": shape, "steps": steps, "row_titles": row_titles}
-    return drawn(views.ladder(original, reconstructions, errors=errors, **knobs), fig)
+    view = views.ladder(
+        original,
+        reconstructions,
+        shape=shape,
+        steps=steps,
+        row_titles=row_titles,
+        errors=errors,
+    )
+    return drawn(view, fig)
 
 
 def drawn(view: views.Images, fig: Figure | SubFigure | None = None) -> AxesArray:
@@ -228,14 +238,15 @@ def reconstruction(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['a', 'b', 'c']
     """
-    knobs: dict[str, Any] = {"names": names, "shape": shape, "preparation": preparation}
-    view = views.reconstruction(model, X, _axes.drawable(labels), **knobs)
+    view = views.reconstruction(
+        model, X, _axes.drawable(labels), names=names, shape=shape, preparation=preparation
+    )
     if view.shape is not None:  # the rows above what their scores say of them, on one scale
         pictures = np.concatenate([view.original, view.back])
         above = [f"row {i + 1}" for i in view.rows]
         titles = [*above, *("from its scores",) * len(above)]
-        sheet: dict[str, Any] = {"shape": view.shape, "n_columns": len(above), "titles": titles}
-        return drawn(views.images(pictures, **sheet), fig)
+        sheet = views.images(pictures, shape=view.shape, n_columns=len(above), titles=titles)
+        return drawn(sheet, fig)
     tall = 5.0 if len(view.rows) else 1.0 + 0.28 * len(view.drawn)
     axes = _axes.grid(fig, 1, 1, width=5.2, height=tall)[0]
     ax = axes[0]

@@ -177,9 +177,15 @@ def arrows(
     >>> sorted(text.get_text() for text in ax.texts if text.get_text())
     ['petal l', 'sepal l']
     """
-    knobs: dict[str, Any] = {"names": names, "components": components, "top": top}
-    knobs["explained_variance_ratio"] = explained_variance_ratio
-    view = views.biplot(scores, slopes, _axes.drawable(labels), **knobs)
+    view = views.biplot(
+        scores,
+        slopes,
+        _axes.drawable(labels),
+        names=names,
+        components=components,
+        explained_variance_ratio=explained_variance_ratio,
+        top=top,
+    )
     ax = _scattered(ax, view, title, width=6.0, height=4.6)
     for backdrop in ax.collections:
         backdrop.set_alpha(0.4)  # the arrows are what this picture is about
@@ -195,9 +201,17 @@ def _draw(ax: Axes, arrows: Arrows) -> None:
     if len(tips) == 0:
         _axes.note(ax, "no variable moves these scores one way")
         return
-    style: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "zorder": 4}
-    start = np.broadcast_to(centre, tips.shape)
-    ax.quiver(*start.T, *tips.T, color=_axes.INK, width=0.005, gid="arrows", **style)
+    ax.quiver(
+        *np.broadcast_to(centre, tips.shape).T,
+        *tips.T,
+        angles="xy",
+        scale_units="xy",
+        scale=1.0,
+        zorder=4,
+        color=_axes.INK,
+        width=0.005,
+        gid="arrows",
+    )
     ends = centre + tips
     right = tips[:, 0] >= 0
     _make_room(ax, ends[:, 0], right, names)
@@ -206,7 +220,7 @@ def _draw(ax: Axes, arrows: Arrows) -> None:
     for side in (True, False):
         own = np.flatnonzero(right == side)
         heights = _spread(ends[own, 1], LINE * (top - bottom))
-        style = {"ha": "left" if side else "right", "va": "center", "fontsize": 9}
+        style: dict[str, Any] = {"ha": "left" if side else "right", "va": "center", "fontsize": 9}
         style["path_effects"] = [withStroke(linewidth=2.5, foreground="white")]  # over points too
         for l, height in zip(own, heights, strict=True):
             x = ends[l, 0] + (outward if side else -outward)

@@ -73,9 +73,10 @@ def report(model: Any, X: Any, path: str | os.PathLike[str], **about: Any) -> Pa
     if not about.keys() <= {*known}:
         raise UnknownParameterError(unknown_words("mercer.report", known, about))
     if target.suffix.lower() not in ENDINGS:
-        wrong = {"value": str(path), "must_be": "a file that ends in .html"}
-        remedy = "For a PDF, print the page from a browser."
-        raise ParameterError.about(parameter="path", **wrong, remedy=remedy)
+        must_be, remedy = "a file that ends in .html", "For a PDF, print the page from a browser."
+        raise ParameterError.about(
+            parameter="path", value=str(path), must_be=must_be, remedy=remedy
+        )
     if not target.parent.is_dir():  # before the page is made
         msg = f"There is no folder {target.parent} to write the report {target.name} to. Create it first."
         raise FileNotFoundError(msg)
@@ -196,8 +197,8 @@ def _page(about: Subject, date: str | None) -> str:
     )
     maker = f"Made by mercer {VERSION}" + (f" on {date}." if date else ".")
     links, sections = [], []
-    chosen = SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
-    for id_, (name, made) in chosen.items():
+    order = SECTIONS if about.fitted.detector is None else FIRST | SECTIONS
+    for id_, (name, made) in order.items():
         parts = [part for part in made(about) if part is not None]
         if parts:
             heading = tag("h2", name, id=f"{id_}-title")

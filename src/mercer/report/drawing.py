@@ -139,8 +139,9 @@ class Frame:
         for t, text in up:
             height = float(y(t))
             parts.append(tag("path", d=f"M{self.left} {height:.1f}H{right}", class_="rule"))
-            at = {"x": self.left - 7, "y": f"{height + 4:.1f}", "text_anchor": "end"}
-            parts.append(tag("text", text, **at))
+            parts.append(
+                tag("text", text, x=self.left - 7, y=f"{height + 4:.1f}", text_anchor="end")
+            )
         name = {"class_": "axis", "text_anchor": "middle"}
         parts.append(tag("text", x_label, x=0.5 * (self.left + right), y=self.height - 8, **name))
         turned = f"translate(14 {0.5 * (self.top + bottom):g}) rotate(-90)"
@@ -149,8 +150,15 @@ class Frame:
 
     def drawing(self, *parts: Any, label: str, id_: str, **more: Any) -> Html:
         """The picture of a figure, whose words are for those who don't see it."""
-        about = {"role": "img", "aria_label": label, "aria_describedby": f"{id_}-words"}
-        return tag("svg", *parts, viewBox=f"0 0 {self.width} {self.height}", **about, **more)
+        return tag(
+            "svg",
+            *parts,
+            viewBox=f"0 0 {self.width} {self.height}",
+            role="img",
+            aria_label=label,
+            aria_describedby=f"{id_}-words",
+            **more,
+        )
 
 
 def line(x: Array, y: Array, **attributes: Any) -> Html:

@@ -70,9 +70,16 @@ def _spectrum(view: views.Spectrum) -> Html:
         for at, top, value in zip(x(places), y(shares), shares, strict=True):
             # Inside a bar that is tall enough, for the line of sums runs above; above a low one.
             inside = float(y(0.0)) - top >= ROOM_INSIDE
-            style = {"text_anchor": "middle", "class_": "value inside" if inside else "value"}
-            height = f"{top + 16 if inside else top - 5:.1f}"
-            parts.append(tag("text", share(value), x=f"{at:.1f}", y=height, **style))
+            height, class_ = (top + 16, "value inside") if inside else (top - 5, "value")
+            text = tag(
+                "text",
+                share(value),
+                x=f"{at:.1f}",
+                y=f"{height:.1f}",
+                text_anchor="middle",
+                class_=class_,
+            )
+            parts.append(text)
     label = "Bars: share of the variance of each component. Line: their sum."
     return frame.drawing(*parts, label=label, id_=SPECTRUM)
 
@@ -85,8 +92,13 @@ def levels(subject: Subject) -> list[Any]:
         return []
     rows = subject.rows[0 : subject.n]  # (n, 2)
     shown = range(min(fitted.k, 6))
-    knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
-    view = views.levels(fitted.model, rows, component=shown, **knobs)
+    view = views.levels(
+        fitted.model,
+        rows,
+        component=shown,
+        names=subject.names,
+        preparation=fitted.preparation,
+    )
     frame = Frame(width=340, height=300, left=46, right=10, top=30, bottom=26)
     # What lies over the colours of every panel: the rows and the numbers along the sides.
     over = _over(view, frame, subject.looks)
@@ -107,9 +119,17 @@ def _panel(view: views.Levels, i: int, frame: Frame, over: Html) -> Html:
     # An svg of its own: half a pixel of the picture is cut off on every side, so that the first and the last
     # grid points lie on the edges.
     across, up = frame.width - frame.left - frame.right, frame.height - frame.top - frame.bottom
-    box = {"x": frame.left, "y": frame.top, "width": across, "height": up}
-    cut = {"viewBox": f"0.5 0.5 {side - 1} {side - 1}", "preserveAspectRatio": "none"}
-    inside = tag("svg", image, **box, **cut, class_="inside")
+    inside = tag(
+        "svg",
+        image,
+        x=frame.left,
+        y=frame.top,
+        width=across,
+        height=up,
+        viewBox=f"0.5 0.5 {side - 1} {side - 1}",
+        preserveAspectRatio="none",
+        class_="inside",
+    )
     a, b = x(view.zeros[i][:, :, 0]), y(view.zeros[i][:, :, 1])  # (s, 2)
     pieces = zip(a[:, 0], b[:, 0], a[:, 1], b[:, 1], strict=True)
     d = "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*piece) for piece in pieces)
@@ -130,11 +150,11 @@ def _over(view: views.Levels, frame: Frame, looks: views.Classes) -> Html:
             dots.append(points(x(raw[mine, 0]), y(raw[mine, 1]), code, 1.6, class_=kind))
     numbers = []
     for t in x.ticks(5):
-        at = {"x": f"{float(x(t)):.1f}", "y": bottom + 16, "text_anchor": "middle"}
-        numbers.append(tag("text", number(t, 3), **at))
+        place = f"{float(x(t)):.1f}"
+        numbers.append(tag("text", number(t, 3), x=place, y=bottom + 16, text_anchor="middle"))
     for t in y.ticks(5):
-        at = {"x": frame.left - 6, "y": f"{float(y(t)) + 4:.1f}", "text_anchor": "end"}
-        numbers.append(tag("text", number(t, 3), **at))
+        place = f"{float(y(t)) + 4:.1f}"
+        numbers.append(tag("text", number(t, 3), x=frame.left - 6, y=place, text_anchor="end"))
     return joined([tag("g", *dots) if len(raw) <= MOST_POINTS else None, tag("g", *numbers)])
 
 
@@ -192,11 +212,12 @@ def _missed(subject: Subject, errors: Array) -> list[Any]:
 def _returned(subject: Subject) -> list[Any]:
     """The error of each column on the way there and back, or some pictures beside each other."""
     fitted = subject.fitted
-    knobs: dict[str, Any] = {"names": subject.names, "preparation": fitted.preparation}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            view = views.reconstruction(fitted.model, subject.rows, **knobs)
+            view = views.reconstruction(
+                fitted.model, subject.rows, names=subject.names, preparation=fitted.preparation
+            )
         except MercerError as cause:
             return [paragraph(f"There is no picture in the columns: {cause}")]
     parts: list[Any] = [paragraph(view.caption)]
@@ -264,8 +285,10 @@ def _sheet(view: views.Images, which: Any = None) -> Html:
         pixels = greys(cut.mean(axis=(1, 3)), view.low[i], view.high[i])
         name = view.titles[i] if view.titles else ""
         # The text under it names it; the picture itself says no more to those who don't see it.
-        size = {"width": width, "height": height, "alt": f"picture: {name}"}
-        cells.append(tag("div", tag("img", src=address(pixels), **size), tag("span", name)))
+        picture = tag(
+            "img", src=address(pixels), width=width, height=height, alt=f"picture: {name}"
+        )
+        cells.append(tag("div", picture, tag("span", name)))
     return tag("div", *cells, class_="sheet")
 
 

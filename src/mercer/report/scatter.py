@@ -177,13 +177,15 @@ def _legend(looks: views.Classes) -> Html | None:
     if not looks.names:
         return None
     middle = np.array([7.0])
-    box = {"viewBox": "0 0 14 14", "width": "14", "height": "14", "aria_hidden": "true"}
-    switch = {"type": "button", "aria_pressed": "true"}
     entries = []
     for code, (name, n) in enumerate(zip(looks.names, looks.counts, strict=True)):
-        swatch = tag("svg", _mark(middle, middle, 4.0, code, looks), **box)
+        mark = _mark(middle, middle, 4.0, code, looks)
+        swatch = tag("svg", mark, viewBox="0 0 14 14", width="14", height="14", aria_hidden="true")
         words, many = tag("span", name, class_="name"), tag("span", count(n), class_="count")
-        entries.append(tag("li", tag("button", swatch, words, many, **switch, data_code=code)))
+        switch = tag(
+            "button", swatch, words, many, type="button", aria_pressed="true", data_code=code
+        )
+        entries.append(tag("li", switch))
     return tag("ul", *entries, class_="legend", aria_label="Labels")
 
 

@@ -205,8 +205,7 @@ def subject(
         missing = gaps.missing if missing is None else missing + gaps.missing
         words = "The page is about the others; the charts of alarms mark them."
         known["notes"] += (f"{gaps.in_words(named)} {words}",)
-    beside = {"ids": ids, "labels": labels, "missing": missing}
-    return Subject(fitted, rows, named, gaps, **beside, **known)
+    return Subject(fitted, rows, named, gaps, ids=ids, labels=labels, missing=missing, **known)
 
 
 def _shown(ids: Any) -> Any:

@@ -95,8 +95,9 @@ def scores(
         values, ratio, labels = scores, None, X if labels is None else labels
     if explained_variance_ratio is not None:
         ratio = explained_variance_ratio
-    kept = {"ids": ids, "keep_infinite": keep_infinite}
-    return _of_arrays(values, labels, components, ratio, placed, **kept)
+    return _of_arrays(
+        values, labels, components, ratio, placed, ids=ids, keep_infinite=keep_infinite
+    )
 
 
 def _of_arrays(

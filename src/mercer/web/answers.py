@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mercer._core.errors import InputError, MercerError, nearest, refuse
+from mercer._core.errors import InputError, MercerError, nearest
 from mercer._core.params import OneOf, require
 from mercer._core.version import VERSION
 from mercer.app.explore import BUILTINS, Recipe, expression, judging, keeping, meaning
@@ -16,6 +16,7 @@ from mercer.app.explore.fitting import DRAG_ROWS, POINTS, REST_ROWS, SAMPLE, Sho
 from mercer.app.explore.keeping import Kept
 from mercer.app.explore.panels import GRID, back_panel, panels
 from mercer.app.explore.planes import Panel, rows_panel
+from mercer.app.outcome import refuse_value
 from mercer.data.formats import SUFFIXES
 from mercer.preimage import PREIMAGES
 from mercer.views.classes import PALETTE, SHAPES
@@ -66,7 +67,7 @@ class Asked:
         """How columns are scaled."""
         scale = self.get("scale", "standard")
         if scale not in ("standard", "none"):
-            refuse("scale", scale, "'standard' or 'none'")
+            refuse_value("scale", scale, "'standard' or 'none'")
         return str(scale)
 
 
@@ -128,7 +129,9 @@ def state(ask: Asked) -> dict[str, Any]:
 def place_for(session: Session, name: str) -> Path:
     """A path for an uploaded file: its name decides how it is read, and nothing else."""
     if not is_readable(name):
-        refuse("name", name, f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}")
+        refuse_value(
+            "name", name, f"a file that can be read: {', '.join([*SUFFIXES, MODEL_SUFFIX])}"
+        )
     return session.place()[1] / safe_name(name)
 
 
@@ -177,7 +180,7 @@ def fit(ask: Asked) -> Panel:
     """A fit, and all panels of it that are wanted."""
     job, wanted = ask.job, ask.get("panels", {})
     if not isinstance(wanted, dict):
-        refuse("panels", wanted, "an object of panels and their options")
+        refuse_value("panels", wanted, "an object of panels and their options")
     shown = ask.shown
     if job.reason is SupersededError:
         job.check()
@@ -277,11 +280,11 @@ def job_of(name: Any, body: Any) -> tuple[Question, Job]:
         msg = f"There is no question {name!r}. {nearest(str(name), QUESTIONS)}"
         raise NotFoundError(msg)
     if not isinstance(body, dict):
-        refuse("body", body, "a JSON object")
+        refuse_value("body", body, "a JSON object")
     client, generation = body.get("client", ""), body.get("generation", 0)
     slot = body.get("slot", "")
     if not all(isinstance(text, str) and len(text) <= 64 for text in (client, slot)):
-        refuse("client and slot", client, "texts of at most 64 letters")
+        refuse_value("client and slot", client, "texts of at most 64 letters")
     if type(generation) is not int or not 0 <= generation < 2**53:
-        refuse("generation", generation, "a whole number")
+        refuse_value("generation", generation, "a whole number")
     return QUESTIONS[name], Job(client, slot or name, generation)

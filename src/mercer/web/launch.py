@@ -45,7 +45,9 @@ def begin(
     recipe: dict[str, Any] | None = None
     if model is not None:
         key = session.open_model_file(Path(model), Path(model).name)
-        table, recipe = session.keep_rows(key) if table is None else table, {"model": key}
+        recipe = {"model": key}
+        if table is None:
+            table = session.keep_rows(key)
         if table is None:
             msg = f"{model} keeps no rows of its own. Name their file too: mercer explore {model} DATA."
             raise InputError(msg)
@@ -64,7 +66,10 @@ def begin_in_memory(
     """A fitted model, and rows that are an array, a data frame or the path of a file; or paths and names."""
     if model is None or isinstance(model, (str, os.PathLike)):
         first = None if model is None else os.fspath(model)
-        begin(session, first) if X is None else begin(session, os.fspath(X), first)
+        if X is None:
+            begin(session, first)
+        else:
+            begin(session, os.fspath(X), first)
         return
     whole = Fitted.of(model)
     opened = Opened(whole.model, whole.preparation, {}, Path(type(whole.model).__name__))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer import plots
-from mercer._core.errors import InputError, refuse
+from mercer._core.errors import InputError
 from mercer._core.params import OneOf, require
 from mercer.app.explore.dataset import Dataset
 from mercer.app.explore.fitting import SAMPLE, Shown, drawn
@@ -15,6 +15,7 @@ from mercer.app.explore.keeping import Kept, stem
 from mercer.app.explore.meaning import watched
 from mercer.app.explore.planes import Plane
 from mercer.app.monitor import monitored
+from mercer.app.outcome import refuse_value
 from mercer.data.frames import need
 from mercer.views.classes import classes
 
@@ -62,10 +63,15 @@ class Picture:
         rows, looks = self._some()
         chosen = self.body.get("components", [0, 1])
         if not isinstance(chosen, list):
-            refuse("components", chosen, "a list of one or two components")
+            refuse_value("components", chosen, "a list of one or two components")
         own = self.shown.inside
-        style = {"explained_variance_ratio": own.shares, "ax": self.figure.subplots()}
-        plots.scores(own.scores(rows), looks, components=chosen[:2], **style)
+        plots.scores(
+            own.scores(rows),
+            looks,
+            components=chosen[:2],
+            explained_variance_ratio=own.shares,
+            ax=self.figure.subplots(),
+        )
 
     def spectrum(self) -> None:
         """The shares of the variance."""
@@ -94,14 +100,20 @@ class Picture:
         """What the components keep of the rows."""
         shown, sheet = self.shown, self.shown.sheet
         looks = shown.data.classes if len(sheet) == shown.data.n else None
-        drawn_in = {"preparation": sheet.preparation, "fig": self.figure}
-        plots.reconstruction(shown.returning().model, sheet.rows, looks, **drawn_in)
+        plots.reconstruction(
+            shown.returning().model,
+            sheet.rows,
+            looks,
+            preparation=sheet.preparation,
+            fig=self.figure,
+        )
 
     def components(self) -> None:
         """Components as pictures."""
         shown, shape = self.shown, self.shown.inside.image_shape
-        drawn_in = {"preparation": shown.sheet.preparation, "fig": self.figure}
-        plots.components(shown.returning().model, shape, **drawn_in)
+        plots.components(
+            shown.returning().model, shape, preparation=shown.sheet.preparation, fig=self.figure
+        )
 
     def chart(self) -> None:
         """Statistics over time."""

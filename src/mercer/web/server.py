@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mercer._core.errors import MercerError, StoppedError, refuse
+from mercer._core.errors import MercerError, ParameterError, StoppedError
 from mercer._core.memory import format_bytes
 from mercer.web.answers import MOST_BODY, UPLOAD_BYTES, job_of, place_for, received
 from mercer.web.desk import Job
@@ -201,7 +201,7 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        refuse("body", body[:60], "JSON")
+        raise ParameterError.about(parameter="body", value=body[:60], must_be="JSON") from None
 
 
 # ── answers ─────────────────────────────────────────────────────────────────

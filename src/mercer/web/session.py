@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import MercerError, refuse
+from mercer._core.errors import MercerError
 from mercer._core.memory import format_bytes
 from mercer._core.params import OneOf, require
 from mercer.app.explore import BUILTINS, Dataset, Recipe, fitted, write_builtin
 from mercer.app.explore.dataset import opened
 from mercer.app.explore.fitting import Shown, of_model, way_of
+from mercer.app.outcome import refuse_value
 from mercer.app.rows import Opened, open_model
 from mercer.data.formats import SUFFIXES
 from mercer.data.table import Reading
@@ -148,13 +149,13 @@ class Session:
         columns = body.get("columns")
         if columns is not None:
             if not isinstance(columns, list):
-                refuse("columns", columns, "a list of names or None")
+                refuse_value("columns", columns, "a list of names or None")
             columns = tuple(map(str, columns))
         id_, label = body.get("id"), body.get("label")
         shape = body.get("image_shape")
         sides = isinstance(shape, list) and len(shape) == 2 and all(type(s) is int for s in shape)
         if shape is not None and not (sides and min(shape) > 0):
-            refuse("image_shape", shape, "a height and a width, or None")
+            refuse_value("image_shape", shape, "a height and a width, or None")
         again = replace(
             data,
             reading=replace(data.reading, id=id_, label=label, columns=columns),

@@ -126,8 +126,13 @@ class Dataset:
 
     def asked(self, scale: str) -> dict[str, Any]:
         """What a request says of the rows."""
-        how = {"scale": scale, "impute": self.impute, "one_hot": self.one_hot}
-        return {"data": str(self.path), "reading": self.reading, **how}
+        return {
+            "data": str(self.path),
+            "reading": self.reading,
+            "scale": scale,
+            "impute": self.impute,
+            "one_hot": self.one_hot,
+        }
 
     @property
     def raw(self) -> Sheet:
@@ -235,7 +240,7 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
 
 
 def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
-    """The same with what columns of words are for, where nobody has asked for anything."""
+    """The same with what columns of words are for, unless the reading already says so."""
     words = [c.name for c in table.columns if c.kind == "category"]
     if asked or not words:
         return data

@@ -42,8 +42,7 @@ def catalogue() -> list[dict[str, Any]]:
         formula, _, rest = words.partition(": ")
         given = [each for each in constructor_names(kind) if each in (*kind.rules, *WHOLE)][:1]
         call = f"{name}({given[0]}={getattr(kernel, given[0])!r})" if given else name
-        about = {"formula": formula.rstrip("."), "words": rest}
-        found.append({"name": name, "call": call, **about})
+        found.append({"name": name, "call": call, "formula": formula.rstrip("."), "words": rest})
     return found
 
 
@@ -146,9 +145,19 @@ def _slider(
     value = float(given) if rule is None else (read.number(read.text, name, place) or 1.0)
     middle = median or value
     low, high = WHOLE.get(name, (min(middle / DECADES, value), max(middle * DECADES, value)))
-    found = {"name": name, "of": of, "before": around[0], "after": around[1], "value": value}
-    ends = {"low": low, "high": high, "log": not whole, "whole": whole}
-    return {**found, "rule": rule, "median": median, **ends}
+    return {
+        "name": name,
+        "of": of,
+        "before": around[0],
+        "after": around[1],
+        "value": value,
+        "rule": rule,
+        "median": median,
+        "low": low,
+        "high": high,
+        "log": not whole,
+        "whole": whole,
+    }
 
 
 def _leaves(kernel: Any) -> list[Any]:

@@ -264,8 +264,12 @@ def closeness(kernel: Any, some: Array, others: Array, n: int, knob: str) -> dic
     many = count(round(neighbours)) if neighbours >= 10 else number(max(neighbours, 0.0), 2)
     begun = f"A row has {many} neighbours among {count(n - 1)} others: an equal row counts 1, a far one 0."
     level = "warning" if verdict.startswith("That is too") else "note"
-    numbers = {"neighbours": neighbours, "alignment": alignment}
-    return {"words": [begun, verdict], "level": level, **numbers}
+    return {
+        "words": [begun, verdict],
+        "level": level,
+        "neighbours": neighbours,
+        "alignment": alignment,
+    }
 
 
 def _alignment(a: Array, b: Array) -> float:

@@ -282,8 +282,13 @@ def _judged(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
     better = None if p > SURE else int(right[1] > right[0])
     commonest = float(np.bincount(which).max() / len(which))
     chance = [float(binomtest(int(hit.sum()), len(hit), commonest).pvalue) for hit in hits]
-    shares = {"right": right, "commonest": commonest, "chance": chance}
-    found = {**shares, "p_value": p, "better": better}
+    found = {
+        "right": right,
+        "commonest": commonest,
+        "chance": chance,
+        "p_value": p,
+        "better": better,
+    }
     return {"words": _words(a.data, found, len(which), components), **found}
 
 

@@ -72,13 +72,13 @@ def _table(name: str, form: Any, names: list[str], values: Any, sheet: Sheet) ->
     form = "csv" if form is None else form
     if form not in FORMATS:
         refuse_value("format", form, ", ".join(FORMATS))
-    beside = {
-        "id_name": None if sheet.ids is None else sheet.id_name or "row",
-        "label_name": None if sheet.labels is None else sheet.label_name or "label",
-    }
+    id_name = None if sheet.ids is None else sheet.id_name or "row"
+    label_name = None if sheet.labels is None else sheet.label_name or "label"
     with TemporaryDirectory() as folder:
         path = Path(folder, f"{name}.{form}")
-        with open_writer(path, names, dtype=values.dtype, **beside) as writer:
+        with open_writer(
+            path, names, dtype=values.dtype, id_name=id_name, label_name=label_name
+        ) as writer:
             writer.write(values, sheet.ids, sheet.labels)
         return Kept(path.name, path.read_bytes())
 

@@ -73,8 +73,8 @@ def panels(
             with quietly(quality, choice.of):
                 panel = PANELS[name](shown, options, choice, quality, observer)
         except MercerError as error:
-            told = {"code": "refused", "message": str(error), "remedy": error.remedy}
-            panel = Panel({"error": told})
+            refusal = {"code": "refused", "message": str(error), "remedy": error.remedy}
+            panel = Panel({"error": refusal})
         header["panels"][name] = panel.header
         header["timings"][name] = 1e3 * (time.perf_counter() - begun)
         arrays |= panel.arrays

@@ -157,12 +157,12 @@ def rows_panel(
     across, up = seen.axes
     marks = "Darker cells hold more rows" if choice.how == "density" else "Each mark is a row"
     first = [[i, *map(number, point)] for i, point in enumerate(points[:MOST_LISTED])]
-    told = f"The first {len(first)} of {count(len(points))} rows"
+    caption = f"The first {len(first)} of {count(len(points))} rows"
     header = {
         "shown": choice.plain,
         "axes": seen.axes,
         "classes": described_classes(looks),
-        "tables": [plain(listing(told, ["row", *seen.axes], first))],
+        "tables": [plain(listing(caption, ["row", *seen.axes], first))],
         "caption": f"{marks}: {up} against {across}, {choice.plain['words']}.",
     }
     drawn_as = drawn_points(points, choice, looks)

@@ -92,16 +92,16 @@ class Recipe:
         given = self.components
         if not (is_number(given) or given in ("all", None)):
             refuse_value("components", given, "a whole number, a share of the variance or 'all'")
-        if (
-            self.kind == "detector"
-        ):  # which chooses kernel and components itself, where none are given
+        # A detector chooses kernel and components itself, where none are given.
+        if self.kind == "detector":
             own: dict[str, Any] = {"kernel": None if self.kernel == "auto" else self.kernel}
         else:
             kernel = DEFAULT_KERNEL if self.kernel is None else self.kernel
             components = DEFAULT_COMPONENTS if given is None else given
             own = {"kernel": None if self.kind == "pca" else kernel, "components": components}
             own["false_alarm"] = None
-        vars(self).update(own)  # of a frozen dataclass
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def read(cls, given: Any) -> Recipe:
@@ -138,9 +138,8 @@ class Recipe:
         source = f"./{data.source}" if data.source.startswith("-") else data.source
         words = ["mercer", "fit", source]
         words += [] if self.kind == "kpca" else ["--model", self.kind]
-        for name, value in (
-            _given(self.request(data), OPTIONS) | _given(data.reading, READING)
-        ).items():
+        given = _given(self.request(data), OPTIONS) | _given(data.reading, READING)
+        for name, value in given.items():
             words.append(f"--{name.replace('_', '-')}")
             if value is not True:
                 words.append(",".join(value) if name == "columns" else str(value))

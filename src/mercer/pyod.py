@@ -139,15 +139,16 @@ class KernelPCADetector(Documented, Public, BaseEstimator):  # type: ignore[misc
     def predict_proba(
         self, X: Any, method: Literal["linear", "unify"] = "linear", return_confidence: bool = False
     ) -> Any:
-        """Scores brought to [0, 1], as PyOD does it. They are not probabilities.
+        """Scores brought to [0, 1], as PyOD does it. They are no probabilities of anything.
 
         Parameters
         ----------
-        X, return_confidence
-            As in `predict`.
+        X : array-like of shape (b, d)
         method : "linear" or "unify", default="linear"
             Between the least and the largest training score; or by the normal distribution with the mean and
             the variance of these (Kriegel et al. 2011). For p-values see `mercer.KernelPCADetector.p_values`.
+        return_confidence : bool, default=False
+            Whether to return `predict_confidence` as well.
 
         Returns
         -------

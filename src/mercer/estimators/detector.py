@@ -54,10 +54,10 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is sixteen times the median distance, which is
         nearly linear: safe, but blind to curves. ``"rbf"`` (one median distance) sees them, and takes the
         rows that it has seen for all there is of normal.
-    approximation, memory, engine, random_state
+    approximation : str, Approximation or None, default=None
         As in `KernelPCA`.
     model : KernelPCA, PCA, IncrementalKernelPCA or None, default=None
-        A model to clone and fit, in place of the parameters above but ``random_state``.
+        A model to clone and fit, in place of the parameters above, ``memory`` and ``engine``.
     scale : bool, default=True
         Whether columns are brought to mean 0 and standard deviation 1 of the training rows. Columns that
         never change are only centred, with a warning.
@@ -87,6 +87,8 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
     smoothing : float, optional
         In (0, 1): the weight of the newest row in an exponentially weighted mean that is judged in its place.
         Small changes that stay add up in it, and are seen a few rows later.
+    memory, engine, random_state
+        As in `KernelPCA`.
 
     Attributes
     ----------

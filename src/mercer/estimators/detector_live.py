@@ -60,10 +60,12 @@ class Watching(Answers):
 
         Parameters
         ----------
-        names, top
-            As in `monitor`; no names, ``top=0``, are quicker.
+        names : sequence of d strings, optional
+            Names of the variables, as in `monitor`.
         rule : AlarmRule, optional
             What makes an event of alarms; 3 of 5 rows by default.
+        top : int, default=3
+            How many variables to name for an alarm; 0 names none, and is quicker.
         state : dict, optional
             What `LiveStream.state` gave, to go on from there.
 

@@ -277,11 +277,12 @@ class Answers(Memory, Public):
 
         Parameters
         ----------
-        X, time
-            As in `predict`.
+        X : array-like of shape (b, d), or a source of rows
         statistic : "T2", "Q" or "combined", optional
             ``"combined"`` is the statistic that is the larger in units of its limit, row by row, in these
             units. By default the one that the detector goes by.
+        time : array-like of shape (b,), optional
+            As in `predict`.
 
         Returns
         -------

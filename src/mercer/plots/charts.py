@@ -157,10 +157,12 @@ def monitoring(
         the row, otherwise.
     names : sequence of d strings, optional
         Names of the variables.
+    fault_at : a time, optional
+        Where to draw a line, such as when a fault is known to have begun.
+    fig : matplotlib Figure, optional
+        Where to draw. A new figure is made otherwise.
     axis : str, optional
         What the times are called.
-    fault_at, fig
-        As in `mercer.plots.control_charts`.
 
     Returns
     -------

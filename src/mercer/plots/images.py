@@ -85,15 +85,17 @@ def components(
     Parameters
     ----------
     model : fitted model with a pre-image
-        A model fitted to rows that are pictures.
+        Of rows that are pictures.
     shape : (h, w), optional
         Height and width of a picture; a model of a folder of images knows them.
     components : integers, optional
         Which components, counted from 0; the first 15 otherwise.
+    n_columns : int
+        Pictures side by side.
     preparation : Preparation, optional
         What was done to rows before the fit: pictures are in the units of the file. A `Prepared` brings it.
-    n_columns, fig
-        As in `mercer.plots.faces`.
+    fig : matplotlib Figure or SubFigure, optional
+        Where to draw. A new figure is made otherwise.
 
     Returns
     -------
@@ -133,14 +135,16 @@ def ladder(
         The pictures, one a row.
     reconstructions : array of shape (m, s, h * w)
         Each of them rebuilt in s steps.
+    shape : (h, w)
+        Height and width of a picture.
     steps : s integers
         Number of components of each step.
     errors : array of shape (m, s), optional
         Relative errors, 1 for 100 %. ``‖x - x̂‖ / ‖x‖`` is used otherwise.
     row_titles : m strings, optional
         What stands to the left of each row.
-    shape, fig
-        As in `mercer.plots.faces`.
+    fig : matplotlib Figure or SubFigure, optional
+        Where to draw. A new figure is made otherwise.
 
     Returns
     -------

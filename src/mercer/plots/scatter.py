@@ -149,18 +149,24 @@ def arrows(
     scores : fitted model, or array of shape (n, k)
         A model, or scores of n points on k components.
     slopes : rows for a model, or array of shape (d, k) or (b, k, d)
-        For a model, rows (n, d), from which scores and slopes follow. With scores,
+        Of a model rows (n, d), from which scores and slopes follow. With scores
         ``importance(model, X).slopes``: mean slopes for one standard deviation of each variable, so that
         variables in different units can be compared; or ``gradients(model, X)``, for one unit of each, whose
         mean over the rows is drawn.
+    labels : array of shape (n,), optional
+        As in `mercer.plots.scores`.
     names : d strings, optional
-        Names of the variables; x0, x1, … otherwise.
+        Of the variables; x0, x1, … otherwise.
     components : two integers
         Which columns of the scores, counted from 0.
     top : int, default=6
         How many arrows: those that are longest in this plane.
-    labels, explained_variance_ratio, ax, title
-        As in `mercer.plots.scores`.
+    explained_variance_ratio : array of shape (k,), optional
+        Shares of the variance between 0 and 1, written on the axes in per cent.
+    ax : matplotlib Axes, optional
+        Where to draw. A new figure is made otherwise.
+    title : str, optional
+        Title of the Axes.
 
     Returns
     -------
@@ -171,9 +177,13 @@ def arrows(
     >>> from matplotlib.figure import Figure
     >>> from sklearn.datasets import load_iris
     >>> from mercer import PCA
+    >>> from mercer.diagnostics import importance
     >>> from mercer.plots import arrows
-    >>> X, names = load_iris().data, ["sepal l", "sepal w", "petal l", "petal w"]
-    >>> ax = arrows(PCA(2).fit(X), X, names=names, top=2, ax=Figure().subplots())
+    >>> iris = load_iris()
+    >>> pca = PCA(2).fit(iris.data)
+    >>> found = importance(pca, iris.data, names=["sepal l", "sepal w", "petal l", "petal w"])
+    >>> Z = pca.transform(iris.data)
+    >>> ax = arrows(Z, found.slopes, names=found.names, top=2, ax=Figure().subplots())
     >>> sorted(text.get_text() for text in ax.texts if text.get_text())
     ['petal l', 'sepal l']
     """

@@ -74,7 +74,7 @@ def drawn(shelf, tmp_path, monkeypatch):
     def call(kind, *args):
         kept = []
         monkeypatch.setattr("mercer.cli.plot.save", lambda figure, *_, **__: kept.append(figure))
-        monkeypatch.setattr("mercer.cli.plot.told_file", lambda *_, **__: "")
+        monkeypatch.setattr("mercer.cli.plot.write_note", lambda *_, **__: "")
         good("plot", kind, *args, "-o", tmp_path / "x.png")
         return kept[0]
 

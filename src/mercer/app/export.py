@@ -10,7 +10,7 @@ import numpy as np
 from mercer._core.atomic import replacing
 from mercer._core.errors import Remedy
 from mercer.app.outcome import Request, Run
-from mercer.app.rows import OfModel, check_output, open_model, read_sheet, told_file
+from mercer.app.rows import OfModel, check_output, open_model, read_sheet, write_note
 from mercer.estimators.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ExportRequest(OfModel, Request[Exported]):
             replaced = path.exists()
             with replacing(path) as file:
                 file.write(content)
-            run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
+            run.say(write_note(path, replaced=replaced), "wrote", path=str(path))
         facts = {
             "bytes": len(content),
             "opset": proto.opset_import[0].version,

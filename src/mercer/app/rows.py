@@ -107,7 +107,7 @@ def require_different(paths: Iterable[str]) -> None:
         refuse("{paths}: two of these are one file. Give each its own name.", paths=listed)
 
 
-def told_file(path: Path, *, replaced: bool) -> str:
+def write_note(path: Path, *, replaced: bool) -> str:
     """What is said about a file that was written, in one line whatever it is called."""
     what = "replaced" if replaced else "wrote"
     name = str(path) if str(path).isprintable() else repr(str(path))
@@ -207,7 +207,7 @@ def keep_model(
     replaced = path.exists()
     with run.timed("write"):
         Prepared(sheet.preparation, model).save(path, data=fitted, about=about)
-    run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
+    run.say(write_note(path, replaced=replaced), "wrote", path=str(path))
     return {"path": str(path), "bytes": path.stat().st_size, "digest": sheet.digest}
 
 

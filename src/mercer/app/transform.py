@@ -21,7 +21,7 @@ from mercer.app.rows import (
     component_names,
     match_table,
     open_model,
-    told_file,
+    write_note,
 )
 from mercer.data.writers import SUFFIXES, open_writer
 from mercer.engine.moments import ColumnMoments
@@ -131,7 +131,7 @@ def send(
     size = f"{many(n, 'row')}, {many(len(written), 'column')}"
     run.say(f"{table.source}: {size} written", "sent", n=n)
     if path is not None:
-        run.say(told_file(path, replaced=replaced), "wrote", path=str(path))
+        run.say(write_note(path, replaced=replaced), "wrote", path=str(path))
         facts["output"] = {"path": str(path), "bytes": path.stat().st_size}
     return Sent(facts)
 
@@ -222,7 +222,7 @@ class Loss:
 
     @property
     def of_mean(self) -> float:
-        """That of the mean."""
+        """Mean squared error of a number where each row is replaced by the mean."""
         return 0.0 if self.seen is None else float(np.sum(self.seen.squares)) / self._numbers
 
     @property

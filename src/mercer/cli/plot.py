@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mercer._core.errors import nearest
-from mercer.app.rows import Opened, check_output, open_model, told_file
+from mercer.app.rows import Opened, check_output, open_model, write_note
 from mercer.cli.ending import refuse
 from mercer.cli.options import NAMES, OptionType, Read, flagged, option, read_numbers, read_sides
 from mercer.cli.plot_file import PicturePath, need_matplotlib, save, verbatim
@@ -143,7 +143,7 @@ def plot(
             above = verbatim(title)
             figure.suptitle(f"{above}\n{under}" if under else above, fontsize=11)
         save(figure, output, dpi=dpi)
-    call.say(told_file(output, replaced=replaced))
+    call.say(write_note(output, replaced=replaced))
     inches = figure.get_size_inches()
     call.tell({"kind": kind, "file": output, "inches": inches, "dpi": dpi})
 

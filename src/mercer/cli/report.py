@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mercer._core.memory import format_bytes
-from mercer.app.rows import check_output, open_model, read_sheet, told_file
+from mercer.app.rows import check_output, open_model, read_sheet, write_note
 from mercer.cli.ending import refuse
 from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
@@ -90,7 +90,7 @@ def report(
     size = path.stat().st_size
     if size > LARGE:
         call.warn(f"The report is large, {format_bytes(size)}: it may be slow to open or to send.")
-    call.say(told_file(path, replaced=replaced))
+    call.say(write_note(path, replaced=replaced))
     n, d = sheet.rows.shape
     call.tell({"file": path, "bytes": size, "n": n, "d": d})
 

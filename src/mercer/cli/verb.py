@@ -261,7 +261,7 @@ def verb(*shared: str, example: str) -> Callable[[Callable[..., int | None]], Ve
             if show_config:
                 tell_config(ctx, call)
                 ctx.exit(OK)
-            with told_warnings(call):
+            with reported_warnings(call):
                 code = function(call, **{key: options[key] for key in options if key in own})
             ctx.exit(code or OK)
 
@@ -287,7 +287,7 @@ def tell_config(ctx: click.Context, call: Call) -> None:
 
 
 @contextmanager
-def told_warnings(call: Call) -> Iterator[None]:
+def reported_warnings(call: Call) -> Iterator[None]:
     """Warnings of other libraries are shown as they are given: mercer's own are findings of a request."""
 
     def show(message: Warning | str, *_args: Any, **_kwargs: Any) -> None:

@@ -18,7 +18,7 @@ CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"
 WAYS = tuple(day + clock for day in DAYS for clock in CLOCKS)
 # With a unit: NumPy deprecates times without one.
 UNREAD = np.datetime64("NaT", "us")
-# Every date begins so; most other texts are told from dates here, and not by all the ways.
+# Every date begins so; most other texts are ruled out here, before any of the ways is tried.
 BEGINS = re.compile(r"\s*\d+([-/.]?\d|[- ][A-Za-z]{3}[- ]\d|-?W\d)")
 
 

@@ -315,7 +315,7 @@ def open_writer(
         ends = f"ends in {target.suffix!r}, which is not a format that can be written"
         what = f"{str(target)!r} {ends if target.suffix else 'has no extension'}."
         refuse_data(what, f"Use one of {', '.join(SUFFIXES)}.")
-    # A column of scores may have the name of the ids: two columns of one name could not be told apart.
+    # A column of scores may have the name of the ids: two columns of one name could not be distinguished.
     beside = tuple(name for name in (id_name, label_name) if name is not None)
     require_distinct([*beside, *names], source=f"What is to be written to {str(target)!r}")
     with _standard_output() if is_out else replacing(target) as file:

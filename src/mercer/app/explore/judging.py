@@ -179,7 +179,7 @@ def plan(recipe: Recipe, data: Dataset, observer: Observer | None = None) -> dic
     return plain({"words": words, "cost": cost, **planned.facts})
 
 
-# ── labels told from components ─────────────────────────────────────────────
+# ── labels predicted from components ────────────────────────────────────────
 # Shares of the variance compare components of one kernel with each other. They say nothing across kernels,
 # since each kernel has a space of its own; labels do. The components were fitted to all rows, without labels;
 # only the line is fitted to some and judged on others.
@@ -247,7 +247,7 @@ def separated(a: Shown, b: Shown, components: Any) -> dict[str, Any]:
 
 
 def _of_kept(a: Shown, b: Shown, kept: dict[str, Any]) -> str:
-    """A class may be told by a component that is not drawn."""
+    """A component that is not drawn may separate a class."""
     first, second = (min(shown.inside.k, MOST_KEPT) for shown in (a, b))
     one, two = (f"{100 * share:.1f} %" for share in kept["right"])
     whose = f"all {first}" if first == second else f"all of each ({first} and {second})"
@@ -303,7 +303,7 @@ def _classes(data: Dataset) -> Any:  # (n,) numbers of classes, or why there are
 
 
 def _right(scores: Array, components: list[int], which: Array) -> Any:  # (m,) bool
-    """Whether each row's class is told, by a line that was fitted to other rows."""
+    """Whether a line that was fitted to other rows predicts the class of each row."""
     used = sorted({j for j in components if 0 <= j < scores.shape[1]}) or [0]
     folds = StratifiedKFold(min(FOLDS, int(np.bincount(which).min())), shuffle=True, random_state=0)
     line = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -312,7 +312,7 @@ def _right(scores: Array, components: list[int], which: Array) -> Any:  # (m,) b
 
 
 def _asked(components: Any, k: int) -> list[int]:
-    """Those of the components that are among the first k."""
+    """The components that are among the first k."""
     counted = isinstance(components, list) and all(type(j) is int and j >= 0 for j in components)
     if not counted or not components:
         refuse_value("components", components, "a list of components, from 0")

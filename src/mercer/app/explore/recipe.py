@@ -163,7 +163,7 @@ class Recipe:
 
 
 def _given(source: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of the attributes that are set."""
+    """The attributes that are set."""
     values = {name: getattr(source, name) for name in names}
     return {
         name: value for name, value in values.items() if value is not None and value is not False

@@ -22,6 +22,7 @@ DETECTORS = {
     "without slopes": {"kernel": "laplacian", "n_components": 8},
     "low rank": {"kernel": "rbf", "approximation": "rpcholesky(rank=40)", "n_components": 8},
     "unscaled": {"scale": False},
+    "by lengths": {"kernel": "matern(nu=1.5)", "n_components": 8},
     "lagged": {"lags": 2},
     "differences": {"lags": 1, "differences": True},
     "smoothed": {"lags": 1, "smoothing": 0.9, "model": PCA(3)},
@@ -56,6 +57,22 @@ def fitted():
         return found[name]
 
     return of
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern(nu=1.5)", "laplacian"])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_near_a_training_row_change_no_bit_of_their_neighbours(kernel, seed):
+    """In two columns many rows are near some training row: whether one is, is no matter of its block."""
+    rows, train = plant(60, 1 + seed, d=2), plant(200, 0, d=2)
+    rows[7::16] = train[:4] + 1e-9
+    detector = KernelPCADetector(kernel=kernel, n_components=4, limits="approximate").fit(train)
+    seen = detector.monitor(rows).table
+    wanted = np.column_stack([seen["T2"], seen["Q"]])
+    one, blocks = detector.stream(top=0), detector.stream(top=0)
+    singly = [one.push(row) for row in rows]
+    pieces = [v for i in range(0, len(rows), 23) for v in blocks.push_many(rows[i : i + 23])]
+    for verdicts in (singly, pieces):
+        np.testing.assert_array_equal([(v.t2, v.q) for v in verdicts], wanted)
 
 
 def numbers(verdicts):

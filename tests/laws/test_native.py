@@ -11,8 +11,10 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
 from markets.kernels import HISTOGRAM, INDEFINITE, VALID
+from mercer import KernelPCA
 from mercer._core.errors import EngineWarning, InputError
 from mercer.engine.base import FLOAT32, FLOAT64, Rounding, TileStore
 from mercer.engine.native import NativeEngine, build, compiled
@@ -216,6 +218,47 @@ def test_no_bit_depends_on_the_number_of_threads(n, dtype, rng):
     for n_threads in (2, 3, 7, 16, 16):
         for one, other in zip(first, everything(n_threads), strict=True):
             np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("n", [300, 700, 1200])
+@pytest.mark.parametrize("how", ["lanczos", "krylov", "memory", "weights"])
+def test_an_exact_fit_has_the_same_bits_on_any_number_of_threads(n, how, dtype, rng):
+    """Tiles are cut by sizes alone, and near pairs, of which this data has many, are told pair by pair."""
+    x = rng.standard_normal((n, 2)).astype(dtype)
+    x[::9] = x[1::9][: len(x[::9])] + dtype.type(1e-6)
+    options = {"memory": {"memory": "40MB"}, "weights": {}}.get(how, {"solver": how})
+    weights = rng.uniform(0.5, 2.0, n) if how == "weights" else None
+
+    def numbers(n_threads):
+        with threadpool_limits(n_threads):
+            model = KernelPCA(3, kernel=RBF(0.05), engine=NativeEngine(n_threads), **options)
+            fit = model.fit(x, sample_weight=weights).fit_
+            return [
+                fit.pairs.values,
+                fit.projection.coef,
+                fit.projection.offset,
+                model.transform(x),
+            ]
+
+    first = numbers(1)
+    for n_threads in (2, 3, 5):
+        for one, other in zip(first, numbers(n_threads), strict=True):
+            np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_a_kernel_value_has_the_same_bits_whatever_rows_stand_beside(d, dtype, rng):
+    """One near pair in a block changes no other entry of it."""
+    points = rng.standard_normal((200, d)).astype(dtype)
+    rows = (0.1 * rng.standard_normal((48, d)) + 6.0).astype(dtype)  # none of them near a point
+    rows[5] = points[17] + dtype.type(1e-6)
+    engine, kernel = NativeEngine(1), RBF(0.01)
+    together = engine.tile(kernel, rows, points)
+    alone = np.vstack([engine.tile(kernel, rows[[i]], points) for i in range(len(rows))])
+    np.testing.assert_array_equal(together, alone)
+    both = np.vstack([rows, points])  # and from whichever side of the diagonal it is computed
+    gram = engine.gram(kernel, engine.load(both, kernel, dtype))
+    np.testing.assert_array_equal(gram, gram.T)
 
 
 @pytest.mark.parametrize("k", [127, 128, 300])

@@ -15,8 +15,9 @@ from mercer._core.types import Array, Rows
 from mercer.data.rows import RowSource
 from mercer.engine.shifted import Shift, ShiftedRows, blur_of, centre_of
 
-# Below this share of the largest squared distance in a tile, cancellation has cost four digits.
-NEAR = 1e-4
+# Below this share of the largest squared distance from a row, cancellation costs four digits in float64, and
+# more than two of the seven of float32.
+NEAR = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
 NEAR_ENTRIES = 2**20  # differences held at a time
 
 # What rounding may cost an entry, and so the most that |scale| (‖x‖² + ‖y‖²) may be.
@@ -107,15 +108,19 @@ def dense(x: Rows) -> Array:
 def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m)
     """Scale · ‖x_i - y_j‖² as a new array, never of the wrong sign.
 
-    Accurate to `ROUNDING` whatever the data: a tile where the fast expansion could lose more, because
-    an outlier or a narrow kernel makes |scale| ‖x‖² large, is computed again the slow way.
+    Accurate to `ROUNDING` whatever the data: rows for which the fast expansion could lose more, because
+    they lie far out or a narrow kernel makes |scale| ‖x‖² large, are computed again the slow way. Each row
+    by itself: its distances have the same bits whatever rows are computed with it.
     """
-    tile = None
+    tile, limit = None, ROUNDING[x.dtype]
     if not isinstance(y, np.ndarray) or len(y) > 1:  # to one point differences take less time
         with np.errstate(over="ignore", invalid="ignore"):  # is too rough
-            tile, _ = _expanded(x, y, scale, ROUNDING[x.dtype])
+            tile, terms = _expanded(x, y, scale, limit)
+            rough = ~(abs(scale) * terms <= limit)  # (n,)
     if tile is None:
         tile = _accurate(x, y, scale)
+    elif np.any(rough):
+        tile[rough] = _accurate(x[np.flatnonzero(rough)], y, scale)
     clip = np.maximum if scale >= 0 else np.minimum
     return clip(tile, 0, out=tile)  # cancellation can leave ∓1e-16
 
@@ -124,29 +129,37 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     """Scale · ‖x_i - y_j‖ as a new array, accurate for near points and rows of any size, wider where it must.
 
     A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a kink
-    at zero shows. Pairs that are near beside their distances from the centre are therefore subtracted first.
+    at zero shows. Pairs that are near beside their distances from the centre are therefore subtracted first:
+    which are is decided row by row, so that in float64 no row changes the bits of another.
     """
     if isinstance(x, ShiftedRows) and abs(scale) * (x.blur + y.blur) > BLUR[x.dtype]:
         return _by_differences(x, y, scale)
     with np.errstate(over="ignore", invalid="ignore"):  # seen below
         tile, cancelling = _expanded(x, y, 1.0)
     assert tile is not None  # no rounding was too much
-    largest = float(tile.max(initial=0.0))
+    largest = tile.max(axis=1, initial=0.0)  # (n,)
     low, high = SQUARABLE[x.dtype]
-    if not low < largest < high:  # NaN neither
+    if not low < largest.max(initial=0.0) < high:  # NaN neither
         return _by_differences(x, y, scale)
     # What cancellation left below zero is among the near pairs too.
-    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
-        cancelling = 0.0  # counted from the mean of the y: some of them is as far from x
-    near = np.argwhere(tile < NEAR * max(largest, cancelling))
-    if 4 * len(near) > tile.size:
+    if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
+        # Not counted from the mean of the y, where some of them is as far from x.
+        largest = np.maximum(largest, cancelling)
+    near = tile < NEAR[x.dtype] * largest[:, None]
+    many = 4 * np.count_nonzero(near, axis=1) > tile.shape[1]  # (n,)
+    if len(many) and np.all(many):
         return _by_differences(x, y, scale)
-    tile[near[:, 0], near[:, 1]] = 0.0
+    tile[near] = 0.0
+    near[many] = False
     np.sqrt(tile, out=tile)
-    for pairs in np.array_split(near, 1 + len(near) * x.shape[1] // NEAR_ENTRIES):
+    pairs_near = np.argwhere(near)
+    for pairs in np.array_split(pairs_near, 1 + len(pairs_near) * x.shape[1] // NEAR_ENTRIES):
         gap = dense(x[pairs[:, 0]]) - dense(y[pairs[:, 1]])
         tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale
+    if np.any(many):
+        tile = tile.astype(np.float64, copy=False)
+        tile[many] = _by_differences(x[np.flatnonzero(many)], y, scale)
     return tile
 
 
@@ -197,10 +210,10 @@ def _holds_small(x: Array) -> bool:
 
 def _expanded(
     x: Rows, y: Rows, scale: float, limit: float = np.inf
-) -> tuple[Array | None, float]:  # -> (n, m)
-    """Scale · (‖x‖² - 2x·y + ‖y‖²) about a common point, and the largest ‖x‖² + ‖y‖², which cancel in it.
+) -> tuple[Array | None, Array]:  # -> (n, m), (n,)
+    """Scale · (‖x‖² - 2x·y + ‖y‖²) about a common point, and ‖x‖² + the largest ‖y‖², which cancel in it.
 
-    None where rounding would cost an entry more than `limit` units.
+    None where rounding would cost an entry of every row more than `limit` units.
     """
     if sparse.issparse(x) or sparse.issparse(y):
         x_norms, y_norms = squared_norms(x), squared_norms(y)
@@ -214,23 +227,24 @@ def _expanded(
             x, y = shift.apply(x, x.dtype), shift.apply(y, y.dtype)
         x_norms, y_norms = x.norms, y.norms
     # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
-    most = float(np.maximum.reduce(x_norms, initial=0.0))
-    most += float(np.maximum.reduce(y_norms, initial=0.0))
-    if not abs(scale) * most <= limit:  # what overflowed to NaN is rough too
-        return None, most
+    terms = x_norms + np.maximum.reduce(y_norms, initial=0.0)
+    if len(terms) and not np.any(
+        abs(scale) * terms <= limit
+    ):  # NaN, of what overflowed, is rough too
+        return None, terms
     if not isinstance(x, ShiftedRows):
         tile = dot(x, y)
         tile *= -2.0 * scale
         tile += (scale * x_norms)[:, None]
         tile += (scale * y_norms)[None, :]
-        return tile, most
+        return tile, terms
     # Rows about 1/√scale apart, whose value a shift moves by √scale times how far it moves the rows.
     if limit < np.inf and math.sqrt(abs(scale)) * (x.blur + y.blur) > BLUR[x.dtype]:
-        return None, most
+        return None, terms
     # The side with fewer rows is the one that is written anew.
     if len(x.augmented) <= len(y.augmented):
-        return np.matmul(x.weighted(scale), y.augmented.T), most
-    return np.matmul(x.augmented, y.weighted(scale).T), most
+        return np.matmul(x.weighted(scale), y.augmented.T), terms
+    return np.matmul(x.augmented, y.weighted(scale).T), terms
 
 
 def _accurate(x: Rows, y: Rows, scale: float) -> Array:
@@ -246,11 +260,12 @@ def _accurate(x: Rows, y: Rows, scale: float) -> Array:
             tile: Array = np.einsum("ij,ij->i", gap, gap)[:, None]
         else:
             tile = cdist(x, y, "sqeuclidean")
-        if tile.max(initial=0.0) < np.inf:  # NaN neither: inf - inf
-            tile *= scale
-            return tile
-        root = math.sqrt(abs(scale))
-        return math.copysign(1.0, scale) * np.square(_by_differences(x, y, root))
+        far = np.flatnonzero(~(tile.max(axis=1, initial=0.0) < np.inf))  # NaN too: inf - inf
+        tile *= scale
+        if len(far):
+            root = math.sqrt(abs(scale))
+            tile[far] = math.copysign(1.0, scale) * np.square(_by_differences(x[far], y, root))
+        return tile
 
 
 def manhattan_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # (n, d), (m, d) -> (n, m)

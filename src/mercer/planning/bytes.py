@@ -87,7 +87,7 @@ def fastest_width(problem: Problem, itemsize: int = FLOAT) -> int:
         return _device_width(problem, itemsize)
     n, d, n_threads, cache = problem.n, problem.d, problem.n_threads, problem.cache_bytes
     if not problem.locked:
-        return free_width(n, itemsize, n_threads, cache_bytes=cache, panel=problem.panel)
+        return free_width(n, itemsize, cache_bytes=cache, panel=problem.panel)
     roomy = is_roomy(n_rows=n, budget_bytes=tiles_budget(problem), n_threads=n_threads, d=d)
     return min(n, cached_width(itemsize, d, roomy=roomy, n_threads=n_threads, cache_bytes=cache))
 

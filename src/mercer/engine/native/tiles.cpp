@@ -93,17 +93,20 @@ inline void pause(int turn) {
 template <class Real> constexpr Real NEAR = sizeof(Real) == 8 ? Real(1e-4) : Real(0.05);
 
 // ── pairs ───────────────────────────────────────────────────────────────────
-// ‖x‖² + ‖y‖² - 2 x·y, and from differences where some pair of the block is near. OWN: the r-th row meets itself in
-// column own + r, where the distance is nothing, and no reason to look at the others again.
+// ‖x‖² + ‖y‖² - 2 x·y, and from differences for each pair that is near: decided pair by pair, so that a distance has the
+// same bits whatever other rows stand beside it. OWN: the r-th row meets itself in column own + r, where the distance is
+// nothing, and no reason to look at differences.
 template <class Real, bool OWN>
 inline void distance_block(const Real *a, const Real *b, long columns, const Real *a_norms, const Real *b_norms, long own,
                            Vec<Real> (&sums)[PAIR_ROWS][PAIR_VECS]) {
     pair_block<Real, DOT>(a, b, columns, sums);
+    auto is_near = [&](int r, int c, Vec<Real> distance) -> Ints<Real> {
+        return distance < NEAR<Real> * (load(b_norms + c * WIDTH<Real>) + a_norms[r]);  // not of zeros beyond the last row
+    };
     Ints<Real> near = Ints<Real>{};
     UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++) {
-        Vec<Real> both = load(b_norms + c * WIDTH<Real>) + a_norms[r];
-        sums[r][c] = both - 2 * sums[r][c];
-        Ints<Real> nearer = sums[r][c] < NEAR<Real> * both;  // not of zeros beyond the last row and column
+        sums[r][c] = (load(b_norms + c * WIDTH<Real>) + a_norms[r]) - 2 * sums[r][c];
+        Ints<Real> nearer = is_near(r, c, sums[r][c]);
         if constexpr (OWN) {
             const long lane = own + r - c * WIDTH<Real>;
             UNROLLED for (int i = 0; i < WIDTH<Real>; i++) if (i == lane) nearer[i] = 0, sums[r][c][i] = 0;
@@ -112,7 +115,11 @@ inline void distance_block(const Real *a, const Real *b, long columns, const Rea
     }
     typename std::remove_reference<decltype(near[0])>::type any = 0;
     UNROLLED for (int i = 0; i < WIDTH<Real>; i++) any |= near[i];
-    if (any) pair_block<Real, SQUARES>(a, b, columns, sums);
+    if (!any) return;
+    Vec<Real> squares[PAIR_ROWS][PAIR_VECS];
+    pair_block<Real, SQUARES>(a, b, columns, squares);
+    UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++)
+        sums[r][c] = is_near(r, c, sums[r][c]) ? squares[r][c] : sums[r][c];
 }
 
 // Rows of a block in panels, shifted in float64 whatever they are, with their squared norms; zeros beyond the last.
@@ -205,7 +212,7 @@ void fill_pairs(const Leaf &leaf, long top, long height, long first, long width,
                     store(to + s * stride + c * WIDTH<Real>, sums[s][c]);
             }
     if (!diagonal) return;
-    for (long i = 1; i < height * PANEL<Real>; i++)  // all of it: near pairs may have been looked at again from one side
+    for (long i = 1; i < height * PANEL<Real>; i++)
         for (long j = 0; j < i; j++) tile[i * stride + j] = tile[j * stride + i];
 }
 

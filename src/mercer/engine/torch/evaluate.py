@@ -120,7 +120,7 @@ def _near_too(leaf: Leaf, x: Side, y: Side) -> Tensor:
     """‖x - y‖² whose root is right for near points too: as in `pairwise.scaled_distances`, by differences."""
     tile = _expanded(leaf, x, y)
     most = max(float(tile.max()), x.most(leaf) + y.most(leaf))
-    near = (tile < NEAR * most).nonzero()
+    near = (tile < NEAR[np.dtype(np.float64)] * most).nonzero()
     if 4 * len(near) > tile.numel():
         return _by_differences(leaf, x, y)
     (left, _), (right, _) = x.packed(leaf), y.packed(leaf)

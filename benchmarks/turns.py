@@ -124,6 +124,8 @@ LINES: dict[str, Callable[[], Callable[[], Any]]] = {
         for case in headline(("gaussian", "decaying"), large=False)
     },
     **{f"fit n={n} d=20 k=5": partial(fit, n, 20, n_components=5) for n in (50, 200, 300, 500)},
+    # In two columns many pairs are near, and of each block of pairs some are computed from differences.
+    **{f"fit n={n} d=2 k=20": partial(fit, n, 2) for n in (1000, 1500, 4000)},
     "matern n=4000": partial(fit, 4000, 20, kernel="matern(nu=1.5)"),
     "laplacian n=4000": partial(fit, 4000, 20, kernel="laplacian"),
     "float32, 80 MB, n=12000": partial(fit, 12_000, 50, "float32", memory="80MB"),

@@ -92,13 +92,25 @@ inline void pause(int turn) {
 // Below this share of ‖x‖² + ‖y‖² a squared distance has lost digits to cancellation, and is computed from differences.
 template <class Real> constexpr Real NEAR = sizeof(Real) == 8 ? Real(1e-4) : Real(0.05);
 
+// Of so few columns differences cost no more than products and a look at what is near.
+constexpr long FEW_COLUMNS = 4;
+
 // ── pairs ───────────────────────────────────────────────────────────────────
+// Σ(x - y)² of a block; not inlined, so that the block around it keeps its registers.
+template <class Real>
+[[gnu::noinline]] void difference_block(const Real *a, const Real *b, long columns, Vec<Real> (&squares)[PAIR_ROWS][PAIR_VECS]) {
+    Vec<Real> sums[PAIR_ROWS][PAIR_VECS];
+    pair_block<Real, SQUARES>(a, b, columns, sums);
+    std::memcpy(squares, sums, sizeof sums);
+}
+
 // ‖x‖² + ‖y‖² - 2 x·y, and from differences for each pair that is near: decided pair by pair, so that a distance has the
 // same bits whatever other rows stand beside it. OWN: the r-th row meets itself in column own + r, where the distance is
 // nothing, and no reason to look at differences.
 template <class Real, bool OWN>
 inline void distance_block(const Real *a, const Real *b, long columns, const Real *a_norms, const Real *b_norms, long own,
                            Vec<Real> (&sums)[PAIR_ROWS][PAIR_VECS]) {
+    if (columns <= FEW_COLUMNS) return pair_block<Real, SQUARES>(a, b, columns, sums);
     pair_block<Real, DOT>(a, b, columns, sums);
     auto is_near = [&](int r, int c, Vec<Real> distance) -> Ints<Real> {
         return distance < NEAR<Real> * (load(b_norms + c * WIDTH<Real>) + a_norms[r]);  // not of zeros beyond the last row
@@ -117,7 +129,7 @@ inline void distance_block(const Real *a, const Real *b, long columns, const Rea
     UNROLLED for (int i = 0; i < WIDTH<Real>; i++) any |= near[i];
     if (!any) return;
     Vec<Real> squares[PAIR_ROWS][PAIR_VECS];
-    pair_block<Real, SQUARES>(a, b, columns, squares);
+    difference_block<Real>(a, b, columns, squares);
     UNROLLED for (int r = 0; r < PAIR_ROWS; r++) UNROLLED for (int c = 0; c < PAIR_VECS; c++)
         sums[r][c] = is_near(r, c, sums[r][c]) ? squares[r][c] : sums[r][c];
 }

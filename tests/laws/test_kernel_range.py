@@ -9,6 +9,7 @@ from scipy import sparse
 
 from markets.exact import exact, exact_matern, real
 from mercer import PCA, KernelPCA, KernelPCADetector
+from mercer.engine.pairwise import scaled_distances, scaled_squared_distances
 from mercer.errors import InputError
 from mercer.kernels import (
     RBF,
@@ -201,6 +202,20 @@ def test_a_fit_does_not_depend_on_the_unit_of_the_rows(kind, length_scale, cloud
     wanted = KernelPCA(3, kernel=kind(1.0)).fit(cloud).eigenvalues_
     found = KernelPCA(3, kernel=kind(length_scale)).fit(cloud * length_scale).eigenvalues_
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("distances", [scaled_distances, scaled_squared_distances])
+@pytest.mark.parametrize("other", ["near", "far", "crowded"])
+def test_one_row_changes_no_bit_of_the_distances_of_another(distances, other, rng):
+    """In blocks of one shape, since BLAS adds in an order that depends on that."""
+    y = rng.normal(size=(40, 3))
+    x = rng.normal(size=(16, 3)) + 3.0
+    changed = x.copy()
+    changed[5] = {"near": y[7] + 1e-7, "far": np.full(3, 1e9), "crowded": np.zeros(3)}[other]
+    if other == "crowded":  # many points lie near that row
+        y[:20] *= 1e-6
+    rest = np.arange(16) != 5
+    np.testing.assert_array_equal(distances(changed, y, 2.0)[rest], distances(x, y, 2.0)[rest])
 
 
 def test_clusters_far_from_the_centre_of_all_keep_their_distances():

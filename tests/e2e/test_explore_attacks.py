@@ -3,6 +3,7 @@
 import http.client
 import os
 import socket
+import zipfile
 from contextlib import closing, contextmanager, suppress
 
 import httpx
@@ -11,6 +12,8 @@ import pytest
 
 import mercer
 from mercer.app.explore import Dataset
+from mercer.data import files
+from mercer.data.formats import FORMATS, open_table
 from mercer.web import server, session
 
 SECONDS = 30
@@ -209,6 +212,92 @@ def test_an_array_whose_head_was_forged_is_not_read(client, head):
     padded = head.encode() + b" " * (-(len(head) + 11) % 64) + b"\n"
     content = b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded + bytes(48)
     assert upload(client, "x.npy", content).status_code == 422
+
+
+ZEROS = np.zeros((200_000, 4))  # 6.4 MB, in far fewer bytes
+
+
+def arrow_table():
+    return pytest.importorskip("pyarrow").table(dict(zip("abcd", ZEROS.T, strict=True)))
+
+
+def packed_parquet(path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow_table(), path)
+
+
+def packed_arrow(path, begun=None):
+    ipc = pytest.importorskip("pyarrow.ipc")
+    table = arrow_table()
+    options = ipc.IpcWriteOptions(compression="zstd")
+    with (begun or ipc.new_file)(str(path), table.schema, options=options) as file:
+        file.write_table(table)
+
+
+def packed_hdf5(path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=ZEROS, chunks=(100_000, 4), compression="gzip")
+
+
+def packed_workbook(path):
+    """One wide row, and short ones that are as wide: a row of 20 bytes is read as 2000 fields."""
+    cell = '<c t="inlineStr"><is><t>a{}</t></is></c>'
+    head = "".join(cell.format(j) for j in range(2000))
+    sheet = f"<row>{head}</row>" + "<row><c><v>1</v></c></row>" * 3000
+    openpyxl = pytest.importorskip("openpyxl")
+    openpyxl.Workbook().save(path)
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    whole = f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>'
+    parts["xl/worksheets/sheet1.xml"] = whole.encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+        for name, content in parts.items():
+            book.writestr(name, content)
+
+
+PACKED = {
+    "npz": lambda path: np.savez_compressed(path, rows=ZEROS),
+    "parquet": packed_parquet,
+    "arrow": packed_arrow,
+    "arrow, a stream": lambda path: packed_arrow(
+        path, pytest.importorskip("pyarrow.ipc").new_stream
+    ),
+    "hdf5": packed_hdf5,
+    "h5ad": packed_hdf5,
+    "excel": packed_workbook,
+}
+
+
+def test_every_format_of_one_file_that_packs_its_rows_is_tried_here():
+    plain = {"csv", "tsv", "npy", "images"}  # whose rows take about the bytes of their files
+    assert {name.partition(",")[0] for name in PACKED} == set(FORMATS) - plain
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_file_that_would_unpack_to_far_more_is_not_read(
+    client, page, tmp_path, monkeypatch, name
+):
+    monkeypatch.setattr(files, "HARMLESS_BYTES", 2**20)
+    form = FORMATS[name.partition(",")[0]]
+    path = tmp_path / f"rows{form.endings[0]}"
+    PACKED[name](path)
+    before = len(page.session.tables)
+    reply = upload(client, path.name, path.read_bytes())
+    assert reply.status_code == 422, reply.text[:300]
+    said = reply.json()["error"]["message"]
+    assert "promises rows of" in said or "would unpack to" in said
+    assert len(page.session.tables) == before
+
+
+def test_a_packed_file_is_read_a_block_at_a_time_elsewhere(tmp_path, monkeypatch):
+    """Where memory is bounded whatever a file holds, rows that pack well are rows as all others."""
+    monkeypatch.setattr(files, "HARMLESS_BYTES", 2**20)
+    packed_parquet(tmp_path / "rows.parquet")
+    assert sum(len(chunk) for chunk in open_table(tmp_path / "rows.parquet").chunks(4096)) == len(
+        ZEROS
+    )
 
 
 def test_a_file_that_changes_or_goes_away_is_noticed(tmp_path, rng):

@@ -191,6 +191,12 @@ class Desk:
         found = next(iter(running or own), None)
         return {"running": False} if found is None else found.progress
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether work has begun, or waits, that has not ended."""
+        with self._lock:
+            return bool(self._jobs)
+
     def close(self) -> None:
         """End all work without waiting for it."""
         with self._lock:

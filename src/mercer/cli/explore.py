@@ -87,7 +87,9 @@ def explore(
         webbrowser.open(page.url)
     page.serve()
     call.say("the page is closed")
-    if session.desk.is_busy and flushed():  # a library reads on: Python would first tidy up its memory
+    if (
+        session.desk.is_busy and flushed()
+    ):  # a library reads on: Python would first tidy up its memory
         os._exit(OK)
 
 

@@ -381,10 +381,10 @@ def _alternative(model: KernelPCA, rows: Any) -> Plan | None:
 
 
 def plan_facts(found: Plan | None) -> dict[str, Any] | None:
-    """What a plan says of a fit; solver and approximation as one would write them."""
+    """Every field of a plan; solver and approximation as one would write them."""
     if found is None:
         return None
-    plain = {each.name: getattr(found, each.name) for each in fields(found) if each.repr}
+    plain = {each.name: getattr(found, each.name) for each in fields(found)}
     plain["solver"] = repr(found.solver)
     if found.recipe is not None:
         plain["recipe"] = {"kind": type(found.recipe).__name__.lower(), **asdict(found.recipe)}

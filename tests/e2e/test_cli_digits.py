@@ -1,4 +1,4 @@
-"""What every verb prints to be read has four significant digits of a number; what is copied has all of them."""
+"""What every verb prints to be read has four significant digits of a number; what is copied has all."""
 
 import re
 

@@ -486,7 +486,7 @@ class Endless:
 
     def _rows(self):
         for i in itertools.count():
-            if i == 10**5:
+            if i == 10**6:
                 self.begun.set()
             yield (1.0, float(i % 7))
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-PATIENCE = 60_000  # ms: what a busy machine may take; nothing waits so long where all is well
+PATIENCE = 300_000  # ms: what a busy machine may take; nothing waits so long where all is well
 FLAGS = [
     "--no-sandbox",
     "--enable-unsafe-swiftshader",

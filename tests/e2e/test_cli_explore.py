@@ -4,12 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 MERCER = [sys.executable, "-m", "mercer", "explore"]
-SECONDS = 60
+SECONDS = 300  # what has not happened by then never will
 
 
 def started(*args):
@@ -38,6 +39,49 @@ def test_the_command_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path):
     assert "Traceback" not in err
     assert "the page is closed" in err
     assert out == ""
+
+
+# A library that reads a file without an end, and never looks up.
+DEAF = """
+import sys, time
+from mercer.data.csv.table import CsvTable
+def chunks(self, height, start):
+    print("reading", flush=True)
+    while True:
+        time.sleep(0.01)
+from mercer.app.explore import dataset
+before = dataset.opened
+def opened(*args, **options):
+    CsvTable._chunks = chunks
+    return before(*args, **options)
+import mercer.web.session
+mercer.web.session.opened = opened
+from mercer.cli.main import main
+main(["explore", "moons", "--no-browser"])
+"""
+
+
+def test_ctrl_c_ends_the_server_whatever_is_being_read():
+    process = subprocess.Popen(
+        [sys.executable, "-c", DEAF], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        url = process.stdout.readline().strip()
+        with httpx.Client(timeout=SECONDS) as client, ThreadPoolExecutor(1) as asking:
+            client.get(url)
+            base, kind = url.partition("/?")[0], {"content-type": "application/octet-stream"}
+            upload = asking.submit(
+                client.post, f"{base}/api/upload?name=x.csv", content=b"a,b\n1,2\n", headers=kind
+            )
+            assert process.stdout.readline() == "reading\n"
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=SECONDS)
+            assert upload.exception() is not None or upload.result().status_code != 200
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in err
+    assert "the page is closed" in err
 
 
 def test_other_machines_are_let_in_by_an_option_a_token_and_with_a_warning():

@@ -2,13 +2,14 @@
 
 import http.client
 import io
+import itertools
 import json
 import socket
 import threading
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import httpx
 import numpy as np
@@ -16,11 +17,14 @@ import pytest
 
 import mercer
 from mercer._core.errors import MercerError
+from mercer.data.csv import table as csv_table
+from mercer.data.excel import ExcelTable
+from mercer.data.table import Chunk
 from mercer.web import answers, launch, server
 from mercer.web.packets import unpacked
 from mercer.web.session import Session
 
-SECONDS = 30
+SECONDS = 300  # what has not happened by then never will
 
 
 @pytest.fixture(scope="module")
@@ -450,7 +454,7 @@ def test_a_stop_arrives_while_all_helpers_are_busy(client, monkeypatch):
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(client.post, f"/api/{name}", json={"client": "x"}) for name in names]
         assert all(each.begun.wait(SECONDS) for each in waiting)
-        assert client.post("/api/stop", json={"client": "x"}, timeout=5).json() == {"stopped": 3}
+        assert client.post("/api/stop", json={"client": "x"}).json() == {"stopped": 3}
         assert {code(each.result(SECONDS)) for each in asked} == {(409, "stopped")}
 
 
@@ -463,6 +467,57 @@ def test_what_was_not_foreseen_is_said_without_its_details(client, monkeypatch):
     reply = client.post("/api/row", json={})
     assert code(reply) == (500, "failed")
     assert "secret" not in reply.text
+
+
+# ── reading that takes long ─────────────────────────────────────────────────
+class Endless:
+    """The rows of a workbook that has no end, and whether anybody reads them."""
+
+    def __init__(self):
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    @contextmanager
+    def opened(self):
+        try:
+            yield self._rows()
+        finally:
+            if self.begun.is_set():  # a look at the first rows ends before
+                self.ended.set()
+
+    def _rows(self):
+        for i in itertools.count():
+            if i == 10**6:
+                self.begun.set()
+            yield (1.0, float(i % 7))
+
+
+@pytest.mark.parametrize("question", ["upload", "reread"])
+def test_nothing_is_read_on_once_the_client_has_gone(client, page, monkeypatch, question):
+    pytest.importorskip("openpyxl")
+    rows = Endless()
+    if question == "reread":
+        table = upload(client, "x.csv", b"a,b\n1,2\n3,5\n4,4\n").json()["table"]["id"]
+        monkeypatch.setattr(csv_table.CsvTable, "_chunks", lambda *_: chunks_of(rows))
+        body = json.dumps({"table": table, "columns": ["a"]}).encode()
+        head = "POST /api/reread HTTP/1.1\r\nContent-Type: application/json\r\n"
+    else:
+        monkeypatch.setattr(ExcelTable, "_rows", lambda _: rows.opened())
+        body = b"PK\x03\x04"
+        head = "POST /api/upload?name=x.xlsx HTTP/1.1\r\nContent-Type: application/octet-stream\r\n"
+    head += (
+        f"Host: 127.0.0.1:{page.guard.port}\r\nCookie: {page.guard.cookie}={page.guard.token}\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", page.guard.port), timeout=SECONDS) as line:
+        line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert rows.begun.wait(SECONDS)
+    assert rows.ended.wait(SECONDS)
+
+
+def chunks_of(rows):
+    """The same as chunks of a table."""
+    with rows.opened() as endless:
+        for _ in endless:
+            yield Chunk(0, np.ones((2, 1)), {})
 
 
 # ── life ────────────────────────────────────────────────────────────────────

@@ -423,7 +423,7 @@ def test_a_child_may_use_it_after_its_parent_has():
         "    os._exit(0 if np.array_equal(product(), before) else 1)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=600)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -455,7 +455,7 @@ def test_it_can_be_switched_off():
         [sys.executable, "-c", script],
         env=env,
         check=True,
-        timeout=120,
+        timeout=600,
         capture_output=True,
         text=True,
     )
@@ -482,7 +482,7 @@ def test_every_instruction_set_gives_the_same_to_rounding(isa):
         [sys.executable, "-c", script],
         env=env,
         check=False,
-        timeout=120,
+        timeout=600,
         capture_output=True,
         text=True,
     )

@@ -381,7 +381,7 @@ print(last)
         [sys.executable, "-c", script, str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert found.returncode == 0, found.stderr

@@ -7,7 +7,7 @@ import pytest
 from mercer._core.errors import StoppedError
 from mercer.web.desk import WAITING, BusyError, Desk, Job, SupersededError
 
-SECONDS = 20  # more than any of this takes; a test that waits so long has failed
+SECONDS = 300  # more than any of this takes; a test that waits so long has failed
 
 
 @pytest.fixture

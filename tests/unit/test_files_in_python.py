@@ -15,13 +15,21 @@ import zarr
 from PIL import Image
 
 import mercer
+from mercer._core.observer import WANTED, holding
 from mercer.data import sources
 from mercer.data.csv import blocks as csv_blocks
 from mercer.data.csv.table import CsvTable
+from mercer.data.excel import ExcelTable
 from mercer.data.formats import FORMATS
 from mercer.data.frames import MissingPackageError
 from mercer.data.sources import as_source
-from mercer.errors import DataError, InputError, ReadingWarning, UnknownParameterError
+from mercer.errors import (
+    DataError,
+    InputError,
+    ReadingWarning,
+    StoppedError,
+    UnknownParameterError,
+)
 from mercer.preprocessing.align import learned_rows
 
 GUESSED = "ignore::mercer._core.errors.ReadingWarning"  # in one of the files
@@ -377,6 +385,26 @@ def test_options_of_reading_are_those_of_open_table(case, tmp_path):
     write(tmp_path / name)
     with pytest.raises(InputError, match=rf"`{option}`.*mercer\.open_table\(path, {option}=…\)"):
         mercer.PCA().fit(tmp_path / name)
+
+
+def unwanted():
+    raise StoppedError
+
+
+def test_a_workbook_is_not_gone_through_once_it_is_no_longer_wanted(tmp_path, monkeypatch):
+    """A library looks through a whole sheet for its size, before it hands out the first row."""
+    path = workbook(tmp_path / "t.xlsx", [["a", "b"], [1, 2], [3, 5]])
+    monkeypatch.setattr(ExcelTable, "_chosen", lambda *_: pytest.fail("all of it was read"))
+    with holding(WANTED, unwanted), pytest.raises(StoppedError):
+        mercer.open_table(path)
+
+
+def test_rows_of_a_file_end_where_they_are_no_longer_wanted(tmp_path):
+    np.save(tmp_path / "t.npy", np.arange(20.0).reshape(10, 2))
+    chunks = mercer.open_table(tmp_path / "t.npy").chunks(2)
+    assert len(next(chunks)) == 2
+    with holding(WANTED, unwanted), pytest.raises(StoppedError):
+        next(chunks)
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.xls", "1-D.npz"])

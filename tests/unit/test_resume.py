@@ -82,7 +82,7 @@ def killed(case, path, how):
         [sys.executable, __file__, case, str(path), how],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert found.returncode == -signal.SIGKILL, found.stderr

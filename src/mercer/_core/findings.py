@@ -1,4 +1,4 @@
-"""What a call reports beside its result, as data, and the one place that warnings go through.
+"""What a call reports beside its result, as data, and how mercer's own warnings are given.
 
 A program may collect the findings of a call (`collected`); without a collector a finding is a Python
 warning. The collector belongs to the context of the call, so that threads never mix theirs.

@@ -58,6 +58,19 @@ def current_observer() -> Observer:
     return _current.get()
 
 
+def _always() -> None:
+    """Nobody has said otherwise: what is read is wanted."""
+
+
+# Raises where the answer that rows are read for is no longer wanted: the client has gone, the server ends.
+WANTED: ContextVar[Callable[[], None]] = ContextVar("wanted", default=_always)
+
+
+def require_wanted() -> None:
+    """Raise what ends the reading of rows, where it is to end; called for each block of them."""
+    WANTED.get()()
+
+
 class Stage(Observer):
     """Passes the steps of one stage on to another observer, and records a requested `stop` for the next."""
 

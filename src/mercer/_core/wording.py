@@ -14,6 +14,26 @@ QUOTED = re.compile(
 )
 
 
+# A number with a point that is written out; not a part of a name.
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
+
+
+def brief(value: object) -> str:
+    """A kernel, a plan or whatever has numbers in its text, with four significant digits of each to read.
+
+    What is to be typed in again takes `repr`, from which every bit comes back.
+
+    >>> brief("RBF(gamma=0.09581957008344097) + 0.5 * Linear()")
+    'RBF(gamma=0.09582) + 0.5 * Linear()'
+    """
+
+    def short(found: re.Match[str]) -> str:
+        digits = found[0].partition("e")[0].replace(".", "").lstrip("0")
+        return found[0] if len(digits) <= 4 else f"{float(found[0]):.4g}"
+
+    return DECIMAL.sub(short, str(value))
+
+
 class Message(str):
     """A sentence whose parameters are data.
 

@@ -1,4 +1,4 @@
-r"""Use cases: all that a person can do at the command line, for programs.
+r"""Use cases: what the command line does with rows and models, for programs.
 
 Each is a request, a frozen dataclass; `run` gives its `Outcome`: a value, and findings as data. Nothing is
 printed, and calls in several threads do not disturb each other.

@@ -88,7 +88,7 @@ def matrix_text(facts: dict[str, Any], verdict: Verdict) -> str:
     if witness is not None:
         lines = []
         for i, row in enumerate(witness.points[:SHOWN_POINTS]):
-            values = ", ".join(f"{value:.6g}" for value in witness.matrix[i][:SHOWN_POINTS])
+            values = ", ".join(f"{value:.4g}" for value in witness.matrix[i][:SHOWN_POINTS])
             own = [f"row {int(row)}", _weight(witness, i), f"K = {values}"]
             lines.append("  ".join(filter(None, own)))
         shown += _witness_lines(witness, "Witness (rows counted from 0):", lines, "rows")
@@ -103,7 +103,7 @@ def _witness_lines(witness: Witness, title: str, lines: list[str], what: str) ->
 
 
 def _weight(witness: Witness, i: int) -> str:
-    return "" if witness.vector is None else f"v = {witness.vector[i]:+.4f}"
+    return "" if witness.vector is None else f"v = {witness.vector[i]:+.4g}"
 
 
 def _point(point: Array, names: list[str]) -> str:

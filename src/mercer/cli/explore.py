@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import webbrowser
 
 import click
 
-from mercer.cli.ending import refuse
+from mercer.cli.ending import OK, flushed, refuse
 from mercer.cli.options import option
 from mercer.cli.verb import Call, verb
 
@@ -86,6 +87,10 @@ def explore(
         webbrowser.open(page.url)
     page.serve()
     call.say("the page is closed")
+    if (
+        session.desk.is_busy and flushed()
+    ):  # a library reads on: Python would first tidy up its memory
+        os._exit(OK)
 
 
 def _names(host: str) -> tuple[str, ...]:

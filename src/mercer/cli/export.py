@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mercer._core.wording import brief
 from mercer.app.export import ExportRequest
 from mercer.cli.ending import refuse
 from mercer.cli.options import option
@@ -60,7 +61,7 @@ def _print(content: bytes) -> None:
 def _in_words(results: dict[str, Any], *, whose: str) -> str:
     found, facts = results["agreement"], results["metadata"]
     lines = [
-        f"{facts['mercer.kernel']}, {facts['mercer.route']}",
+        f"{brief(facts['mercer.kernel'])}, {facts['mercer.route']}",
         f"opset {results['opset']}, IR version {results['ir_version']}; X gives "
         f"{', '.join(results['outputs'])}; computed in {facts['mercer.precision']}",
         f"verified with onnxruntime on {found['n']} rows ({whose}): largest difference "

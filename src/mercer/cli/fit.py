@@ -11,6 +11,7 @@ import click
 
 from mercer._core.errors import many
 from mercer._core.memory import format_bytes
+from mercer._core.wording import brief
 from mercer.app.estimator import ALL, ESTIMATORS, TABLES, takes
 from mercer.app.fit import FitRequest, Planned, PlanRequest
 from mercer.cli.ending import ALARM, OK, refuse
@@ -208,28 +209,32 @@ def fit_text(facts: dict[str, Any]) -> str:
     """What was fitted, the evidence, and a table of the components."""
     kind, n, d = KINDS.get(facts["kind"], facts["kind"]), facts["n"], facts["d"]
     lines = [f"{kind} of {many(n, 'row')} x {many(d, 'feature')}"]
-    lines += [f"kernel      {facts['kernel']}", *facts["evidence"]]
+    lines += [f"kernel      {brief(facts['kernel'])}", *facts["evidence"]]
     if "preimage" in facts:
         quality = "" if facts["preimage_quality"] is None else f": {facts['preimage_quality']}"
-        lines.append(f"pre-images  {facts['preimage']}{quality}")
+        lines.append(f"pre-images  {brief(facts['preimage'])}{quality}")
     if "limits" in facts:
         lines.append(f"limits      {facts['limits']['summary']}")
     return "\n".join([*lines, "", *_table(facts)])
 
 
 def _table(facts: dict[str, Any]) -> list[str]:
-    shares = facts["explained_variance_ratio"]
-    columns = (facts["eigenvalues"], facts["bounds"], shares, accumulate(shares))
-    lines = [f"{'component':>9}  {'eigenvalue':>12}  {'between':>27}  {'variance':>8}  {'sum':>7}"]
-    for j, (value, (low, high), share, total) in enumerate(zip(*columns, strict=False)):
-        if j == SHOWN:
-            lines.append(f"{'…':>9}  and {len(shares) - SHOWN} more; --json has them all")
-            break
-        between = f"{low:.6g} and {high:.6g}"
-        lines.append(
-            f"{j + 1:>9}  {value:>12.6g}  {between:>27}  {_percent(share):>8}  {_percent(total):>7}"
-        )
-    return lines
+    """A line for each component; its bounds where they say more than the eigenvalue itself."""
+    shares, bounds = facts["explained_variance_ratio"], facts["bounds"][:SHOWN]
+    between = [_between(low, high) for low, high in bounds]
+    width = 25 if any(between) else 0
+    lines = [f"component  eigenvalue{'  between' if width else '':>{width}}  variance      sum"]
+    columns = (facts["eigenvalues"], between, shares, accumulate(shares))
+    for j, (value, gap, share, total) in enumerate(zip(*columns, strict=False)):
+        parts = f"{gap:>{width}}  {_percent(share):>8}  {_percent(total):>7}"
+        lines.append(f"{j + 1:>9}  {value:>10.4g}{parts}")
+    more = len(shares) - SHOWN
+    return lines if more <= 0 else [*lines, f"{'…':>9}  and {more} more; --json has them all"]
+
+
+def _between(low: float, high: float) -> str:
+    shown = [f"{bound:.4g}" for bound in (low, high)]
+    return "" if shown[0] == shown[1] else " and ".join(shown)
 
 
 def _percent(share: float) -> str:
@@ -267,7 +272,7 @@ def plan_text(planned: Planned) -> str:
     size = f"{many(n, 'row')} x {many(d, 'feature')} ({planned.dtype})"
     components = "all" if model.n_components is None else model.n_components
     lines = [f"{kind} of {size} in {format_bytes(planned.budget)}"]
-    lines.append(f"kernel {facts['kernel']}, components {components}")
+    lines.append(f"kernel {brief(facts['kernel'])}, components {components}")
     if planned.plan is not None:
         lines.append(str(planned.plan))
     if not planned.fits:

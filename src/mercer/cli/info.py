@@ -10,6 +10,7 @@ import click
 from mercer import __version__
 from mercer._core.errors import many
 from mercer._core.memory import format_bytes
+from mercer._core.wording import brief
 from mercer.app.info import InfoRequest
 from mercer.cli.ending import printable
 from mercer.cli.verb import Call, verb
@@ -56,7 +57,7 @@ def _model_text(header: dict[str, Any], path: Path) -> str:
         ("file", f"{path}, {format_bytes(path.stat().st_size)}, format {header['format']}"),
         ("written by", f"mercer {header['mercer_version']}"),
         ("model", str(header["kind"])),
-        ("kernel", str(header["kernel"] or "-")),
+        ("kernel", brief(header["kernel"] or "-")),
         ("features", _names(header.get("features"))),
         ("trained on", _rows(data)),
         ("command", str(about.get("command") or "-")),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.types import StringParamType
 
+from mercer._core.wording import brief
 from mercer.app.estimator import TABLES
 from mercer.app.select import SelectRequest, reasons
 from mercer.cli.ending import FAILURE, OK, refuse
@@ -24,7 +25,8 @@ mercer select circles.csv --id id --label label --kernels "linear(); rbf()" --co
 
 def selection_text(found: Selection) -> str:
     """The winner, why, and the table."""
-    head = f"{found.word}  {kernel_text(found.best_kernel_)} with {found.n_components_} components"
+    kernel = brief(kernel_text(found.best_kernel_))
+    head = f"{found.word}  {kernel} with {found.n_components_} components"
     return "\n".join([head, *(f"  - {line}" for line in reasons(found)), "", str(found.table_)])
 
 

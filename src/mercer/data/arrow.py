@@ -195,6 +195,12 @@ class IpcTable(ArrowTable):
             with (ipc.open_file if is_file else ipc.open_stream)(file) as reader:
                 yield reader
 
+    def _schema(self, file: Any) -> Any:
+        if hasattr(file, "num_record_batches"):  # from the heads of batches: nothing is unpacked
+            dataset = need("pyarrow.dataset", extra="parquet")
+            self.n_rows = dataset.dataset(self._files[0], format="ipc").count_rows()
+        return file.schema
+
     def _batches(self, file: Any, names: list[str], height: int, row: int, start: int) -> Batches:
         del names, height, start  # whole batches; they are cut afterwards
         if hasattr(file, "num_record_batches"):

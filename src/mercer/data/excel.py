@@ -12,12 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from mercer._core.errors import DataError
+from mercer._core.observer import require_wanted
 from mercer.data.columns import hint
 from mercer.data.csv.blocks import BLOCK_BYTES, Mark
 from mercer.data.csv.table import CsvTable
 from mercer.data.files import explained, require_promise
 from mercer.data.frames import need
 from mercer.data.table import Reading
+
+
+class WantedFile(io.FileIO):
+    """A file that is read as long as that is wanted.
+
+    A library may go through a whole sheet, and all texts of a workbook, before it hands out a row.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        require_wanted()
+        return super().read(size)
 
 
 class ExcelTable(CsvTable):
@@ -39,6 +51,7 @@ class ExcelTable(CsvTable):
         width = blank = 0
         with self._rows() as rows:
             for row in rows:
+                require_wanted()  # a block of short rows takes many seconds
                 cells = [_text(cell) for cell in row]
                 while cells and not cells[-1]:
                     cells.pop()
@@ -66,13 +79,11 @@ class ExcelTable(CsvTable):
                 unpacked = sum(info.file_size for info in archive.infolist())
             require_promise(unpacked, self._path.stat().st_size, source=self.source)
             openpyxl = need("openpyxl", extra="excel")
-            book = openpyxl.load_workbook(self._path, read_only=True, data_only=True)
-            try:
+            with WantedFile(self._path) as file:
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
                 sheet = self._chosen(book)
                 sheet.reset_dimensions()  # which a program may have written as it liked
                 yield sheet.iter_rows(min_row=self._marks[0][1].lines + 1, values_only=True)
-            finally:
-                book.close()
 
     def _chosen(self, book: Any) -> Any:
         sheets = {sheet.title: sheet for sheet in book.worksheets}

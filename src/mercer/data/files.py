@@ -19,7 +19,9 @@ from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
 NO_INPUT = "The path is -, the standard input, which is closed. Pipe a file to it, or name one."
-RATIO, HARMLESS_BYTES = 1000, 2**30  # a file that promises a thousand times its bytes is a trap
+# A file whose rows take so many times its own bytes is a trap: numbers that are measured hardly shrink. Small
+# ones are let through, because zeros shrink a thousandfold and a file of them does no harm.
+RATIO, HARMLESS_BYTES = 250, 2**28
 
 
 @contextmanager
@@ -43,9 +45,14 @@ def explained(
         raise DataError(msg) from error
 
 
-def require_promise(promised: float, there: int, *, source: str) -> None:
+def most_bytes(there: float) -> float:
+    """The most bytes that the rows of a file of so many bytes may take."""
+    return max(HARMLESS_BYTES, RATIO * there)
+
+
+def require_promise(promised: float, there: float, *, source: str) -> None:
     """Raise where rows of so many bytes are promised by a file that has far fewer."""
-    if promised > HARMLESS_BYTES and promised > RATIO * there:
+    if promised > most_bytes(there):
         what = f"has {format_bytes(there)} and promises rows of {format_bytes(promised)}"
         refuse_data(f"{source} {what}: it is not read.", "Store the rows that there are.")
 

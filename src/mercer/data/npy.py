@@ -22,7 +22,7 @@ from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.types import Array, Indices
 from mercer.data.columns import hint, listed
-from mercer.data.files import Stamp, explained
+from mercer.data.files import Stamp, explained, most_bytes
 from mercer.data.rows import Place, RowSource, float_dtype, require_finite, require_rows, row_slices
 from mercer.data.table import Beside, Chunk, Reading, Table
 
@@ -241,9 +241,6 @@ class NpyTable(ArrayTable):
 
 
 # ── NPZ archives: sizes are checked before anything is unpacked ─────────────
-# An archive that grows so much is a trap: numbers that are measured hardly shrink. Small ones are let
-# through, because zeros shrink a thousandfold and a file of them does no harm.
-RATIO, HARMLESS_BYTES = 250, 2**28
 MEMORY_SHARE = 0.5  # of what is free, for an array that can't be read in slices
 # What zipfile, its unpackers and NumPy raise over a damaged file (they promise nothing), and over one that
 # is packed by an unknown method or with a password (NotImplementedError, RuntimeError).
@@ -295,7 +292,7 @@ class NpzTable(ArrayTable):
     def _require_harmless(self, infos: list[zipfile.ZipInfo]) -> None:
         unpacked = sum(info.file_size for info in infos)
         packed = max(1, self._path.stat().st_size)
-        if unpacked > HARMLESS_BYTES and unpacked > RATIO * packed:
+        if unpacked > most_bytes(packed):
             sizes = f"has {format_bytes(packed)} and would unpack to {format_bytes(unpacked)}"
             what = f"{self.source} {sizes}, {unpacked // packed} times as much: it is not opened."
             refuse_data(what, "If you trust it, save the array with np.save.")

@@ -12,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer._core.errors import DataError, quoted, refuse_data
+from mercer._core.observer import require_wanted
 from mercer._core.params import is_whole
 from mercer._core.types import Array, Indices
 from mercer.data.columns import Layout, Words, layout_of
-from mercer.data.files import Spool, Stamp
+from mercer.data.files import Spool, Stamp, require_promise
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, row_slices
 
@@ -189,6 +190,8 @@ class Table(ABC):
         What was guessed, left out or skipped.
     units : dict
         The units of columns, by their names, where the file says them.
+    packed_bytes : float
+        The size of the file, where it is refused if its rows take far more.
     """
 
     source: str
@@ -198,6 +201,7 @@ class Table(ABC):
     named: bool = True
     image_shape: tuple[int, int] | None = None
     random_access: bool = False
+    packed_bytes: float = float("inf")
     # What names and what labels the rows, where that is not a column of theirs.
     _beside: tuple[Beside, Beside] = ((None, None), (None, None))
 
@@ -303,9 +307,10 @@ class Table(ABC):
                     yield chunk[max(0, start - chunk.start) :]
             return
         self.check_unchanged()
+        self._require_proportion(self.n_rows or 0)
         n, kept, room = 0, deque[Chunk](), self._room if start == 0 else 0
         for chunk in self._chunks(height, start):
-            n = chunk.start + len(chunk)
+            self._require_proportion(n := chunk.start + len(chunk))
             if n <= start:
                 continue
             room -= chunk.n_bytes
@@ -319,6 +324,11 @@ class Table(ABC):
             refuse_data(f"{self.source} has columns and no rows.", NO_ROWS)
         if room > 0:
             self._kept = kept
+
+    def _require_proportion(self, n: int) -> None:  # rows
+        require_wanted()
+        promised = n * len(self._layout.features) * self.dtype.itemsize
+        require_promise(promised, self.packed_bytes, source=self.source)
 
     def keep(self, n_bytes: int) -> None:
         """Keep what the next pass reads, if it takes fewer bytes; with 0, the next one lets go of it."""
@@ -379,8 +389,7 @@ class Table(ABC):
         return numbers
 
     def __repr__(self) -> str:
-        n = "?" if self.n_rows is None else self.n_rows
-        return f"{self.source}, {n} x {len(self._layout.features)}"
+        return f"{self.source}, {self.n_rows or '?'} x {len(self._layout.features)}"
 
 
 def objects(values: Iterable[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Rows into a file of any format, batch by batch, with ids and labels beside them; whole or not at all."""
+"""Rows into a file (see `FORMATS`), batch by batch, with ids and labels beside them; whole or not at all."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def _not_valid(trial: Trial, kernel: Kernel | None, *counts: int) -> Verdict:
         why = f"it is not symmetric, k(x, y) = {there:.6g} but k(y, x) = {back:.6g}"
     else:
         m = many(len(witness.points), "row" if kernel is None else "point")
-        why = f"vᵀKv = {witness.value:.6g} < 0 on {m}"
+        why = f"vᵀKv = {witness.value:.4g} < 0 on {m}"
     what = "This matrix is not a kernel matrix" if kernel is None else f"{kernel!r} is not a kernel"
     return Verdict(False, How.WITNESS, f"{what}: {why}.", witness, kernel, trial.lowest, *counts)
 

@@ -16,6 +16,7 @@ from mercer._core.observer import SILENT, current_observer, observed_by
 from mercer._core.params import require
 from mercer._core.public import public
 from mercer._core.table import Table
+from mercer._core.wording import brief
 from mercer.data.frames import held
 from mercer.diagnostics import selection_door as door
 from mercer.diagnostics import selection_report as report
@@ -72,7 +73,7 @@ class Selection:
 
     @property
     def _winner(self) -> str:
-        return f"KernelPCA({self.n_components_}, kernel={self.best_kernel_!r})"
+        return f"KernelPCA({self.n_components_}, kernel={brief(self.best_kernel_)})"
 
 
 @public

@@ -10,6 +10,7 @@ import numpy as np
 from mercer._core.errors import InputError, SelectionWarning, many
 from mercer._core.findings import warn
 from mercer._core.table import Table
+from mercer._core.wording import brief
 from mercer.diagnostics import selection_agreement as agreement
 from mercer.diagnostics.selection_door import shown
 from mercer.diagnostics.selection_trial import BACK_ROWS, Court, Outcome
@@ -61,7 +62,7 @@ def in_order(outcomes: list[Outcome], court: Court) -> Order:
     """Best first; candidates that failed come last."""
     fine, failed = [o for o in outcomes if not o.failure], [o for o in outcomes if o.failure]
     if not fine:
-        first = f"{failed[0].candidate.kernel!r}: {failed[0].failure}"
+        first = f"{brief(failed[0].candidate.kernel)}: {failed[0].failure}"
         msg = f"None of the {len(failed)} candidates could be fitted. The first, {first}"
         if len(failed) == 1:
             msg = f"The only candidate could not be fitted. {first}"
@@ -178,7 +179,7 @@ def reasons(order: Order, table: Table, court: Court, *, n: int, drawn: int) -> 
     lines += _edges(best, outcomes, of_width=not order.contests or order.conclusive)
     lines += [f"it has this symptom: {name}" for name in best.symptoms]
     failed = [o for o in outcomes if o.failure]
-    lines += [f"{o.candidate.kernel!r} failed: {o.failure}" for o in failed[:3]]
+    lines += [f"{brief(o.candidate.kernel)} failed: {o.failure}" for o in failed[:3]]
     if len(failed) > 3:
         lines.append(f"{len(failed) - 3} more failed: see the table")
     return lines
@@ -193,21 +194,21 @@ def _agreement(order: Order, table: Table) -> list[str]:
     counts = ", ".join(f"{count} {words}" for count, words in found if count)
     if order.conclusive:
         return [
-            f"{first.resolved!r} beats the reference on both: neighbours share {row['shared']:.3g} "
+            f"{brief(first.resolved)} beats the reference on both: neighbours share {row['shared']:.3g} "
             f"components ({row['z_shared']:.1f} standard errors more), stability {row['stability']:.2f} "
             f"({row['z_stability']:.1f} more); of all candidates {counts}"
         ]
     if len(verdicts) == 1:
-        return [f"{first.resolved!r} is the only kernel: there is nothing to tell"]
+        return [f"{brief(first.resolved)} is the only kernel: there is nothing to tell"]
     return [
-        f"no criterion can tell: nothing beats the reference, {first.resolved!r}, by more than four standard "
-        f"errors on both, and it is kept ({counts}). This is not evidence for it: labels can tell "
+        f"no criterion can tell: nothing beats the reference, {brief(first.resolved)}, by more than four "
+        f"standard errors on both, and it is kept ({counts}). This is not evidence for it: labels can tell "
         "(pass y, or --supervised at the command line)"
     ]
 
 
 def _first_place(best: Outcome, row: dict[str, Any], equal: int, *, judged: bool) -> str:
-    text = f"{best.resolved!r} with {many(best.candidate.k, 'component')}: "
+    text = f"{brief(best.resolved)} with {many(best.candidate.k, 'component')}: "
     if "error" in row:
         text += f"error {row['error']:.4g} (always saying the mean: {row['error_of_mean']:.4g})"
     else:
@@ -248,6 +249,6 @@ def warn_of(best: Outcome, *, judged: bool) -> None:
     if len(best.of_mean) > 0 and best.loss >= best.mean(best.of_mean):
         wrong.append("brings rows back no better than always saying the mean does")
     if wrong:
-        name, what = repr(best.candidate.kernel), "; it ".join(wrong)
+        name, what = brief(best.candidate.kernel), "; it ".join(wrong)
         msg = f"The best candidate, {name}, {what}. Scale the columns, or try other kernels."
         warn(msg, SelectionWarning)

@@ -56,10 +56,10 @@ class Witness:
         if self.vector is None:
             there, back = float(self.matrix[0, 1]), float(self.matrix[1, 0])
             return f"{shown}, k(x, y) = {there:.6g}, k(y, x) = {back:.6g}."
-        return f"{shown}, v = {_text(self.vector)}, vᵀKv = {self.value:.6g}."
+        return f"{shown}, v = {_text(self.vector)}, vᵀKv = {self.value:.4g}."
 
     def __repr__(self) -> str:
-        return f"Witness({self.kind!r}, {len(self.points)} points, value={self.value:.6g})"
+        return f"Witness({self.kind!r}, {len(self.points)} points, value={self.value:.4g})"
 
 
 def _text(values: Array | Indices) -> str:

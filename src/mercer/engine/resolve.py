@@ -1,4 +1,4 @@
-"""The engine that a user means by `engine`: the only place that knows the names of engines."""
+"""The engine that a user means by `engine`: a name, a client of Dask or an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimators in scikit-learn's form: the only layer, with `mercer.sklearn`, that imports it."""
+"""Estimators in scikit-learn's form: parameters in, a fit, attributes out."""
 
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.incremental import IncrementalKernelPCA

@@ -14,7 +14,7 @@ from mercer._core.observer import SILENT, Observer
 from mercer._core.quick import changed
 from mercer._core.table import Printed
 from mercer._core.types import Array, Rows
-from mercer._core.wording import Message
+from mercer._core.wording import Message, brief
 from mercer.engine.base import Engine
 from mercer.engine.resolve import AUTO, resolve_engine
 from mercer.kernels.base import Kernel
@@ -261,13 +261,17 @@ class Fit(Printed):
             part = "" if self.low_end.complete else " (of a part of the spectrum)"
             valid = f"smallest eigenvalue seen {self.low_end.lowest:.2g}{part}"
         size = len(self.pairs.vectors)
-        work = many(self.pairs.n_products, "block product")
+        work = (
+            f"a {size} x {size} problem"
+            if self.is_low_rank
+            else many(self.pairs.n_products, "block product")
+        )
         lines = [
-            f"variance    {many(k, 'component')} {verb} {kept} of it ({what} {self.total:.6g})",
+            f"variance    {many(k, 'component')} {verb} {kept} of it ({what} {self.total:.4g})",
             self._error_line(),
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {valid}",
-            f"work        {f'a {size} x {size} problem' if self.is_low_rank else work}; {self.projection!r}",
+            f"work        {work}; {brief(self.projection)}",
             f"plan        {self.plan}",
         ]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Model files of format 1, which are read for ever: a prologue, a JSON header and arrays with gaps.
+"""Model files of format 1: a prologue, a JSON header and arrays with gaps.
 
     offset 0   8 bytes   magic  93 4D 45 52 43 45 52 0A
            8   4         format, little-endian unsigned: 1

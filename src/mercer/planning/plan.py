@@ -1,4 +1,4 @@
-"""The only chooser. A pure function of a few numbers, decided before an array is touched."""
+"""The route of a fit, its solver and its bytes: a pure function of a few numbers, which touches no array."""
 
 from __future__ import annotations
 

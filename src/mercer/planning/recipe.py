@@ -13,6 +13,7 @@ import numpy as np
 from mercer._core.errors import many
 from mercer._core.memory import ELSEWHERE, format_bytes, format_seconds
 from mercer._core.types import Array, Rows
+from mercer._core.wording import brief
 from mercer.approximations import Approximation
 from mercer.engine.base import Engine, Rounding, TileStore
 from mercer.engine.tiles import PACKED, SINGLE, n_upper
@@ -236,8 +237,8 @@ class Plan:
     n_threads: int = 1  # that make tiles or read blocks of rows, at most
     engine: str = NUMPY
     # A share of the variance may need more components than Krylov pays for, or than memory holds.
-    lapack_fits: bool = True
-    most_components: int = 2**63
+    lapack_fits: bool = field(default=True, repr=False)
+    most_components: int = field(default=2**63, repr=False)
     approximation: Approximation | None = None
     # What a calibration adds (`mercer.planning.forecast`).
     n_products: int | None = None
@@ -254,7 +255,7 @@ class Plan:
         return replace(self, reasons=(*self.reasons, *reasons))
 
     def __str__(self) -> str:
-        how = repr(self.solver if self.approximation is None else self.approximation)
+        how = brief(self.solver if self.approximation is None else self.approximation)
         # Of the host's engines the text says what differs: compiled tiles, or why there are none.
         where = "" if self.engine in HOST else f" by {self.engine}"
         matrix = f"{self._matrix_text()}{where}"
@@ -268,7 +269,8 @@ class Plan:
                 work = f"{self.n_products} pass{'es' * (self.n_products != 1)} over the rows"
             lines.append(f"  about {work}, {format_seconds(self.seconds)} expected")
         if self.preimage is not None:
-            text = f"  then the pre-image, {self.preimage}: at most {format_bytes(self.preimage_bytes)}"
+            size = format_bytes(self.preimage_bytes)
+            text = f"  then the pre-image, {brief(self.preimage)}: at most {size}"
             if self.preimage_seconds is not None:
                 text += f", {format_seconds(self.preimage_seconds)} of these expected"
             lines.append(text)

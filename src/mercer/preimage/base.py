@@ -14,7 +14,7 @@ import numpy as np
 from mercer._core.errors import InputError
 from mercer._core.params import Params
 from mercer._core.types import Array, Flags, Indices, Rows
-from mercer._core.wording import Message
+from mercer._core.wording import Message, brief
 from mercer.data.rows import row_slices, take_rows
 from mercer.engine.base import Engine
 from mercer.engine.moments import weighted_median
@@ -222,7 +222,7 @@ class FittedPreimage:
         return self.back.n_rows
 
     def __repr__(self) -> str:
-        return f"FittedPreimage({self.method!r}, from {self.n_rows} rows; {self.quality})"
+        return f"FittedPreimage({brief(self.method)}, from {self.n_rows} rows; {self.quality})"
 
 
 class Preimage(Params, ABC):

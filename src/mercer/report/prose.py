@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer._core.version import VERSION
+from mercer._core.wording import brief
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.model import Fit
@@ -30,7 +31,6 @@ RULES = {
     "scale": "scikit-learn's rule 'scale': 1/(number of columns × variance of all entries)",
 }
 MOST_CANDIDATES = 30
-LONG = re.compile(r"\b\d+\.\d{6,}(?:e[-+]?\d+)?\b")
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 NO_KERNEL = (
     "There is no kernel: this is linear PCA, whose components are directions of the columns "
@@ -167,17 +167,13 @@ def kernel(subject: Subject) -> list[Any]:
 
 
 def kernel_text(subject: Subject) -> str:
-    """The kernel as one writes it, its numbers to six digits."""
+    """The kernel as one writes it, its numbers to four digits."""
     text = subject.header.get("kernel")
     if not (isinstance(text, str) and text):
         if subject.fitted.kernel is None:
             return "precomputed" if subject.fitted.is_precomputed else "linear"
         text = repr(subject.fitted.kernel)
-    return _rounded(text)
-
-
-def _rounded(text: str) -> str:
-    return LONG.sub(lambda found: f"{float(found[0]):.6g}", text)
+    return brief(text)
 
 
 def _parameters(subject: Subject) -> Html | None:
@@ -240,7 +236,7 @@ def _by_comparison(chosen: Mapping[str, Any]) -> list[Any]:
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
     parts: list[Any] = [
         paragraph("It was chosen by comparison on rows that were held out:"),
-        bullets(_rounded(str(line)) for line in lines),
+        bullets(brief(line) for line in lines),
     ]
     if rows:
         head = list(rows[0])

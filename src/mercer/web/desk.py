@@ -6,11 +6,16 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from mercer._core.errors import MercerError, StoppedError
+from mercer._core.observer import WANTED, holding
 from mercer.app.outcome import Observer
 
 T = TypeVar("T")
@@ -71,6 +76,46 @@ class Job(Observer):
         return {"running": True, **{p: getattr(self, p) for p in parts}, "seconds": seconds}
 
 
+class Crew:
+    """Threads that do one task after another. A program that ends does not wait for them.
+
+    Those of a `ThreadPoolExecutor` are joined at exit: Ctrl-C would wait for whatever a library reads.
+    """
+
+    def __init__(self, n_threads: int, name: str) -> None:
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}_{i}", daemon=True)
+            for i in range(n_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Do it when a thread is free."""
+        future: Future[T] = Future()
+        self._tasks.put((future, work))
+        return future
+
+    def close(self) -> None:
+        """Begin nothing more; what has begun ends by itself."""
+        with suppress(Empty):
+            while (task := self._tasks.get_nowait()) is not None:
+                task[0].cancel()
+        for _ in self._threads:
+            self._tasks.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, work = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+
 class Desk:
     """Takes requests and gives them to the one worker, or to a few helpers where no fit is needed."""
 
@@ -78,8 +123,7 @@ class Desk:
         self._lock = threading.Lock()
         self._newest: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._jobs: list[Job] = []
-        self._worker = ThreadPoolExecutor(1, FITTING)
-        self._helpers = ThreadPoolExecutor(helpers, HELPING)
+        self._worker, self._helpers = Crew(1, FITTING), Crew(helpers, HELPING)
 
     def submit(self, job: Job, work: Callable[[Job], T], *, fits: bool) -> Future[T]:
         """Do it when its turn has come; a newer request of the same tab and slot takes its place."""
@@ -89,7 +133,8 @@ class Desk:
                 raise BusyError(msg)
             self._supersede(job)
             self._jobs.append(job)
-        future = (self._worker if fits else self._helpers).submit(self._done, job, work)
+        crew = self._worker if fits else self._helpers
+        future = crew.submit(partial(self._done, job, work))
         # What never begins must not be counted either.
         future.add_done_callback(lambda _: self._forget(job))
         return future
@@ -112,7 +157,8 @@ class Desk:
     def _done(self, job: Job, work: Callable[[Job], T]) -> T:
         job.check()
         job.begun = time.monotonic()
-        result = work(job)
+        with holding(WANTED, job.check):
+            result = work(job)
         if job.reason is SupersededError:
             job.check()  # what a stopped fit has found is worth showing; this is not
         return result
@@ -126,7 +172,8 @@ class Desk:
         """Do a fit on behalf of a request: the one worker does it, and a helper waits for it."""
         if threading.current_thread().name.startswith(FITTING):
             return work()
-        return self._worker.submit(work).result()
+        as_wanted = partial(copy_context().run, work)  # as long as the answer is
+        return self._worker.submit(as_wanted).result()
 
     def stop(self, client: str, asking: Job | None = None) -> int:
         """Stop whatever a tab waits for, except for the answer to `asking`; how many requests that were."""
@@ -144,10 +191,16 @@ class Desk:
         found = next(iter(running or own), None)
         return {"running": False} if found is None else found.progress
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether work has begun, or waits, that has not ended."""
+        with self._lock:
+            return bool(self._jobs)
+
     def close(self) -> None:
         """End all work without waiting for it."""
         with self._lock:
             for job in self._jobs:
                 job.cancel(StoppedError)
-        for pool in (self._worker, self._helpers):
-            pool.shutdown(wait=False, cancel_futures=True)
+        for crew in (self._worker, self._helpers):
+            crew.close()

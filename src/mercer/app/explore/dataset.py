@@ -121,7 +121,7 @@ class Dataset:
             return read_sheet(run, str(self.path), opened, gaps=gaps)
 
     def _table(self, reading: Reading) -> Table:
-        table = open_table(self.path, reading)
+        table = _table_of(self.path, reading)
         return ReadingsTable(table, whole=False) if self.readings else table
 
     def asked(self, scale: str) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def opened(path: Path, *, name: str, reading: Reading | None = None) -> Dataset:
     Guesses are said, and can be changed on the page.
     """
     reading = reading or Reading()
-    table = open_table(path, reading)
+    table = _table_of(path, reading)
     _require_room(path, table)
     asked = bool(reading.id or reading.label or reading.columns)
     if not asked and len(table.columns) > MOST_COLUMNS:
@@ -254,6 +254,14 @@ def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
     numbers = tuple(c.name for c in table.columns if c.kind == "number") if others else None
     reading = replace(data.reading, id=called, label=label, columns=numbers)
     return replace(data, reading=reading, guessed=tuple(said))
+
+
+def _table_of(path: Path, reading: Reading) -> Table:
+    """A file whose rows the page will hold: they must not take far more bytes than it has."""
+    table = open_table(path, reading)
+    if path.is_file():
+        table.packed_bytes = path.stat().st_size
+    return table
 
 
 def _require_room(path: Path, table: Table) -> None:

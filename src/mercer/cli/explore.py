@@ -87,9 +87,8 @@ def explore(
         webbrowser.open(page.url)
     page.serve()
     call.say("the page is closed")
-    if (
-        session.desk.is_busy and flushed()
-    ):  # a library reads on: Python would first tidy up its memory
+    # Where a library reads on, Python would wait for it, to tidy up its memory.
+    if session.desk.is_busy and flushed():
         os._exit(OK)
 
 

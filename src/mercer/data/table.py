@@ -295,8 +295,7 @@ class Table(ABC):
 
     def fresh_notes(self) -> tuple[str, ...]:
         """The notes that were not handed out before."""
-        fresh = tuple(self.notes)
-        self.notes.clear()
+        fresh, self.notes[:] = tuple(self.notes), []
         return fresh
 
     def chunks(self, height: int, start: int = 0) -> Iterator[Chunk]:
@@ -327,8 +326,8 @@ class Table(ABC):
 
     def _require_proportion(self, n: int) -> None:  # rows
         require_wanted()
-        promised = n * len(self._layout.features) * self.dtype.itemsize
-        require_promise(promised, self.packed_bytes, source=self.source)
+        a_row = len(self._layout.features) * self.dtype.itemsize
+        require_promise(n * a_row, self.packed_bytes, source=self.source)
 
     def keep(self, n_bytes: int) -> None:
         """Keep what the next pass reads, if it takes fewer bytes; with 0, the next one lets go of it."""
@@ -384,12 +383,13 @@ class Table(ABC):
             if np.isfinite(stored[row, j]):
                 what = f"{stored[row, j]} is too large for {self.dtype}"
                 remedy, about = "Leave `dtype` out.", "dtype"
-            msg = f"{self.source}: {what} in {place}, column {quoted(names[j])}."
-            refuse_data(msg, remedy, parameter=about, value=stored[row, j])
+            got = f"{self.source}: {what} in {place}, column {quoted(names[j])}."
+            refuse_data(got, remedy, parameter=about, value=stored[row, j])
         return numbers
 
     def __repr__(self) -> str:
-        return f"{self.source}, {self.n_rows or '?'} x {len(self._layout.features)}"
+        n_rows = "?" if self.n_rows is None else self.n_rows
+        return f"{self.source}, {n_rows} x {len(self._layout.features)}"
 
 
 def objects(values: Iterable[Any]) -> Any:

@@ -20,11 +20,12 @@ from mercer._core.errors import (
     MemoryBudgetError,
     MercerError,
     ParameterError,
+    many,
     refuse,
 )
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
-from mercer._core.params import Whole
+from mercer._core.params import Whole, is_whole
 from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
@@ -145,6 +146,34 @@ def part_model(model: Projector, n: int) -> Projector:
     return clone(model).set_params(**params)
 
 
+def model_with_limits(
+    rule: Rule, model: Projector, normal: Normal, folds: Any
+) -> tuple[Projector, str]:
+    """The fitted model, with as few components as limits need where a share left the number open; a note.
+
+    The warning of too many components comes before the model is fitted again without each fold.
+    """
+    approximate, n, k = rule.method == "approximate", len(normal), model.n_components_
+    if not (rule.in_sample or approximate):
+        n = min((len(train) for train, _ in _splits(folds, normal, 0)), default=n)
+    rows_each = APPROXIMATE_ROWS if approximate else HELD_OUT_ROWS
+    most, share, note = max(n // rows_each, 1), model.n_components, ""
+    if rule.in_sample or k <= most:
+        return model, note
+    of, then = f"{k} components", "Expect another share of false alarms than asked for"
+    if share is not None and not is_whole(share):
+        model, of = model.truncated(most), f"the {k} components that keep {share:g} of the variance"
+        kept = model.explained_variance_ratio_.sum()
+        then = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance"
+        note = f"{many(most, 'component')} of {of}"
+    msg = (
+        f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {then}. Lower "
+        "`n_components`, use a wider kernel, or give more rows."
+    )
+    warn(msg, DetectorWarning, "few-rows", {"components": k, "rows": n, "rows_each": rows_each})
+    return model, note
+
+
 # ── limits ──────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, repr=False)
 class Normal:
@@ -210,12 +239,11 @@ def found_limits(
     pace, splits = folds_in_time(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
-    found, rows_left, stopped = [], len(normal), np.zeros(len(normal.moving), dtype=bool)
+    found, stopped = [], np.zeros(len(normal.moving), dtype=bool)
     for train, test in splits:  # one at a time: positions are as many as the rows
         part = normal.part(train, k)
         found.append(_held_out(model, normal, part, test, pace))
-        rows_left, stopped = min(rows_left, len(part)), stopped | part.stopped
-    _warn_many(k, rows_left, HELD_OUT_ROWS)
+        stopped |= part.stopped
     lost = _warn_lost(model, normal, stopped, [one.sizes[-1] for one in found])
     held = Statistics.joined([one.stretched[-1] for one in found])
     if not pace.any:
@@ -236,7 +264,7 @@ def _training_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -
             f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
         )
         raise InputError(msg)
-    warned = not rule.in_sample and _warn_many(k, len(normal), APPROXIMATE_ROWS)
+    warned = not rule.in_sample and len(normal) < APPROXIMATE_ROWS * k
     found = gauge(normal.scaled, normal.weights)
     if rule.in_sample:
         limits = in_sample_limits(found, rule.rate, rounding=gauge.rounding)
@@ -349,20 +377,6 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
 
 
 # ── warnings ────────────────────────────────────────────────────────────────
-def _warn_many(k: int, n: int, rows_each: int) -> bool:
-    """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
-    few = n < rows_each * k
-    if few:
-        msg = (
-            f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
-            "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, "
-            "or give more rows."
-        )
-        figures = {"components": k, "rows": n, "rows_each": rows_each}
-        warn(msg, DetectorWarning, "few-rows", figures)
-    return few
-
-
 def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
     columns = np.flatnonzero(stopped)

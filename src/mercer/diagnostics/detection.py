@@ -19,6 +19,7 @@ from mercer._core.types import Flags, Indices
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
 from mercer.diagnostics.symptoms import median_gamma, require_rows
+from mercer.engine.moments import Scale
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_rows import learnt_rows
@@ -209,7 +210,7 @@ def _stages(
     with silenced():  # the fit to all rows will tell
         rows, _, aside, _ = without_wild(read, None, keep=False)
     rng, stages, wanted = as_generator(plain.random_state), {}, {}
-    rows = np.asarray(rows, dtype=np.float64)
+    rows = Scale.of(rows)(rows)  # nothing here depends on units, and squares of any could overflow
     some, begins = _spread_over(len(rows), most)
     small, far = deviations(rows[some], EACH, rng), excursions(rows[some], rng)
     for lags, weight in [(0, None), *past]:
@@ -312,9 +313,9 @@ def _verdict(
             best = _simplest([t for t in bent if not _clearly(rival, t)])
     reasons = [f"It sees {best.power:.1%} of rows with a small deviation: {_words(best)}."]
     if linear is None:
-        reasons.append("No linear detector was among the candidates whose limits would hold.")
+        reasons.append("No linear detector was among the candidates that were not passed over.")
     elif not bent:
-        reasons.append("No kernel that bends was among the candidates whose limits would hold.")
+        reasons.append("No kernel that bends was among the candidates that were not passed over.")
     elif best is linear:
         reasons.append(
             f"A kernel that bends does not pay: the best sees {rival.power:.1%} ({_words(rival)}), linear "

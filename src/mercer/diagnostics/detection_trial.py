@@ -23,14 +23,13 @@ from mercer.estimators.detector_fit import (
     chosen_model,
     folds_in_time,
     part_model,
-    second_run,
 )
 from mercer.kernels import Linear
 from mercer.monitoring.deviations import Deviation
 from mercer.monitoring.lags import Dynamics
 from mercer.monitoring.limits import Rule, held_out_limits
 from mercer.monitoring.rows import scale_of
-from mercer.monitoring.slowness import Slowness
+from mercer.monitoring.slowness import Slowness, second_run
 from mercer.monitoring.statistics import Gauge, Statistics
 
 SETTLED = 3  # times what is remembered

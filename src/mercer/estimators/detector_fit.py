@@ -51,6 +51,7 @@ from mercer.monitoring.slowness import (
     HeldOut,
     Slowness,
     held_out_stretches,
+    second_run,
     smaller_sizes,
     warn_optimistic,
     warn_stray_runs,
@@ -149,10 +150,7 @@ def part_model(model: Projector, n: int) -> Projector:
 def model_with_limits(
     rule: Rule, model: Projector, normal: Normal, folds: Any
 ) -> tuple[Projector, str]:
-    """The fitted model, with as few components as limits need where a share left the number open; a note.
-
-    The warning of too many components comes before the model is fitted again without each fold.
-    """
+    """The fitted model, with no more components of a share than limits hold for, which a note says."""
     approximate, n, k = rule.method == "approximate", len(normal), model.n_components_
     if not (rule.in_sample or approximate):
         n = min((len(train) for train, _ in _splits(folds, normal, 0)), default=n)
@@ -161,11 +159,15 @@ def model_with_limits(
     if rule.in_sample or k <= most:
         return model, note
     of, then = f"{k} components", "Expect another share of false alarms than asked for"
-    if share is not None and not is_whole(share):
+    if share is None or is_whole(share):
+        if n < k + SPARE:  # refused, with the rows that are needed
+            return model, note
+    else:
         model, of = model.truncated(most), f"the {k} components that keep {share:g} of the variance"
         kept = model.explained_variance_ratio_.sum()
-        then = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance"
         note = f"{many(most, 'component')} of {of}"
+        then = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance"
+    # Before the model is fitted again without each fold, which takes longest with so many components.
     msg = (
         f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {then}. Lower "
         "`n_components`, use a wider kernel, or give more rows."
@@ -199,19 +201,23 @@ class Normal:
     @cached_property
     def moving(self) -> Flags:  # (d,)
         """Columns that don't stand still."""
-        found = self.scale if self.rescale else scale_of(self.engine, self.rows)
-        return np.asarray(found.spread > 0.0)
+        scale = self.scale if self.rescale else scale_of(self.engine, self.rows)
+        return np.asarray(scale.spread > 0.0)
 
     def part(self, train: Indices, k: int) -> Part:
         """Some of the rows, enough of them for a model of k components."""
         if len(train) < k + SPARE:
             msg = (
-                f"{len(self)} rows are too few for {k} components: {len(train)} are left when one fold is "
-                f"held out, and {k + SPARE} are needed. Lower `n_components`, or give more rows."
+                f"{len(self)} rows are too few for {many(k, 'component')}: {len(train)} are left when one "
+                f"fold is held out, and {k + SPARE} are needed. Lower `n_components`, or give more rows."
             )
             raise InputError(msg)
         weights = None if self.weights is None else self.weights[train]
         found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
+        if self.moving.any() and not found.spread.any():
+            msg = f"The {len(train)} of {len(self)} rows left when one fold is held out are all equal. "
+            msg += "Use folds=KFold(5, shuffle=True), or give rows that change throughout."
+            raise InputError(msg)
         scale = found.or_else(self.scale) if self.rescale else self.scale
         return Part(train, scale, weights, self.moving & (found.spread == 0.0))
 
@@ -260,7 +266,7 @@ def _training_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -
     gauge, n, k = Gauge.of(model.fit_), model.fit_.weight, model.n_components_
     if not rule.in_sample and n < k + SPARE:
         msg = (
-            f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
+            f"{len(normal)} rows are too few for {many(k, 'component')}: the F approximation of limits needs "
             f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
         )
         raise InputError(msg)
@@ -339,17 +345,13 @@ def _held_out(
     return HeldOut(sizes, stretched, strayed)
 
 
-def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
-    """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
-    return own(usual.back(pace.moved(usual(rows), factors)))
-
-
 # ── folds ───────────────────────────────────────────────────────────────────
 def check_folds(folds: Any) -> None:
     """Whether these are folds at all, used or not."""
     if not Whole(2).holds(folds) and (isinstance(folds, str) or not hasattr(folds, "split")):
-        splitter = "a splitter such as KFold(5, shuffle=True)"
-        wanted = f"an integer from 2 to the number of rows or {splitter}"
+        wanted = (
+            "an integer from 2 to the number of rows or a splitter such as KFold(5, shuffle=True)"
+        )
         raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
 
 

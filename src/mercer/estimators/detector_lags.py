@@ -15,6 +15,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.table import Table
 from mercer.data.times import as_times, read_times
 from mercer.data.training import TrainingData
+from mercer.engine.moments import Scale
 from mercer.estimators.input import as_generator, check_flag
 from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
@@ -93,10 +94,10 @@ class Remembered:
 def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:
     how = Dynamics(0, bool(detector.differences), None, step)
     if detector.smoothing is not None:
-        centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
-        still = SMALLEST * np.maximum(np.abs(centre), 1.0)
-        reach, weight = REACH * np.maximum(spread, still), float(detector.smoothing)
-        how = replace(how, smoothing=weight, centre=centre, reach=reach)
+        usual, weight = Scale.of(rows), float(detector.smoothing)
+        still = SMALLEST * np.maximum(np.abs(usual.mean), 1.0)
+        reach = REACH * np.where(usual.spread > 0.0, usual.spread, still)
+        how = replace(how, smoothing=weight, centre=usual.mean, reach=reach)
     if detector.lags != "auto":
         return replace(how, lags=int(detector.lags))
     found = chosen_lags(rows, linked, as_generator(detector.random_state))

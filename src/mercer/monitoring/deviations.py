@@ -52,9 +52,8 @@ class Deviation:
 
 def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]:  # (n, d)
     """As many deviations of each kind as asked for, of columns that move."""
-    moving = np.flatnonzero(x.std(axis=0) > 0.0)
-    found = []
-    for kind in KINDS:
+    moving, found = np.flatnonzero(x.std(axis=0) > 0.0), []
+    for kind in KINDS if len(moving) else ():
         together = min(TOGETHER, len(moving)) if kind == "several" else 1
         # Every sensor once before any is there twice.
         rounds = range(each * together // len(moving) + 1)

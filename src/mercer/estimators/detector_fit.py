@@ -159,14 +159,13 @@ def model_with_limits(
     if rule.in_sample or k <= most:
         return model, note
     of, then = f"{k} components", "Expect another share of false alarms than asked for"
-    if share is None or is_whole(share):
-        if n < k + SPARE:  # refused, with the rows that are needed
-            return model, note
-    else:
+    if share is not None and not is_whole(share):
         model, of = model.truncated(most), f"the {k} components that keep {share:g} of the variance"
         kept = model.explained_variance_ratio_.sum()
         note = f"{many(most, 'component')} of {of}"
         then = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance"
+    elif n < k + SPARE:  # refused, with the rows that are needed
+        return model, note
     # Before the model is fitted again without each fold, which takes longest with so many components.
     msg = (
         f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {then}. Lower "

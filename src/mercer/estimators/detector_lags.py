@@ -96,7 +96,8 @@ def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> D
     if detector.smoothing is not None:
         usual, weight = Scale.of(rows), float(detector.smoothing)
         still = SMALLEST * np.maximum(np.abs(usual.mean), 1.0)
-        reach = REACH * np.where(usual.spread > 0.0, usual.spread, still)
+        with np.errstate(over="ignore"):  # as far as there are numbers
+            reach = REACH * np.where(usual.spread > 0.0, usual.spread, still)
         how = replace(how, smoothing=weight, centre=usual.mean, reach=reach)
     if detector.lags != "auto":
         return replace(how, lags=int(detector.lags))

@@ -65,7 +65,6 @@ WIDE = 16.0
 SPARE = 3
 # Rows for each component below which limits are not to be relied on.
 HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
-
 # What this process holds of a row on workers: T² and Q, once more while limits are made of them, and where
 # the row is. Of a slow process T² and Q are looked at for several numbers of components, in two ways.
 CLIENT_BYTES, SIZE_BYTES = 64, 40
@@ -158,18 +157,19 @@ def model_with_limits(
     most, share, note = max(n // rows_each, 1), model.n_components, ""
     if rule.in_sample or k <= most:
         return model, note
-    of, then = f"{k} components", "Expect another share of false alarms than asked for"
+    of, capped = f"{k} components", ""
     if share is not None and not is_whole(share):
         model, of = model.truncated(most), f"the {k} components that keep {share:g} of the variance"
         kept = model.explained_variance_ratio_.sum()
         note = f"{many(most, 'component')} of {of}"
-        then = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance"
+        capped = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance. "
     elif n < k + SPARE:  # refused, with the rows that are needed
         return model, note
     # Before the model is fitted again without each fold, which takes longest with so many components.
     msg = (
-        f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {then}. Lower "
-        "`n_components`, use a wider kernel, or give more rows."
+        f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {capped}Expect "
+        "another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or give "
+        "more rows."
     )
     warn(msg, DetectorWarning, "few-rows", {"components": k, "rows": n, "rows_each": rows_each})
     return model, note

@@ -191,6 +191,17 @@ def test_what_the_default_detects_the_chosen_one_detects(kind):
             assert rate >= usual - 0.1 - 4.0 * error, (u, size)
 
 
+@pytest.mark.parametrize("d", [4, 60])
+def test_a_smoothed_detector_detects_a_sensor_that_stays_far_out(d):
+    """However slow and many the others are: readings are cut off in the mean, beyond what T² needs."""
+    rng = np.random.default_rng(0)
+    slow = signal.lfilter([1], [1, -0.95], rng.standard_normal((1800, d)), axis=0)[300:]
+    x, run = slow[:1000], slow[1000:].copy()
+    detector = KernelPCADetector(smoothing=0.3).fit(x)
+    run[:, 3] += 1e6 * x[:, 3].std()
+    assert np.all(detector.predict(run)[10:] == -1)
+
+
 def test_excursions_go_along_components_and_across_them(straight):
     x = np.column_stack([straight, np.ones(len(straight))])
     found = excursions(x, np.random.default_rng(0))

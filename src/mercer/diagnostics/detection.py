@@ -312,6 +312,8 @@ def _verdict(
         if _clearly(rival, linear):
             best = _simplest([t for t in bent if not _clearly(rival, t)])
     reasons = [f"It sees {best.power:.1%} of rows with a small deviation: {_words(best)}."]
+    if best is reference:
+        reasons.append("It is the default detector.")
     if linear is None:
         reasons.append("No linear detector was among the candidates that were not passed over.")
     elif not bent:

@@ -191,6 +191,7 @@ def test_what_the_default_detects_the_chosen_one_detects(kind):
             assert rate >= usual - 0.1 - 4.0 * error, (u, size)
 
 
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.DetectorWarning")  # slow, as it is
 @pytest.mark.parametrize("d", [4, 60])
 def test_a_smoothed_detector_detects_a_sensor_that_stays_far_out(d):
     """However slow and many the others are: readings are cut off in the mean, beyond what T² needs."""

@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold
 from conftest import frozen
 from mercer import PCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import DetectorWarning, InputError
+from mercer.estimators import detector_fit
 from mercer.kernels import RBF
 from mercer.monitoring.contributions import integrated_gradients
 from mercer.monitoring.limits import approximate_limits, box_limit, f_limit
@@ -71,6 +72,136 @@ def test_numbers_that_single_precision_cannot_hold(tmp_path):
             ask(tmp_path / "far.npy")
         with pytest.raises(InputError, match=r"float32, .*1e\+200 in row 1, column 2"):
             ask(far)
+
+
+# ── what T² and Q have to detect ────────────────────────────────────────────
+@pytest.mark.parametrize("d", [1, 4, 30])
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 1.0])
+def test_an_excursion_beyond_twice_a_limit_is_an_alarm(d, share):
+    """√T² and √Q are lengths: whoever is within a limit and moves by two of them is beyond it.
+
+    The axes and the variances are NumPy's. Along each component that is kept a hundred spreads are farther
+    than that, and off them all a hundred spreads of a column.
+    """
+    x, rng = rows(400, d=d), np.random.default_rng(5)
+    detector = KernelPCADetector(share, kernel="linear").fit(x)
+    k, limits = detector.model_.n_components_, detector.limits_
+    mean, spread = x.mean(axis=0), x.std(axis=0, ddof=1)
+    _, sizes, axes = np.linalg.svd((x - mean) / spread, full_matrices=True)
+    known, spreads = axes[:k], sizes[:k] / np.sqrt(len(x) - 1)
+    new = rows(60, d=d, seed=3)
+    new = new[detector.predict(new) == 1]
+    units = [*(spreads[:, None] * known), *axes[k:], *np.eye(d), *rng.standard_normal((20, d))]
+    assert 4.0 * max(limits.t2, limits.q) < 100.0**2
+    for unit in units:
+        for size in 10.0 ** rng.uniform(0.0, 6.0, 4):
+            move = size * unit  # (d,)
+            along = np.sum((known @ move / spreads) ** 2)
+            across = np.sum((axes[k:] @ move) ** 2)
+            if along > 4.001 * limits.t2 or across > 4.001 * limits.q:
+                assert np.all(detector.predict(new + move * spread) == -1)
+
+
+# ── rows of any size ────────────────────────────────────────────────────────
+KNOBS = {
+    "default": {},
+    "linear": {"kernel": "linear"},
+    "past": {"lags": "auto", "smoothing": 0.3},
+    "approximate": {"limits": "approximate"},
+}
+
+
+@pytest.mark.parametrize("knobs", KNOBS)
+@pytest.mark.parametrize("power", [-1000, -700, 300, 530, 1020])
+def test_units_change_nothing(knobs, power):
+    """A power of two rounds nothing, so labels, statistics and limits are the same to the bit."""
+    x, new = rows(300), 2.0 * rows(200, seed=1)
+    plain = KernelPCADetector(**KNOBS[knobs]).fit(x)
+    same = KernelPCADetector(**KNOBS[knobs]).fit(np.ldexp(x, power))
+    assert str(same.limits_) == str(plain.limits_)
+    np.testing.assert_array_equal(
+        same.score_samples(np.ldexp(new, power)), plain.score_samples(new)
+    )
+    np.testing.assert_array_equal(same.spread_, np.ldexp(plain.spread_, power))
+
+
+def test_rows_too_far_apart_to_have_a_deviation_are_refused():
+    x = np.clip(rows(100), -1.0, 1.0) * np.finfo(np.float64).max
+    for knobs in KNOBS.values():
+        with pytest.raises(InputError, match=r"farther apart than the largest number .* 1.8e\+308"):
+            KernelPCADetector(wild="keep", **knobs).fit(x)
+
+
+def test_slowness_does_not_depend_on_units_either():
+    slow = np.cumsum(rows(400), axis=0)
+    x = slow - np.linspace(0, 1, 400)[:, None] * slow[-1]
+    with pytest.warns(DetectorWarning, match="slow process") as plain:
+        KernelPCADetector(2, kernel="linear", scale=False).fit(x)
+    with pytest.warns(DetectorWarning, match="slow process") as small:
+        KernelPCADetector(2, kernel="linear", scale=False).fit(np.ldexp(x, -300))
+    assert str(small[0].message) == str(plain[0].message)
+
+
+# ── as many components as limits hold for ───────────────────────────────────
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {},
+        {"kernel": "linear"},
+        {"model": PCA(0.99)},
+        {"n_components": 1.0, "kernel": "rbf"},
+        {"folds": KFold(5, shuffle=True, random_state=0)},
+        {"lags": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(300, 400), (130, 765), (8, 4)])
+def test_a_share_keeps_as_many_components_as_limits_hold_for(shape, knobs):
+    """A third of the rows that are left; a warning comes before they are, and the limits say so."""
+    x = frozen(np.random.default_rng(0).standard_normal(shape))
+    with pytest.warns(
+        DetectorWarning, match="rows are few for the .* components that keep"
+    ) as told:
+        detector = KernelPCADetector(**knobs).fit(x)
+    k = detector.model_.n_components_
+    n = len(x) - detector.lags
+    left = n - -(-n // 5)  # of the largest of five folds
+    assert k == left // 3
+    assert f"The model has {k} component" in str(told[0].message)
+    assert f"{k} component" in detector.limits_.note
+    far = x + 1e3 * np.eye(x.shape[1])[0]
+    np.testing.assert_array_equal(detector.predict(far)[detector.lags :], -1)
+
+
+def test_a_number_of_components_stays_what_it_is():
+    x = frozen(np.random.default_rng(0).standard_normal((300, 400)))
+    with pytest.warns(DetectorWarning, match="240 rows are few for 100 components"):
+        assert KernelPCADetector(100).fit(x).model_.n_components_ == 100
+    with pytest.raises(InputError, match="300 rows are too few for 270 components"):
+        KernelPCADetector(270).fit(x)
+
+
+def test_the_warning_of_many_components_comes_before_the_folds(monkeypatch):
+    x, order = np.random.default_rng(0).standard_normal((60, 40)), []
+    fit = KernelPCA.fit
+
+    def noted_fit(self, *rows, **knobs):
+        order.append("fit")
+        return fit(self, *rows, **knobs)
+
+    monkeypatch.setattr(KernelPCA, "fit", noted_fit)
+    monkeypatch.setattr(detector_fit, "warn", lambda *said: order.append(said[2]))
+    KernelPCADetector().fit(x)
+    assert order == ["fit", "few-rows", *["fit"] * 5]
+
+
+def test_a_fold_without_which_all_rows_are_equal_is_named():
+    x = np.repeat(rows(2), 50, axis=0)
+    with pytest.raises(
+        InputError, match="50 of 100 rows left when one fold is held out are all equal"
+    ):
+        KernelPCADetector(1).fit(x)
+    KernelPCADetector(1, folds=KFold(5, shuffle=True, random_state=0)).fit(x)
 
 
 # ── contributions ───────────────────────────────────────────────────────────

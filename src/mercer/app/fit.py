@@ -137,7 +137,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
     output : str, optional
         The model file; none is written otherwise.
     choose : bool, optional
-        Whether kernel, components, lags, smoothing and statistic of a detector are chosen, as by
+        Whether kernel, components, lags and smoothing of a detector are chosen, as by
         `mercer.select_detector`.
     """
 
@@ -184,7 +184,7 @@ class FitRequest(ModelOptions, Request[Fitted]):
             given.append("scale")
         if given:
             refuse(
-                f"{{choose}} tries kernels, components, lags, smoothing and statistics on scaled rows, and "
+                f"{{choose}} tries kernels, components, lags and smoothing on scaled rows by T² and Q, and "
                 f"takes no {{{given[0]}}}. Leave one of the two out."
             )
 

@@ -168,8 +168,8 @@ def _moved(_ctx: click.Context, _param: click.Parameter, given: bool) -> None:
     "Detector",
     option(
         "--choose",
-        "Choose kernel, components, lags, smoothing and statistic of a detector, by small deviations "
-        "that are put into rows held out.",
+        "Choose kernel, components, lags and smoothing of a detector, by deviations that are put into "
+        "rows held out.",
         bool,
         default=None,
     ),

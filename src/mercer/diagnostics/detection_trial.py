@@ -1,4 +1,4 @@
-"""Candidate detectors on stretches held out: what they see of small deviations, and their false alarms.
+"""Candidate detectors on stretches held out: what they detect of deviations, and their false alarms.
 
 A model that has not seen a stretch judges it as it is, as far out as a second run may go, and with each of
 the deviations. Limits are those that `KernelPCADetector` would set, from all stretches together.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,15 +23,14 @@ from mercer.estimators.detector_fit import (
     chosen_model,
     folds_in_time,
     part_model,
-    second_run,
 )
 from mercer.kernels import Linear
 from mercer.monitoring.deviations import Deviation
 from mercer.monitoring.lags import Dynamics
 from mercer.monitoring.limits import Rule, held_out_limits
 from mercer.monitoring.rows import scale_of
-from mercer.monitoring.slowness import Slowness
-from mercer.monitoring.statistics import STATISTICS, Gauge, Statistics
+from mercer.monitoring.slowness import Slowness, second_run
+from mercer.monitoring.statistics import Gauge, Statistics
 
 SETTLED = 3  # times what is remembered
 LOOKED_AT = 25  # rows of a stretch, for each deviation: neighbours say the same
@@ -47,7 +45,8 @@ class Trial:
     how: Dynamics
     statistic: str
     components: int
-    seen: Array  # (s,), the share of rows of each deviation that are alarms
+    seen: Array  # (s,), the share of rows of each small deviation that are alarms
+    caught: Array  # (e,), that of each excursion
     strayed: float  # false alarms in a run that strays as far as one in twenty
 
     @property
@@ -62,7 +61,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Rows with their past, plain and with deviations: what all kernels are tried on."""
+    """Rows with their past, plain and with deviations: what all kernels are tried on.
+
+    The first `small` deviations are the small ones; excursions follow.
+    """
 
     x: Array  # (n, d), raw
     linked: Flags  # (n,), which rows follow the one before
@@ -70,17 +72,25 @@ class Stage:
     normal: Normal  # its m lagged rows
     ends: Indices  # (m,), the rows that these end with
     deviations: Sequence[Deviation]
+    small: int
     _made: dict[int, Array] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, x: Array, linked: Flags, how: Dynamics, overlap: int, deviations: Sequence[Deviation]
+        cls,
+        x: Array,
+        linked: Flags,
+        how: Dynamics,
+        overlap: int,
+        *,
+        small: Sequence[Deviation],
+        far: Sequence[Deviation],
     ) -> Stage:
         rows, whole = how.rows(x, follows=linked)
         engine = resolve_engine("auto")
         scale = scale_of(engine, rows)
         normal = Normal(rows, None, scale, True, None, scale(rows), engine, overlap)
-        return cls(x, linked, how, normal, np.flatnonzero(whole), deviations)
+        return cls(x, linked, how, normal, np.flatnonzero(whole), [*small, *far], len(small))
 
     def spoilt(self, test: Indices) -> Array:  # (t,) -> (s u, D)
         """Some lagged rows of a stretch with each deviation, which begins with its first row."""
@@ -99,7 +109,7 @@ class Stage:
 
 
 def tried(stage: Stage, detector: KernelPCADetector, shares: Sequence[float]) -> list[Trial]:
-    """The kernel of a detector with numbers of components that keep these shares, by every statistic."""
+    """The kernel and the statistic of a detector with numbers of components that keep these shares."""
     normal, rule = stage.normal, Rule.of(detector)
     with silenced():
         model = chosen_model(detector, normal.scaled).fit(normal.scaled)
@@ -108,17 +118,18 @@ def tried(stage: Stage, detector: KernelPCADetector, shares: Sequence[float]) ->
         folds = [_judged(stage, model, sizes, pace, split) for split in splits]
     held, strayed, seen = zip(*folds, strict=True)  # each by folds and numbers of components
     rounding, found = Gauge.of(model.fit_).rounding, []
-    for (i, k), statistic in product(enumerate(sizes), STATISTICS):
-        own = Rule(rule.rate, in_sample=False, statistic=statistic, method=rule.method)
+    for i, k in enumerate(sizes):
         normal_rows = Statistics.joined([of_fold[i] for of_fold in held])
-        limits = own.joint(held_out_limits(normal_rows, rule.rate, rounding=rounding))
-        above = partial(_alarms, own, limits)
+        limits = rule.joint(held_out_limits(normal_rows, rule.rate, rounding=rounding))
+        above = partial(_alarms, rule, limits)
         each = [
             above(of_fold[i]).reshape(len(stage.deviations), -1).mean(axis=1) for of_fold in seen
         ]
         far_out = above(Statistics.joined([of_fold[i] for of_fold in strayed])).mean()
-        share = np.mean(each, axis=0)
-        found.append(Trial(model.kernel_, stage.how, statistic, k, share, float(far_out)))
+        seen_of, caught = np.split(np.mean(each, axis=0), [stage.small])
+        found.append(
+            Trial(model.kernel_, stage.how, rule.statistic, k, seen_of, caught, float(far_out))
+        )
     return found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dger
 
+from mercer._core.errors import InputError
 from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.rows import row_blocks
 from mercer.engine.base import Engine
@@ -224,6 +225,15 @@ def weighted_median(values: Array, weights: Array) -> float:  # (n,), (n,)
     return float(0.5 * (values[low] + values[min(int(high), len(values) - 1)]))
 
 
+def brought_to_one(x: Array) -> tuple[Array, Indices]:  # (n, d) -> (n, d), (d,)
+    """Columns divided by powers of two, to at most 1, and these powers.
+
+    The largest squares neither overflow nor vanish, and nothing is rounded but what is no part of them.
+    """
+    _, power = np.frexp(np.abs(x).max(axis=0, initial=0.0))
+    return np.ldexp(x, -power), power
+
+
 @dataclass(frozen=True, repr=False)
 class Scale:
     """x -> (x - mean)/spread, in float64: with a wide kernel, values near 1 cancel."""
@@ -239,15 +249,25 @@ class Scale:
         rounding of a long sum, of 0.1 say, would pass for a spread.
         """
         first = x[0].astype(np.float64)
-        z = x - first
-        if weights is None:
-            shift, spread = z.mean(axis=0), z.std(axis=0, ddof=1)
-        else:
-            total = float(weights.sum())
-            shift = np.average(z, axis=0, weights=weights)
-            squares = weights @ (z - shift) ** 2
-            spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
-        return cls._settled(first + shift, spread, x.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z, power = brought_to_one(x - first)
+            if weights is None:
+                shift, spread = z.mean(axis=0), z.std(axis=0, ddof=1)
+            else:
+                total = float(weights.sum())
+                shift = np.average(z, axis=0, weights=weights)
+                squares = weights @ (z - shift) ** 2
+                spread = np.sqrt(squares / (total - 1.0 if total > 1.0 else total))
+            mean, spread = first + np.ldexp(shift, power), np.ldexp(spread, power)
+        wide = np.flatnonzero(~(np.isfinite(mean) & np.isfinite(spread)))
+        if len(wide):
+            msg = (
+                "The rows of a column must not lie farther apart than the largest number that float64 has, "
+                f"{np.finfo(np.float64).max:.3g}, or they have no standard deviation; got column {wide[0]}, "
+                f"from {x[:, wide[0]].min():.3g} to {x[:, wide[0]].max():.3g}. Divide it by a constant."
+            )
+            raise InputError(msg)
+        return cls._settled(mean, spread, x.dtype)
 
     @classmethod
     def over(cls, engine: Engine[Any], x: Rows, weights: Array | None = None) -> Self:

@@ -15,7 +15,13 @@ from mercer._core.public import public
 from mercer._core.types import Array, Indices
 from mercer.engine.moments import Scale
 from mercer.estimators.base import Saving
-from mercer.estimators.detector_fit import Normal, check_folds, chosen_model, found_limits
+from mercer.estimators.detector_fit import (
+    Normal,
+    check_folds,
+    chosen_model,
+    found_limits,
+    model_with_limits,
+)
 from mercer.estimators.detector_lags import Remembered, check_past, times_of
 from mercer.estimators.detector_live import Watching
 from mercer.estimators.detector_rows import learnt_rows
@@ -49,7 +55,9 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
     Parameters
     ----------
     n_components : int, float or None, default=0.99
-        As in `KernelPCA`. Components left out are what Q is made of.
+        As in `KernelPCA`. Components left out are what Q is made of. A share of the variance is kept by no
+        more components than limits can hold for, one for each three rows that are left when a fold is held
+        out (five, for ``limits="approximate"``); a warning and ``limits_`` say so.
     kernel : str, Kernel or callable, default="auto"
         As in `KernelPCA`; ``"auto"`` is an `RBF` whose σ is sixteen times the median distance, which is
         nearly linear: safe, but blind to curves. ``"rbf"`` (one median distance) sees them, and takes the
@@ -195,10 +203,11 @@ class KernelPCADetector(Form, Saving, Watching, OutlierMixin, BaseEstimator):  #
         scaled = made(rows, scale)
         model = chosen_model(self, scaled, weights, columns).fit(scaled, sample_weight=weights)
         normal = Normal(rows, weights, scale, self.scale, columns, scaled, engine, past.overlap)
+        model, capped = model_with_limits(rule, model, normal, self.folds)
         limits, held = found_limits(rule, model, normal, self.folds)
         if held is not None:
             limits = with_confidence(limits, rule, held, self.confidence)
-        limits = noted(limits, aside, read.n, past.how.in_words())
+        limits = noted(limits, aside, read.n, capped, past.how.in_words())
         warn_still(past.sensors(scale.still), names)
         gauge, kernel = Gauge.of(model.fit_), getattr(model, "kernel_", None)
         far = gauge.nowhere(scaled) if kernel is not None and kernel.tree().vanishes else None

@@ -20,11 +20,12 @@ from mercer._core.errors import (
     MemoryBudgetError,
     MercerError,
     ParameterError,
+    many,
     refuse,
 )
 from mercer._core.findings import silenced, warn
 from mercer._core.memory import available_bytes, format_bytes
-from mercer._core.params import Whole
+from mercer._core.params import Whole, is_whole
 from mercer._core.types import Array, Flags, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.dask import DaskRows
@@ -50,6 +51,7 @@ from mercer.monitoring.slowness import (
     HeldOut,
     Slowness,
     held_out_stretches,
+    second_run,
     smaller_sizes,
     warn_optimistic,
     warn_stray_runs,
@@ -63,7 +65,6 @@ WIDE = 16.0
 SPARE = 3
 # Rows for each component below which limits are not to be relied on.
 HELD_OUT_ROWS, APPROXIMATE_ROWS = 3, 5
-
 # What this process holds of a row on workers: T² and Q, once more while limits are made of them, and where
 # the row is. Of a slow process T² and Q are looked at for several numbers of components, in two ways.
 CLIENT_BYTES, SIZE_BYTES = 64, 40
@@ -145,6 +146,35 @@ def part_model(model: Projector, n: int) -> Projector:
     return clone(model).set_params(**params)
 
 
+def model_with_limits(
+    rule: Rule, model: Projector, normal: Normal, folds: Any
+) -> tuple[Projector, str]:
+    """The fitted model, with no more components of a share than limits hold for, which a note says."""
+    approximate, n, k = rule.method == "approximate", len(normal), model.n_components_
+    if not (rule.in_sample or approximate):
+        n = min((len(train) for train, _ in _splits(folds, normal, 0)), default=n)
+    rows_each = APPROXIMATE_ROWS if approximate else HELD_OUT_ROWS
+    most, share, note = max(n // rows_each, 1), model.n_components, ""
+    if rule.in_sample or k <= most:
+        return model, note
+    of, capped = f"{k} components", ""
+    if share is not None and not is_whole(share):
+        model, of = model.truncated(most), f"the {k} components that keep {share:g} of the variance"
+        kept = model.explained_variance_ratio_.sum()
+        note = f"{many(most, 'component')} of {of}"
+        capped = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance. "
+    elif n < k + SPARE:  # refused, with the rows that are needed
+        return model, note
+    # Before the model is fitted again without each fold, which takes longest with so many components.
+    msg = (
+        f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {capped}Expect "
+        "another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or give "
+        "more rows."
+    )
+    warn(msg, DetectorWarning, "few-rows", {"components": k, "rows": n, "rows_each": rows_each})
+    return model, note
+
+
 # ── limits ──────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, repr=False)
 class Normal:
@@ -170,19 +200,23 @@ class Normal:
     @cached_property
     def moving(self) -> Flags:  # (d,)
         """Columns that don't stand still."""
-        found = self.scale if self.rescale else scale_of(self.engine, self.rows)
-        return np.asarray(found.spread > 0.0)
+        scale = self.scale if self.rescale else scale_of(self.engine, self.rows)
+        return np.asarray(scale.spread > 0.0)
 
     def part(self, train: Indices, k: int) -> Part:
         """Some of the rows, enough of them for a model of k components."""
         if len(train) < k + SPARE:
             msg = (
-                f"{len(self)} rows are too few for {k} components: {len(train)} are left when one fold is "
-                f"held out, and {k + SPARE} are needed. Lower `n_components`, or give more rows."
+                f"{len(self)} rows are too few for {many(k, 'component')}: {len(train)} are left when one "
+                f"fold is held out, and {k + SPARE} are needed. Lower `n_components`, or give more rows."
             )
             raise InputError(msg)
         weights = None if self.weights is None else self.weights[train]
         found = scale_of(self.engine, chosen(self.rows, train), weights=weights)
+        if self.moving.any() and not found.spread.any():
+            msg = f"The {len(train)} of {len(self)} rows left when one fold is held out are all equal. "
+            msg += "Use folds=KFold(5, shuffle=True), or give rows that change throughout."
+            raise InputError(msg)
         scale = found.or_else(self.scale) if self.rescale else self.scale
         return Part(train, scale, weights, self.moving & (found.spread == 0.0))
 
@@ -210,12 +244,11 @@ def found_limits(
     pace, splits = folds_in_time(rule, k, normal, folds)
     if isinstance(normal.rows, DaskRows):
         require_room(len(normal), len(smaller_sizes(k)) if pace.any else 0)
-    found, rows_left, stopped = [], len(normal), np.zeros(len(normal.moving), dtype=bool)
+    found, stopped = [], np.zeros(len(normal.moving), dtype=bool)
     for train, test in splits:  # one at a time: positions are as many as the rows
         part = normal.part(train, k)
         found.append(_held_out(model, normal, part, test, pace))
-        rows_left, stopped = min(rows_left, len(part)), stopped | part.stopped
-    _warn_many(k, rows_left, HELD_OUT_ROWS)
+        stopped |= part.stopped
     lost = _warn_lost(model, normal, stopped, [one.sizes[-1] for one in found])
     held = Statistics.joined([one.stretched[-1] for one in found])
     if not pace.any:
@@ -232,11 +265,11 @@ def _training_limits(rule: Rule, model: Projector, normal: Normal, folds: Any) -
     gauge, n, k = Gauge.of(model.fit_), model.fit_.weight, model.n_components_
     if not rule.in_sample and n < k + SPARE:
         msg = (
-            f"{len(normal)} rows are too few for {k} components: the F approximation of limits needs "
+            f"{len(normal)} rows are too few for {many(k, 'component')}: the F approximation of limits needs "
             f"{k + SPARE}. Lower `n_components`, use a wider kernel, or give more rows."
         )
         raise InputError(msg)
-    warned = not rule.in_sample and _warn_many(k, len(normal), APPROXIMATE_ROWS)
+    warned = not rule.in_sample and len(normal) < APPROXIMATE_ROWS * k
     found = gauge(normal.scaled, normal.weights)
     if rule.in_sample:
         limits = in_sample_limits(found, rule.rate, rounding=gauge.rounding)
@@ -311,17 +344,13 @@ def _held_out(
     return HeldOut(sizes, stretched, strayed)
 
 
-def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
-    """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
-    return own(usual.back(pace.moved(usual(rows), factors)))
-
-
 # ── folds ───────────────────────────────────────────────────────────────────
 def check_folds(folds: Any) -> None:
     """Whether these are folds at all, used or not."""
     if not Whole(2).holds(folds) and (isinstance(folds, str) or not hasattr(folds, "split")):
-        splitter = "a splitter such as KFold(5, shuffle=True)"
-        wanted = f"an integer from 2 to the number of rows or {splitter}"
+        wanted = (
+            "an integer from 2 to the number of rows or a splitter such as KFold(5, shuffle=True)"
+        )
         raise ParameterError.about(parameter="folds", value=folds, must_be=wanted)
 
 
@@ -349,20 +378,6 @@ def _splits(folds: Any, normal: Normal, gap: int) -> Iterator[tuple[Indices, Ind
 
 
 # ── warnings ────────────────────────────────────────────────────────────────
-def _warn_many(k: int, n: int, rows_each: int) -> bool:
-    """Warn of so many components that T² of new rows hangs on directions hardly known, and say whether."""
-    few = n < rows_each * k
-    if few:
-        msg = (
-            f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on. "
-            "Expect another share of false alarms than asked for. Lower `n_components`, use a wider kernel, "
-            "or give more rows."
-        )
-        figures = {"components": k, "rows": n, "rows_each": rows_each}
-        warn(msg, DetectorWarning, "few-rows", figures)
-    return few
-
-
 def _warn_lost(model: Projector, normal: Normal, stopped: Flags, sizes: list[int]) -> bool:
     """Warn of what a fold takes away, and say whether it has: its rows look far out, limits are too high."""
     columns = np.flatnonzero(stopped)

@@ -15,6 +15,7 @@ from mercer.data.dask import DaskRows
 from mercer.data.table import Table
 from mercer.data.times import as_times, read_times
 from mercer.data.training import TrainingData
+from mercer.engine.moments import Scale
 from mercer.estimators.input import as_generator, check_flag
 from mercer.monitoring.clock import in_turn, require_pace, rows_before, warn_unread
 from mercer.monitoring.lag_choice import chosen_lags
@@ -26,8 +27,10 @@ PAST: dict[str, Constraint] = {
     "smoothing": Number(0, 1, also=(None,)),
 }
 # Spreads from the centre beyond which a reading counts in the mean as one that far: a single wild one would
-# otherwise be remembered for hundreds of rows. Of a sensor that stands still, its own size is the spread.
-REACH, SMALLEST = 10.0, 1e-3
+# otherwise be remembered for hundreds of rows. But one that stays must be an alarm whatever the other columns
+# do, and T² of m columns has a limit of some m, or several m of a slow process: it is at least WIDE √m. Of a
+# sensor that stands still, its own size is the spread.
+REACH, WIDE, SMALLEST = 10.0, 5.0, 1e-3
 # A weighted mean remembers 1/w rows; so many times as many are nearly all that it does.
 MEMORIES = 2.0
 IDS = 20_000  # rows of a file whose ids are read at a time
@@ -92,16 +95,20 @@ class Remembered:
 
 def _learned(detector: Any, rows: Array, linked: Flags, step: float | None) -> Dynamics:
     how = Dynamics(0, bool(detector.differences), None, step)
-    if detector.smoothing is not None:
-        centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
-        still = SMALLEST * np.maximum(np.abs(centre), 1.0)
-        reach, weight = REACH * np.maximum(spread, still), float(detector.smoothing)
-        how = replace(how, smoothing=weight, centre=centre, reach=reach)
-    if detector.lags != "auto":
-        return replace(how, lags=int(detector.lags))
-    found = chosen_lags(rows, linked, as_generator(detector.random_state))
-    differences = how.differences and found.lags > 0
-    return replace(how, lags=found.lags, differences=differences, note=str(found))
+    if detector.lags == "auto":
+        found = chosen_lags(rows, linked, as_generator(detector.random_state))
+        differences = how.differences and found.lags > 0
+        how = replace(how, lags=found.lags, differences=differences, note=str(found))
+    else:
+        how = replace(how, lags=int(detector.lags))
+    if detector.smoothing is None:
+        return how
+    usual, weight = Scale.of(rows), float(detector.smoothing)
+    still = SMALLEST * np.maximum(np.abs(usual.mean), 1.0)
+    spreads = max(REACH, WIDE * np.sqrt(how.width(rows.shape[1])))
+    with np.errstate(over="ignore"):  # as far as there are numbers
+        reach = spreads * np.where(usual.spread > 0.0, usual.spread, still)
+    return replace(how, smoothing=weight, centre=usual.mean, reach=reach)
 
 
 def _refuse_unordered(read: TrainingData, rows: Rows) -> None:

@@ -1,6 +1,7 @@
-"""Small deviations to try a detector with, made of normal rows: what a sensor or the process may do wrong.
+"""Deviations to try a detector with, made of normal rows: what a sensor or the process may do wrong.
 
-Sizes are in spreads of the sensors, drawn once; every candidate of a comparison meets the same ones.
+Small ones tell candidates apart. Excursions, up to where nobody could overlook them, must be detected by all.
+Sizes are in spreads, drawn once; every candidate of a comparison meets the same deviations.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SMALLEST, LARGEST = 0.3, 3.0
 TOGETHER = 3  # sensors that move at once
 WIDEST = 2.0  # times as far from the mean as usual, at most
+FAR = (3.0, 5.0, 10.0, 30.0, 100.0)  # sizes of excursions, in spreads
+# Directions of each kind that excursions take: every one, where there are no more. T² treats all axes that it
+# knows alike, and Q all others, so neighbours in rank are detected alike.
+DIRECTIONS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +52,8 @@ class Deviation:
 
 def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]:  # (n, d)
     """As many deviations of each kind as asked for, of columns that move."""
-    moving = np.flatnonzero(x.std(axis=0) > 0.0)
-    found = []
-    for kind in KINDS:
+    moving, found = np.flatnonzero(x.std(axis=0) > 0.0), []
+    for kind in KINDS if len(moving) else ():
         together = min(TOGETHER, len(moving)) if kind == "several" else 1
         # Every sensor once before any is there twice.
         rounds = range(each * together // len(moving) + 1)
@@ -61,3 +65,30 @@ def deviations(x: Array, each: int, rng: np.random.Generator) -> list[Deviation]
             columns = order[i * together : (i + 1) * together]
             found.append(Deviation(kind, columns, signs * size / np.sqrt(together)))
     return found
+
+
+def excursions(x: Array, rng: np.random.Generator) -> list[Deviation]:  # (n, d)
+    """All sensors off together, in each of many directions and by each size of `FAR`.
+
+    Along every principal axis the size is in spreads of the normal rows in that direction: the process goes
+    farther than it ever did, in a way that it knows, which T² has to detect. Across, on axes where rows vary
+    less than a column does, and for every column alone, it is in spreads of a column: relations break.
+    """
+    spread = x.std(axis=0)
+    moving = np.flatnonzero(spread > 0.0)
+    z = (x[:, moving] - x[:, moving].mean(axis=0)) / spread[moving]
+    _, sizes, axes = np.linalg.svd(z / np.sqrt(len(z)), full_matrices=False)
+    along, columns = sizes[:, None] * axes, np.eye(len(moving))
+    kinds = (along, axes[sizes < 1.0], columns)  # each (r, d), in spreads of columns
+    chosen = np.concatenate([kind[_spread_out(len(kind))] for kind in kinds])
+    signs = rng.choice([-1.0, 1.0], len(chosen))
+    return [
+        Deviation("several", moving, sign * size * direction)
+        for sign, direction in zip(signs, chosen, strict=True)
+        for size in FAR
+    ]
+
+
+def _spread_out(r: int) -> Indices:
+    """Positions of at most `DIRECTIONS` of r directions, the first and the last among them."""
+    return np.unique(np.linspace(0, r - 1, min(r, DIRECTIONS)).round().astype(np.intp))

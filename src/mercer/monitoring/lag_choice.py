@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer._core.errors import many
 from mercer._core.types import Array, Flags
+from mercer.engine.moments import Scale
 from mercer.monitoring.lags import ages
 
 MOST_LAGS = 5
@@ -52,10 +53,9 @@ def chosen_lags(z: Array, linked: Flags, rng: np.random.Generator) -> LagChoice:
     """
     n, d = z.shape
     most = max(min(MOST_LAGS, n // (ROWS_EACH * d) - 1, n // (2 * STRETCHES)), 0)
-    z = np.asarray(z, dtype=np.float64)
-    z = z - z.mean(axis=0)
-    spread = z.std(axis=0)
-    z = z / np.where(spread > 0.0, spread, 1.0)
+    z = Scale.of(z)(z)
+    if not z.any():  # nothing moves, and nothing is to be predicted
+        return LagChoice(0, 1, np.ones(1))
     r, axes = parallel_analysis(z, rng)
     scores = z @ axes[:r].T  # (n, r)
     at = np.flatnonzero(ages(np.ones(n, dtype=bool), linked) >= most)

@@ -205,11 +205,11 @@ def _warn_crowded(far: FarCells, names: Any) -> None:
     warn(msg, DetectorWarning, "wild-readings-kept", {"readings": len(cells), "of": far.n})
 
 
-def noted(limits: Limits, aside: Array, n: int, past: str = "") -> Limits:
-    """The limits, with a note of the rows that were set aside, and of what a row remembers."""
+def noted(limits: Limits, aside: Array, n: int, *more: str) -> Limits:
+    """The limits, with a note of the rows that were set aside, and what else there is to note."""
     count = len(np.unique(aside[:, 0]))
     wild = f"{count} of {n} training rows were set aside for wild readings" if count else ""
-    return replace(limits, note="; ".join(filter(None, [limits.note, wild, past])))
+    return replace(limits, note="; ".join(filter(None, [limits.note, wild, *more])))
 
 
 # ── columns ─────────────────────────────────────────────────────────────────

@@ -25,6 +25,7 @@ from mercer._core.findings import warn
 from mercer._core.types import Array, Flags, Indices, Rows
 from mercer.data.dask import DaskRows
 from mercer.engine.base import Engine
+from mercer.engine.moments import Scale, brought_to_one
 from mercer.engine.resolve import resolve_engine
 from mercer.monitoring.limits import Limits, Rule, held_limit, held_out_limits
 from mercer.monitoring.rows import chosen, made, mean_of, moves, principal_axes
@@ -121,6 +122,7 @@ def _paces(scores: Array, first: int = 0) -> Array:  # (n, r) -> (r, 3)
     """For each direction, whether it is slow (1 or 0) and, where it is, its `integrated_times`."""
     del first
     n, r = scores.shape
+    scores, _ = brought_to_one(scores)  # fourth powers follow
     correlations, found = autocorrelations(scores), np.zeros((r, 3))  # (n, r)
     if n < 4 or r == 0:
         return found
@@ -173,6 +175,11 @@ def held_out_stretches(
 
 
 # ── a second run ────────────────────────────────────────────────────────────
+def second_run(usual: Scale, own: Scale, pace: Slowness, factors: Array, rows: Array) -> Array:
+    """Rows as far out as those of a second run, on the scale of a model that has not seen them."""
+    return own(usual.back(pace.moved(usual(rows), factors)))
+
+
 @dataclass(frozen=True, repr=False)
 class HeldOut:
     """T² and Q of the rows of one fold, by a model that has not seen them."""

@@ -1,5 +1,7 @@
 """No true eigenvalue lies outside of the bounds that a low-rank fit hands over, and they say something."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ from mercer import KernelPCA
 from mercer._core.errors import InputError, KernelError
 from mercer._core.observer import SILENT
 from mercer.approximations import Nystrom, RandomFourier, RPCholesky
-from mercer.kernels import RBF, Custom, Linear
+from mercer.kernels import RBF, Custom, Laplacian, Linear, Matern, Polynomial
 from mercer.model import certificate as certificates
 from mercer.model import lowrank
+from mercer.model.certificate import refined_ceiling
 from mercer.model.lowrank import SLACK, fit_low_rank
 from mercer.model.lowrank_pass import WIDER
 from mercer.model.result import Task
@@ -279,3 +282,86 @@ def test_moves_of_components_that_are_left_aside_are_bounded_by_their_sums(unit,
     each = certificates.square_moves(squares, coef, dtype)
     aside = certificates.squares_aside(squares, each[:k], whiten, dtype)
     assert aside == pytest.approx(each[k:].sum(), rel=1e-12)
+
+
+# ── refined pairs ───────────────────────────────────────────────────────────
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("scale", [1e-250, 1.0, 1e250])
+def test_no_eigenvalue_lies_above_its_ceiling(scale, known):
+    """Whatever the space is that Ritz pairs are of, and also where it misses the first directions."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, k, fall = 20, int(rng.integers(1, 7)), rng.uniform(0.1, 0.9)
+        true = np.sort(fall ** np.arange(n) * rng.uniform(0.5, 2.0, n))[::-1]
+        axes, _ = np.linalg.qr(
+            np.eye(n)[:, seed % 3 :][:, :k] + 10.0 ** rng.uniform(-9, 0) * rng.normal(size=(n, k))
+        )
+        theta, turn = np.linalg.eigh(axes.T @ (true[:, None] * axes))
+        theta, u = theta[::-1], axes @ turn[:, ::-1]
+        residuals = np.linalg.norm(true[:, None] * u - u * theta, axis=0)
+        above = true[: k + seed % 2] + 10.0 ** rng.uniform(-12, 0) if known else np.empty(0)
+        rest = true.sum() - theta.sum()
+        found = refined_ceiling(scale * theta, scale * residuals, scale * rest, scale * above)
+        assert np.all(true[:k] <= found / scale * (1.0 + 1e-13) + 1e-14)
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize(
+    "approximation", [RPCholesky(80, refine=1), Nystrom(80, refine=2)], ids=repr
+)
+def test_bounds_of_refined_pairs_are_no_wider_than_their_residuals(approximation, dtype, rng):
+    """And narrower: where no eigenvalue is near, residuals count by their squares."""
+    x = rng.standard_normal((400, 3)).astype(DTYPES[dtype])
+    model = KernelPCA(3, kernel=RBF(0.1), approximation=approximation, random_state=0).fit(x)
+    true, fit = dense_eigenvalues(RBF(0.1), x, None)[:4], model.fit_
+    residual = np.linalg.norm(fit.residuals * true[0])
+    low, high = fit.bounds.T
+    slack = 4.0 * (fit.rounded.sum() + REFERENCE * true[0])
+    assert np.all((low - slack <= true[:3]) & (true[:3] <= high + slack))
+    assert np.all(high - low <= 2.0 * residual**2 / (true[2] - true[3]) + slack)
+
+
+REFINED = [RPCholesky(20), Nystrom(20), RPCholesky(60, refine=1), Nystrom(60, refine=1)]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("approximation", REFINED, ids=repr)
+def test_what_is_printed_of_bounds_is_what_they_are(approximation, offset, rng):
+    x = (rng.standard_normal((200, 3)) + offset).astype(np.float32)
+    fit = KernelPCA(3, kernel=RBF(0.1), approximation=approximation, random_state=0).fit(x).fit_
+    told = re.search(r"lies at most (\S+) above the one found, and at most (\S+) below", str(fit))
+    wide = np.abs(fit.bounds - fit.eigenvalues[:, None]).max(axis=0)
+    np.testing.assert_allclose([float(told[1]), float(told[2])], wide[::-1], rtol=0.05)
+
+
+# ── an offset ───────────────────────────────────────────────────────────────
+OFFSET = {  # columns 0 and 1 lie far away, and column 2 where products are taken does not
+    "rbf": RBF(0.1).on([0, 1]),
+    "laplacian": Laplacian(0.3).on([0, 1]),
+    "matern": Matern(2.5, 2.0).on([0, 1]),
+    "sum": RBF(0.1).on([0, 1]) + Linear().on([2]),
+    "product": RBF(0.1).on([0, 1]) * Polynomial(2).on([2]),
+    "normalised": (RBF(0.1).on([0, 1]) * Polynomial(2).on([2])).normalised(),
+}
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize(
+    "approximation", [RPCholesky(100), Nystrom(100), RPCholesky("auto", tol=1e-3)], ids=repr
+)
+@pytest.mark.parametrize("name", OFFSET)
+def test_an_offset_costs_an_approximation_nothing(name, approximation, engine, rng):
+    """The same rows, 1e5 away: a multiple of their unit, so that both hold the same digits."""
+    kernel, near = OFFSET[name], np.round(64.0 * rng.standard_normal((500, 3))) / 64.0
+    options = {"kernel": kernel, "approximation": approximation, "engine": engine}
+    fits = []
+    for shift in (0.0, 1e5):
+        x = (near + np.array([shift, -shift, 0.0])).astype(np.float32)
+        fits.append(KernelPCA(3, **options, random_state=0).fit(x))
+        np.testing.assert_array_equal(x - np.array([shift, -shift, 0.0]), near)
+    first, far = (fit.fit_ for fit in fits)
+    assert far.trace_error <= 3.0 * first.trace_error
+    assert np.ptp(far.bounds, axis=1).max() <= 3.0 * np.ptp(first.bounds, axis=1).max()
+    true = dense_eigenvalues(kernel, near, None)[:3]
+    low, high = far.bounds.T
+    assert np.all((low <= true) & (true <= high))

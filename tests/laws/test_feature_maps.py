@@ -20,6 +20,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel
 from sklearn.preprocessing import PolynomialFeatures
 
+from mercer import KernelPCA
 from mercer._core.errors import InputError, NoFiniteMapError
 from mercer.kernels import (
     RBF,
@@ -41,6 +42,7 @@ from mercer.kernels.feature_map import (
     UnitMap,
     n_monomials,
 )
+from mercer.model.rounding import features_moved, features_unit
 
 CASES = [  # d, p, gamma, coef0
     *itertools.product([1, 2, 5], [1, 2, 3, 4], [1.0], [0.0, 1.0]),
@@ -433,3 +435,65 @@ def test_the_page_runs_as_pasted():
         with contextlib.redirect_stdout(printed):
             exec(code, names)
         assert printed.getvalue() == shown
+
+
+# ── rounding ────────────────────────────────────────────────────────────────
+ROUNDED = {
+    "poly2": Polynomial(2),
+    "poly7": Polynomial(7, 0.5, 0.0),
+    "poly9": Polynomial(9, 1.0, 0.5),
+    "sum": Polynomial(5, 0.5, 1.0) + 3.7 * Linear(),
+    "product": Polynomial(4, 0.3, 0.0) * (Polynomial(3).on([0])),
+    "normalised": Polynomial(6, 0.5, 1.0).normalised(),
+    "composed": (Polynomial(2, 0.3, 1.0) + Linear()) ** 3,
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_features_are_off_by_no_more_than_their_roundings(name, rng):
+    x = (rng.standard_normal((300, 2)) + np.array([0.0, 3.0])).astype(np.float32)
+    phi = ROUNDED[name].feature_map(2)
+    found, wanted = phi(x), phi(x.astype(np.float64))
+    # Each rounding of a constant, which is not counted, leads to one that is.
+    unit = features_unit(2 * phi.roundings() + 1, np.float32)
+    assert found.dtype == np.float32
+    assert np.all(np.abs(found - wanted) <= unit * np.abs(wanted))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_true_eigenvalues_lie_within_the_residuals_of_float32(name, shift, weighted):
+    """Also of rows on a grid, whose roundings are alike, and of maps that round a dozen times."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(60, 240))
+        x = 3.0 * rng.standard_normal((n, 2)) + shift
+        x = (np.round(x) if seed % 4 == 3 else x).astype(np.float32)
+        w = rng.integers(1, 5, n).astype(float) if weighted else np.ones(n)
+        model = KernelPCA(4, kernel=ROUNDED[name]).fit(x, sample_weight=w if weighted else None)
+        assert model.plan_.route == "primal"
+        assert_within(model, ROUNDED[name].feature_map(2)(x.astype(np.float64)), w)
+
+
+def test_true_eigenvalues_of_a_high_degree_lie_within_the_residuals():
+    """Rows whose roundings add up."""
+    for seed in (102, 920):
+        rng = np.random.default_rng(seed)
+        x = (3.0 * rng.standard_normal((227, 2))).astype(np.float32)
+        for degree in (7, 9):
+            model = KernelPCA(4, kernel=Polynomial(degree, 0.5, 0.0)).fit(x)
+            phi = Polynomial(degree, 0.5, 0.0).feature_map(2)(x.astype(np.float64))
+            assert_within(model, phi, np.ones(len(x)))
+
+
+def assert_within(model, features, weights):
+    """The true eigenvalues are those of the same rows' features in float64, to its own rounding."""
+    share = weights / weights.sum()
+    centred = np.sqrt(weights)[:, None] * (features - share @ features)
+    true = np.linalg.svd(centred, compute_uv=False)[: len(model.eigenvalues_)] ** 2
+    trace = float(weights @ np.einsum("ij,ij->i", features, features))
+    slack = features_moved(trace, true[0], features_unit(60, np.float64))
+    low, high = model.fit_.bounds.T
+    assert np.all(np.abs(model.eigenvalues_ - true) <= model.residuals_ * true[0] + slack)
+    assert np.all((low - slack <= true) & (true <= high + slack))

@@ -1,6 +1,7 @@
 """Laws of kernels on rows of any size: right by mpmath, or infinite where no number is that large."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from scipy import sparse
 
 from markets.exact import exact, exact_matern, real
 from mercer import PCA, KernelPCA, KernelPCADetector
+from mercer.approximations import Nystrom, RPCholesky
 from mercer.engine.pairwise import scaled_distances, scaled_squared_distances
-from mercer.errors import InputError
+from mercer.errors import InputError, KernelError
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -236,3 +238,137 @@ def exactly_spaced(x):
 def test_a_detector_is_told_of_overflow_as_an_alarm(rng):
     detector = KernelPCADetector(kernel=Polynomial(3), random_state=0).fit(rng.normal(size=(80, 3)))
     assert detector.predict([[1e200, 0.0, 0.0]])[0] == -1
+
+
+# ── fits of rows, or columns, that are tiny beside others ───────────────────
+def mixed(kind, tiny, dtype):
+    """Rows of which half are tiny, or whose last columns are."""
+    x = np.abs(np.random.default_rng(0).standard_normal((24, 4)))
+    x[::2, :2] *= -1.0 if kind == "rows" else 1.0
+    if kind == "rows":
+        x[::2] *= tiny
+    else:
+        x[:, 2:] *= tiny
+    return x.astype(dtype)
+
+
+def homogeneous(degree, gamma=1.0):
+    return Polynomial(degree, gamma, 0.0)
+
+
+# Of a kernel in the unit of the tiny numbers: what it is on, and how many powers of them it multiplies.
+MIXED = {
+    "cosine": ("rows", lambda _: Cosine()),
+    "cosine of columns": ("columns", lambda _: Cosine().on([2, 3])),
+    "cosine, shifted": ("rows", lambda _: (Cosine() + 1.0).normalised() + RBF(0.1)),
+    "power": ("rows", lambda _: homogeneous(2).normalised()),
+    "power and distance": ("rows", lambda _: homogeneous(3, 0.1).normalised() + RBF(0.1)),
+    "high power": ("rows", lambda _: homogeneous(9).normalised() * RBF(0.1)),
+    "power of columns": ("columns", lambda _: homogeneous(3).on([2, 3]).normalised()),
+    "sum": ("rows", lambda t: (homogeneous(3) + (t**2 * 1e-3) * Linear()).normalised()),
+    "product": ("rows", lambda _: (homogeneous(2) * Linear()).normalised()),
+    "multiple": ("rows", lambda t: (1e4 / t * homogeneous(2)).normalised() + RBF(0.1)),
+    "chi2": ("columns", lambda t: Chi2(1.0 / t).on([2, 3])),
+    "laplacian": ("columns", lambda t: Laplacian(1.0 / t).on([2, 3])),
+    "matern": ("columns", lambda t: Matern(np.inf, t).on([2, 3])),
+    "large and small": (
+        "columns",
+        lambda t: (homogeneous(2).on([2, 3]) * (t**-2 * Polynomial(2).on([0, 1]))).normalised(),
+    ),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize(
+    ("dtype", "tiny"), [("f4", 1e-12), ("f4", 1e-25), ("f8", 1e-60), ("f8", 1e-120)]
+)
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.filterwarnings("ignore::mercer._core.errors.MercerWarning")
+def test_what_is_tiny_beside_the_rest_counts_in_a_fit(name, dtype, tiny, engine, weighted):
+    kind, made = MIXED[name]
+    x, kernel = mixed(kind, tiny, dtype), made(tiny)
+    weights = 1.0 + np.arange(24) % 3 if weighted else np.ones(24)
+    model = KernelPCA(3, kernel=kernel, engine=engine).fit(x, sample_weight=weights)
+    wanted = exact_of_mixed(name, tiny, dtype, weighted)[: len(model.eigenvalues_)]
+    tolerance = TOLERANCE["float32" if dtype == "f4" else "float64"]
+    off = np.abs(model.eigenvalues_ - wanted).max() / wanted[0]
+    assert off <= model.residuals_.max() + tolerance
+    squares = np.average(model.transform(x).astype(np.float64) ** 2, axis=0, weights=weights)
+    np.testing.assert_allclose(squares * np.sum(weights), wanted, rtol=100 * tolerance)
+
+
+@cache
+def exact_of_mixed(name, tiny, dtype, weighted):
+    kind, made = MIXED[name]
+    weights = 1.0 + np.arange(24) % 3 if weighted else np.ones(24)
+    return exact_eigenvalues(made(tiny), mixed(kind, tiny, dtype), weights)
+
+
+def exact_eigenvalues(kernel, x, weights):
+    """Those of the centred kernel matrix in mpmath, whose entries are rounded once."""
+    with mp.workdps(60):
+        rows, w = [[real(v) for v in row] for row in x], [real(v) for v in weights]
+        k = [[exact(kernel, a, b) for b in rows] for a in rows]
+        total = mp.fsum(w)
+        means = [mp.fdot(w, row) / total for row in k]
+        mean = mp.fdot(w, means) / total
+        centred = [
+            [
+                float((v - means[i] - means[j] + mean) * mp.sqrt(w[i] * w[j]))
+                for j, v in enumerate(row)
+            ]
+            for i, row in enumerate(k)
+        ]
+    return np.linalg.eigvalsh(np.array(centred))[::-1]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("normalised")])
+def test_maps_of_normalised_kernels_are_right_whatever_the_size_of_the_rows(name, dtype):
+    kernel, kind = KERNELS[name], np.dtype(dtype).type
+    if name == "normalised-sum":  # of distances, which have no finite map
+        kernel = (Linear() + 2.0 * Linear() ** 2 + Cosine()).normalised()
+    for size in SIZES[kind.__name__]:
+        x, y = rows_of(size, name, kind)
+        y = y[:3]
+        found = kernel.feature_map(3)(x) @ kernel.feature_map(3)(y).T
+        for i, row in enumerate(x):
+            for j, other in enumerate(y):
+                wanted = exact(kernel, *([real(v) for v in side] for side in (row, other)))
+                assert abs(real(found[i, j]) - wanted) <= TOLERANCE[kind.__name__]
+
+
+FITS = {
+    "primal": {},
+    "primal, weighted": {"weights": True},
+    "dual": {},
+    "RPCholesky": {"approximation": RPCholesky(9)},
+    "Nystrom": {"approximation": Nystrom(9)},
+    "refined": {"approximation": Nystrom(9, refine=1)},
+}
+LOST = {  # kernels whose values have lost digits below the least number, or are nothing
+    "f8, subnormal": ("f8", homogeneous(6), 4e-27),
+    "f8, nothing": ("f8", homogeneous(6), 1e-30),
+    "f8, a multiple": ("f8", 1e40 * homogeneous(6), 1e-27),
+    "f8, a product": ("f8", homogeneous(5) * homogeneous(4), 1e-18),
+    "f4, in double nothing": ("f4", homogeneous(9), 1e-20),
+}
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("name", LOST)
+def test_values_that_have_lost_digits_are_refused(name, fit, rng):
+    dtype, kernel, size = LOST[name]
+    options = dict(FITS[fit])
+    weights = np.arange(1.0, 31.0) if options.pop("weights", False) else None
+    x = (size * rng.standard_normal((30, 2))).astype(dtype)
+    told = "holds numbers from|keep their digits"
+    if fit == "dual":
+        kernel = kernel * RBF(1e-3)  # which has no explicit map
+    elif fit.startswith("primal") and name == "f8, a multiple":
+        return  # features, roots of values, are in range
+    with pytest.raises(KernelError, match=told):
+        KernelPCA(2, kernel=kernel, random_state=0, **options).fit(x, sample_weight=weights)
+    # Rows near one are right to rounding, so it is their size alone that is refused.
+    KernelPCA(2, kernel=kernel, random_state=0, **options).fit(x / np.dtype(dtype).type(size))

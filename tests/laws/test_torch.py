@@ -150,6 +150,17 @@ def test_values_out_of_range_are_the_hosts(engine, cloud):
         assert loaded.on_host
 
 
+@pytest.mark.parametrize(("dtype", "tiny"), [("f8", 1e-60), ("f4", 1e-12)])
+def test_lengths_out_of_range_are_the_hosts(engine, dtype, tiny, cloud):
+    """Rows that are tiny beside others count in a normalised kernel, in a fit and in `transform`."""
+    data = np.where(np.arange(60)[:, None] % 2, cloud, tiny * cloud).astype(dtype)
+    kernel = Polynomial(3, 0.1, 0.0).normalised() + RBF(0.1)
+    found, expected = (KernelPCA(2, kernel=kernel, engine=e).fit(data) for e in (engine, "numpy"))
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-5)
+    scores = (np.abs(model.transform(data)) for model in (found, expected))
+    np.testing.assert_allclose(*scores, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-20, 1e20])
 def test_rows_out_of_range_don_t_take_others_from_the_device(engine, size, cloud):
     """A row of zeros among new ones, or a few that the host has to look at, change nothing for the next."""

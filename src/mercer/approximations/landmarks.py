@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg.lapack import dtrtri
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
 from mercer.data.rows import take_rows
+from mercer.engine import formula as f
 from mercer.engine.base import Engine
+from mercer.engine.shifted import centre_of
 from mercer.kernels.base import Kernel
 from mercer.operators.centred import require_finite
 
@@ -132,9 +135,14 @@ def entry_error(kernel: Kernel, points: Rows) -> float:
 
     At least eps. The diagonal of a tile shows it, where distances cancel most and the true values are known,
     and there also what a relative change of eps in the points does: an exponential of 300 loses hundreds.
+    Distances are taken of points about their centre, whose rounding they show: not that of an offset.
     """
     points = points[:PROBE_POINTS]
     eps = float(np.finfo(points.dtype).eps)
+    if not sparse.issparse(points):
+        centre = centre_of(points)
+        centre[_placed(kernel.tree(), np.arange(len(centre)))] = 0.0
+        points = (points.astype(np.float64) - centre).astype(points.dtype)
     worst = eps
     for near in (points, points * points.dtype.type(1.0 + eps)):
         with np.errstate(over="ignore", invalid="ignore"):  # the pass over all rows reports it
@@ -146,6 +154,18 @@ def entry_error(kernel: Kernel, points: Rows) -> float:
     return worst
 
 
+def _placed(expr: f.Expr, columns: Indices) -> Indices:
+    """Those of the columns whose origin a value depends on: dot products, and what is not known, look at."""
+    match expr:
+        case f.Pair(kind="sqdist" | "l1"):
+            return columns[:0]
+        case f.Pair() | f.Opaque():
+            return columns
+        case f.On(of):
+            return _placed(of, columns[np.asarray(expr.columns)])
+    return np.concatenate([columns[:0], *(_placed(part, columns) for part in expr.parts)])
+
+
 def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
     """W over the directions of the core that lie above rounding: W Wᵀ is k(Z, Z)⁻¹ where that exists.
 
@@ -155,8 +175,10 @@ def whitening(core: Array, unit: float) -> Array:  # (m, m) -> (m, r)
     inverse of the Cholesky factor spans them in a sixth of the time: Σ1/λ, the sum of its squares, shows
     that the least λ lies above the cut.
     """
-    lengths = np.diagonal(core)
-    scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=lengths > 0)
+    lengths, limits = np.diagonal(core), np.finfo(core.dtype)
+    # What has lost digits to the range of numbers, and what is nothing beside the largest, spans nothing.
+    held = lengths > max(limits.tiny, EPS**4 * lengths.max())
+    scale = np.divide(1.0, np.sqrt(lengths), out=np.zeros(len(core)), where=held)
     core = core * scale * scale[:, None]
     # No eigenvalue is larger than the trace, which is m.
     whiten = _inverse_factor(core, 1.0 / _cut(unit, len(core), float(len(core))))

@@ -26,6 +26,11 @@ ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.ite
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
 SQUARABLE = {np.dtype(np.float64): (2.0**-480, 2.0**480), np.dtype(np.float32): (2.0**-50, 2.0**50)}
+# What has vanished below the least number is nothing beside those still, multiplied by no more than this.
+STEEP: dict[np.dtype[Any], float] = {
+    np.dtype(np.float64): SQUARABLE[np.dtype(np.float64)][0] * 2.0**1022,
+    np.dtype(np.float32): SQUARABLE[np.dtype(np.float32)][0] * 2.0**126,
+}
 # Different numbers of at least this size differ by more than the root of what can be squared.
 SMALL = 2.0**-180
 
@@ -213,8 +218,11 @@ def _expanded(
 ) -> tuple[Array | None, Array]:  # -> (n, m), (n,)
     """Scale · (‖x‖² - 2x·y + ‖y‖²) about a common point, and ‖x‖² + the largest ‖y‖², which cancel in it.
 
-    None where rounding would cost an entry of every row more than `limit` units.
+    None where rounding would cost an entry of every row more than `limit` units, or squares that vanish
+    would count.
     """
+    if limit < np.inf and abs(scale) > STEEP[x.dtype]:
+        return None, np.full(x.shape[0], np.inf)
     if sparse.issparse(x) or sparse.issparse(y):
         x_norms, y_norms = squared_norms(x), squared_norms(y)
     else:

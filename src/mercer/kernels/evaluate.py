@@ -37,6 +37,8 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
         case f.Exp(of):
             out = values(of, x, y)
             return np.exp(out, out=out)
+        case f.Affine(of, scale) if abs(scale) > pairwise.STEEP[x.dtype] and _vanishes(of, x, y):
+            return scaled(expr, x, y).values()
         case f.Affine(f.Pair(kind, unit), scale, shift):
             if y is None:
                 out = _own(kind, x, scale)
@@ -51,6 +53,8 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
             return _power(expr, x, y)
         case f.Pair():
             return values(f.Affine(expr), x, y)
+        case f.Mul(left, right) if _outweighs(left, right, x, y) or _outweighs(right, left, x, y):
+            return scaled(expr, x, y).values()
         case f.Affine() | f.Joined():
             return _arithmetic(expr, x, y)
         case f.Matern(of, nu):
@@ -122,6 +126,27 @@ def _arithmetic(expr: f.Affine | f.Joined, x: Rows, y: Rows | None) -> Array:
             case f.Mul(_, right):
                 out *= values(right, x, y)
     return in_range(out, lambda: scaled(expr, x, y))
+
+
+def _own_values(expr: f.Expr, x: Rows, y: Rows | None) -> Array:
+    """|u(x, x)| of the rows on either side."""
+    with np.errstate(over="ignore"):
+        sides = [values(expr, side) for side in (x, y) if side is not None]
+    return np.abs(np.concatenate(sides))
+
+
+def _vanishes(expr: f.Expr, x: Rows, y: Rows | None) -> bool:
+    """Whether values may have lost digits below the least number."""
+    low = pairwise.SQUARABLE[x.dtype][0]
+    return expr.has("dot") and bool(np.any(_own_values(expr, x, y) < low))
+
+
+def _outweighs(expr: f.Expr, other: f.Expr, x: Rows, y: Rows | None) -> bool:
+    """Whether a factor is so large that what has vanished in the other one may count."""
+    if not expr.has("dot"):  # no larger than its scale
+        return False
+    most = float(np.max(_own_values(expr, x, y), initial=0.0))
+    return most > pairwise.STEEP[x.dtype] and _vanishes(other, x, y)
 
 
 def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:

@@ -16,7 +16,16 @@ from mercer._core.params import Number, Whole, require
 from mercer._core.types import Array, Indices
 from mercer.engine import formula as f
 from mercer.kernels import monomials
-from mercer.kernels.map_base import NOT_NEGATIVE, FeatureMap, ProductMap, SumMap, UnitMap
+from mercer.kernels.map_base import (
+    NONE,
+    NOT_NEGATIVE,
+    Balanced,
+    FeatureMap,
+    ProductMap,
+    SumMap,
+    UnitMap,
+    balanced,
+)
 from mercer.kernels.monomials import Step, Term, n_monomials
 from mercer.kernels.rows import positions
 
@@ -52,8 +61,14 @@ class IdentityMap(_OfFeatures):
     def dimension(self) -> int:
         return self.d
 
+    def roundings(self, given: int = 0) -> int:
+        return given
+
     def _fill(self, x: Array, out: Array) -> None:
         out[...] = x
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        return balanced(x.copy(), powers)
 
     def _slope(self, x: Array, weights: Array) -> Array:
         del x
@@ -88,8 +103,14 @@ class ColumnsMap(_OfFeatures):
     def dimension(self) -> int:
         return len(self.columns)
 
+    def roundings(self, given: int = 0) -> int:
+        return given
+
     def _fill(self, x: Array, out: Array) -> None:
         out[...] = x[list(self.columns)]
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        return balanced(x[list(self.columns)], powers)
 
     def _slope(self, x: Array, weights: Array) -> Array:
         out = np.zeros_like(x)
@@ -191,6 +212,25 @@ class PolynomialMap(_OfFeatures):
                 np.multiply(below[step.parents], z[step.feature], out=block[step.target])
         out *= self._weights.astype(out.dtype)[:, None]
 
+    def roundings(self, given: int = 0) -> int:
+        # p factors √γ x_j, p - 1 products of them, and one with a coefficient.
+        factor = given + (0 if self.gamma == 1 else 1)
+        return self.degree * (factor + 1)
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        # (γ x·x' + θ)^p is homogeneous in (√γ x, √θ), of degree p: both are divided by one power of two.
+        x, powers = balanced(x * x.dtype.type(math.sqrt(self.gamma)), powers)
+        root, power = math.frexp(math.sqrt(self.coef0))
+        both = np.maximum(powers, power if root else NONE)
+        plain = PolynomialMap(self.d, self.degree, coef0=1.0 if root else 0.0)
+        values = plain._values(np.ldexp(x, np.maximum(powers - both, NONE)))
+        if root:
+            theta = np.ldexp(root, np.maximum(power - both, NONE))
+            sizes = [n_monomials(self.d, q, homogeneous=True) for q in self._degrees]
+            missing = self.degree - np.repeat(self._degrees, sizes)  # (D,)
+            values *= (theta ** missing[:, None]).astype(x.dtype)
+        return balanced(values, self.degree * both)
+
     def _slope(self, x: Array, weights: Array) -> Array:
         # The multiplications of `_fill`, backwards: each hands its slope to both of its factors.
         root = math.sqrt(self.gamma)
@@ -219,6 +259,50 @@ class PolynomialMap(_OfFeatures):
 
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         return monomials.expanded_power(inputs, self.degree, gamma=self.gamma, coef0=self.coef0)
+
+
+@dataclass(frozen=True)
+class ComposedMap(FeatureMap):
+    """φ(x) = outer(inner(x)).
+
+    >>> from mercer.kernels.feature_map import ColumnsMap, PolynomialMap
+    >>> print(PolynomialMap(2, 2, coef0=0.0).after(ColumnsMap(3, [0, 2])))
+    φ(f1, f2, f3) = (f1², √2 f1 f3, f3²)
+    """
+
+    outer: FeatureMap
+    inner: FeatureMap
+
+    def __post_init__(self) -> None:
+        if self.outer.n_features != self.inner.dimension:
+            msg = (
+                f"{self.outer!r} takes {self.outer.n_features} columns, but {self.inner!r} gives "
+                f"{self.inner.dimension}. Make the outer map for {self.inner.dimension} features."
+            )
+            raise InputError(msg)
+
+    @property
+    def n_features(self) -> int:
+        return self.inner.n_features
+
+    @property
+    def dimension(self) -> int:
+        return self.outer.dimension
+
+    def roundings(self, given: int = 0) -> int:
+        return self.outer.roundings(self.inner.roundings(given))
+
+    def _fill(self, x: Array, out: Array) -> None:
+        self.outer._fill(self.inner._values(x), out)
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        return self.outer._balanced(*self.inner._balanced(x, powers))
+
+    def _slope(self, x: Array, weights: Array) -> Array:
+        return self.inner._slope(x, self.outer._slope(self.inner._values(x), weights))
+
+    def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
+        return self.outer._terms(self.inner._written(inputs))
 
 
 def _read_only(array: AnyArray) -> AnyArray:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Number, require
 from mercer._core.public import public
-from mercer._core.types import Array
+from mercer._core.types import Array, Indices
 from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
@@ -30,6 +30,8 @@ from mercer.kernels.rows import as_rows
 # A row of so many float64 columns takes 40 MB: what is wanted is the kernel, not the map.
 MAX_COLUMNS = 5_000_000
 NOT_NEGATIVE = Number(0, ends="[)")  # φ holds the square root of a factor
+# Log₂ of the size of a point that has none, below all others.
+NONE = -(2**24)
 # Bounds what is held besides the result. Blocks small enough for a cache are slower, not faster:
 # each touches a page of every column.
 BLOCK_ROWS = 16_384
@@ -63,6 +65,18 @@ class FeatureMap(ABC):
     @abstractmethod
     def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
         """The D columns in writing, when the d features are written as `inputs`."""
+
+    @abstractmethod
+    def roundings(self, given: int = 0) -> int:
+        """How often a column is rounded at most, where each feature comes with so many roundings.
+
+        Each rounding of a constant, by which all rows of a column are off alike, leads to one of these, and
+        is not counted.
+        """
+
+    @abstractmethod
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:  # (d, b), (b,)
+        """φ of the points 2^powers x, whatever their size."""
 
     @public
     def __call__(self, X: Any) -> Array:
@@ -107,7 +121,7 @@ class FeatureMap(ABC):
 
     def after(self, inner: FeatureMap) -> FeatureMap:
         """φ(inner(x)): `inner` is applied first."""
-        from mercer.kernels.feature_map import IdentityMap
+        from mercer.kernels.feature_map import ComposedMap, IdentityMap
 
         same = isinstance(inner, IdentityMap) and inner.d == self.n_features
         return self if same else ComposedMap(self, inner)
@@ -149,6 +163,34 @@ class FeatureMap(ABC):
                 "them, or a lower degree."
             )
             raise InputError(msg)
+
+
+# ── points of any size ──────────────────────────────────────────────────────
+class Balanced(NamedTuple):
+    """Points 2^powers values, the largest entry of each of which is about one."""
+
+    values: Array  # (D, b)
+    powers: Indices  # (b,), `NONE` for points of zeros
+
+
+def columns_held(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The sizes of a point's largest column beside which no other one is lost to the range of a precision."""
+    limits = np.finfo(dtype)
+    return float(limits.tiny / limits.eps**2), float(limits.max * limits.eps**2)
+
+
+def balanced(values: Array, powers: Indices) -> Balanced:
+    """The points 2^powers values, scaled in place: no digit is lost."""
+    largest = np.max(np.abs(values), axis=0, initial=0.0)
+    own = np.frexp(largest)[1]
+    np.ldexp(values, -own, out=values)
+    return Balanced(values, np.where(largest > 0, own + powers, NONE))
+
+
+def _times_two(values: Array, powers: Indices) -> Array:
+    """2^powers values, as a new array."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(values, np.clip(powers, -(2**14), 2**14))
 
 
 # ── new maps from old, one for each way to make a kernel from kernels ────────
@@ -205,6 +247,15 @@ class SumMap(_Pair):
         self.left._fill(x, out[: self.left.dimension])
         self.right._fill(x, out[self.left.dimension :])
 
+    def roundings(self, given: int = 0) -> int:
+        return max(self.left.roundings(given), self.right.roundings(given))
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        left, right = self.left._balanced(x, powers), self.right._balanced(x, powers)
+        both = np.maximum(left.powers, right.powers)
+        parts = [_times_two(side.values, side.powers - both) for side in (left, right)]
+        return balanced(np.concatenate(parts), both)
+
     def _slope(self, x: Array, weights: Array) -> Array:
         left = self.left._slope(x, weights[: self.left.dimension])
         return left + self.right._slope(x, weights[self.left.dimension :])
@@ -227,10 +278,18 @@ class ProductMap(_Pair):
     def dimension(self) -> int:
         return self.left.dimension * self.right.dimension
 
+    def roundings(self, given: int = 0) -> int:
+        return self.left.roundings(given) + self.right.roundings(given) + 1
+
     def _fill(self, x: Array, out: Array) -> None:
         left, right = self.left._values(x), self.right._values(x)
         for i, column in enumerate(left):
             np.multiply(right, column, out=out[i * len(right) : (i + 1) * len(right)])
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        left, right = self.left._balanced(x, powers), self.right._balanced(x, powers)
+        values = (left.values[:, None] * right.values).reshape(self.dimension, -1)
+        return balanced(values, left.powers + right.powers)
 
     def _slope(self, x: Array, weights: Array) -> Array:
         left, right = self.left._values(x), self.right._values(x)
@@ -257,9 +316,18 @@ class ScaledMap(_Around):
     def __post_init__(self) -> None:
         require("factor", self.factor, NOT_NEGATIVE, of="ScaledMap", error=KernelError)
 
+    def roundings(self, given: int = 0) -> int:
+        return self.inner.roundings(given) + 1
+
     def _fill(self, x: Array, out: Array) -> None:
         self.inner._fill(x, out)
         out *= out.dtype.type(math.sqrt(self.factor))
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        values, powers = self.inner._balanced(x, powers)
+        root, power = math.frexp(math.sqrt(self.factor))
+        values *= values.dtype.type(root)
+        return balanced(values, powers + power)
 
     def _slope(self, x: Array, weights: Array) -> Array:
         return self.inner._slope(x, weights * weights.dtype.type(math.sqrt(self.factor)))
@@ -279,10 +347,28 @@ class UnitMap(_Around):
     φ(f1, f2) = (f1 ‖(f1, f2)‖⁻¹, f2 ‖(f1, f2)‖⁻¹)
     """
 
+    def roundings(self, given: int = 0) -> int:
+        # A length is off by as much as its entries, by constants too. The sum of its squares is made in
+        # float64; it is rounded, and so is the quotient.
+        return 4 * self.inner.roundings(given) + 2
+
     def _fill(self, x: Array, out: Array) -> None:
-        self.inner._fill(x, out)
-        _, own = _unit(out)
-        out /= own
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.inner._fill(x, out)
+            largest = np.max(np.abs(out), axis=0)
+        powers = np.frexp(largest)[1]
+        low, high = columns_held(out.dtype)
+        lost = np.flatnonzero(~((largest > low) & (largest < high)))
+        if len(lost) > 0:  # points whose features are out of range, or of zeros
+            none = np.zeros(len(lost), dtype=np.intp)
+            out[:, lost] = self.inner._balanced(np.ascontiguousarray(x[:, lost]), none).values
+            powers[lost] = 0
+        np.ldexp(out, -powers, out=out)
+        out /= _lengths(out)
+
+    def _balanced(self, x: Array, powers: Indices) -> Balanced:
+        values, powers = self.inner._balanced(x, powers)
+        return balanced(values / _lengths(values), np.where(powers == NONE, NONE, 0))
 
     def _slope(self, x: Array, weights: Array) -> Array:
         # ∂(v/‖v‖) = (I - uuᵀ)∂v/‖v‖ with u = v/‖v‖.
@@ -302,44 +388,11 @@ def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
     """Divide columns by powers of two; those powers, and the lengths of the columns, 1 for one of zeros."""
     powers = np.frexp(np.max(np.abs(values), axis=0))[1]
     np.ldexp(values, -powers, out=values)
-    own = np.sqrt(np.einsum("ib,ib->b", values, values))
+    return powers, _lengths(values)
+
+
+def _lengths(values: Array) -> Array:  # (D, b) -> (b,)
+    """The lengths of columns whose squares are in range, summed in float64, and 1 for one of zeros."""
+    own = np.sqrt(np.einsum("ib,ib->b", values, values, dtype=np.float64))
     own[own == 0] = 1.0
-    return powers, own
-
-
-@dataclass(frozen=True)
-class ComposedMap(FeatureMap):
-    """φ(x) = outer(inner(x)).
-
-    >>> from mercer.kernels.feature_map import ColumnsMap, PolynomialMap
-    >>> print(PolynomialMap(2, 2, coef0=0.0).after(ColumnsMap(3, [0, 2])))
-    φ(f1, f2, f3) = (f1², √2 f1 f3, f3²)
-    """
-
-    outer: FeatureMap
-    inner: FeatureMap
-
-    def __post_init__(self) -> None:
-        if self.outer.n_features != self.inner.dimension:
-            msg = (
-                f"{self.outer!r} takes {self.outer.n_features} columns, but {self.inner!r} gives "
-                f"{self.inner.dimension}. Make the outer map for {self.inner.dimension} features."
-            )
-            raise InputError(msg)
-
-    @property
-    def n_features(self) -> int:
-        return self.inner.n_features
-
-    @property
-    def dimension(self) -> int:
-        return self.outer.dimension
-
-    def _fill(self, x: Array, out: Array) -> None:
-        self.outer._fill(self.inner._values(x), out)
-
-    def _slope(self, x: Array, weights: Array) -> Array:
-        return self.inner._slope(x, self.outer._slope(self.inner._values(x), weights))
-
-    def _terms(self, inputs: Sequence[Term]) -> Iterator[Term]:
-        return self.outer._terms(self.inner._written(inputs))
+    return own.astype(values.dtype, copy=False)

@@ -164,23 +164,14 @@ class CentredRows:
         n, m = self.shape
         return 0.5 * (n + m) * EPS * self._trace(0.0) if self._implicit else 0.0
 
-    def moved(self, values: Array, total: float, unit: float, *, shared: bool) -> float:
-        """How far rounding moves the eigenvalues, with features off by `unit` of themselves."""
+    def moved(self, values: Array, total: float, unit: float) -> float:
+        """How far rounding moves the eigenvalues, with features off by `unit` of themselves at most."""
         top = float(np.max(values, initial=0.0))
-        # Centred rows are rounded once more, and so are sums of their products.
+        # Centred rows are rounded once more, and so are sums of their products. Columns that are off alike
+        # in all rows are so when they are centred.
         lost = EPS * self._trace(total) if self._implicit else 0.0
-        centred = features_moved(total, top, UNITS * EPS)
-        # A row that was divided by its length is off by a factor that all of its entries share.
-        reach = self._trace(total) if shared else self._reach(top, total)
-        return features_moved(reach, top, unit) + centred + 4.0 * lost
-
-    def _reach(self, top: float, total: float) -> float:
-        """The squared norm of S(Φ + E) - SΦ at most, where E is as large as Φ and random in its signs."""
-        # No more than tr K, and no more than the longest row and the longest column together (Latała 2005).
-        heaviest = 1.0 if self.roots is None else float(np.max(self.roots))
-        row = heaviest * np.sqrt(self.shape[1]) * self.largest
-        column = np.sqrt(self.weight * float(np.max(self.mean**2)) + top)
-        return min(self._trace(total), float(row + column) ** 2)
+        centred = features_moved(total, top, UNITS * EPS + unit)
+        return features_moved(self._trace(total), top, unit) + centred + 4.0 * lost
 
     def _trace(self, total: float) -> float:
         """Σw‖φ‖² = tr K, from that of the centred features."""

@@ -41,6 +41,11 @@ class Certificate:
         return self.goal is not None and self.share > self.goal
 
     @property
+    def above(self) -> float:
+        """How far above the one found a true eigenvalue may lie, of a factor that projects."""
+        return self.left_out + self.rounding
+
+    @property
     def around(self) -> float:
         """A bound on ‖√w(Φ - Φ̂)‖², spectral: here the Frobenius norm."""
         return self.left_out
@@ -55,8 +60,8 @@ class Certificate:
     def bounds(self, values: Array) -> Array:  # (k,) -> (k, 2)
         """Lower and upper bound on each true eigenvalue (for an estimate: a range to expect)."""
         if self.kind == "below":
-            low, high = values, values + self.left_out
-        elif self.kind == "around":
+            return np.stack([np.maximum(values - self.rounding, 0.0), values + self.above], axis=1)
+        if self.kind == "around":
             roots, gap = np.sqrt(np.maximum(values, 0.0)), np.sqrt(self.around)
             low, high = np.maximum(roots - gap, 0.0) ** 2, (roots + gap) ** 2
         else:
@@ -69,10 +74,16 @@ class Certificate:
                 f"eigenvalues within about {self.left_out:.3g} of the true ones (an estimate from "
                 "sampled kernel entries, not a bound)"
             )
-        gap = np.sqrt(self.around)
-        where = f"the square root of each true eigenvalue is within {gap:.3g} of the one found"
         if self.kind == "below":
-            where = f"each true eigenvalue lies at most {self.left_out:.3g} above the one found"
+            where = (
+                f"each true eigenvalue lies at most {self.above:.3g} above the one found, and at most "
+                f"{self.rounding:.2g} below"
+            )
+        else:
+            gap = np.sqrt(self.around)
+            where = f"the square root of each true eigenvalue is within {gap:.3g} of the one found"
+            if self.rounding > 0.0:
+                where += f", give or take {self.rounding:.2g} of the eigenvalue by rounding"
         doubt = " (if the kernel is valid, which is not known)" if self.assumed else ""
         return f"{self.share:.2e} of tr K left out{doubt}: {where}"
 
@@ -90,6 +101,34 @@ class StreamCertificate(Certificate):
     @property
     def around(self) -> float:
         return self.norm
+
+
+# ── of refined pairs ────────────────────────────────────────────────────────
+def refined_ceiling(  # (k,), (k,), (r,) -> (k,)
+    values: Array, residuals: Array, rest: float, known: Array
+) -> Array:
+    """Upper bounds on the first k eigenvalues of A, positive semi-definite, from its Ritz pairs.
+
+    A residual says that some eigenvalue is near, and not which. With U the first i Ritz vectors and V what is
+    orthogonal to them, A is [[Θ, Rᵀ], [R, C]] in the basis [U, V]. Where C ≤ τI, A has as many eigenvalues
+    above μ > τ as Θ + RᵀR/(μ - τ), at most (inertia of the Schur complement, Haynsworth 1968), so that λ_j is
+    no larger than the greater eigenvalue of [[θ_j, ‖R‖], [‖R‖, τ]] (Weyl; compare Li & Li 2005).
+
+    τ is the trace of C, `rest` beyond the pairs. It is ‖R‖ above a bound on λ_{i+1}, as a factor has `known`
+    some, where θ_i is larger: of the i + 1 first eigenvalues of Θ and C together, which Weyl bounds so, i are
+    those of Θ.
+    """
+    k, top = len(values), float(values[0])  # in units of which squares are in range
+    high = np.full(k + 1, np.inf)
+    high[: min(len(known), k + 1)] = known[: k + 1]
+    for i in range(k, 0, -1):
+        off = top * float(np.linalg.norm(residuals[:i] / top))  # at least ‖R‖
+        tau, counted = rest + float(np.sum(values[i:])), float(high[i]) + off
+        if counted < values[i - 1]:
+            tau = min(tau, counted)
+        middle, half = 0.5 * (values[:i] + tau), 0.5 * (values[:i] - tau)
+        high[:i] = np.minimum(high[:i], middle + np.hypot(half, off))
+    return high[:k]
 
 
 # ── of a low-rank factor ────────────────────────────────────────────────────
@@ -145,11 +184,14 @@ def squares_aside(  # (m,), (k,), (m, r)
 
 def _aside(lengths: Array, reaches: Array, whiten: Array) -> float:
     """Σ of the reaches of all columns of WV but the first, whose reaches are given."""
-    return max(float(lengths @ np.einsum("ij,ij->i", whiten, whiten) - np.sum(reaches)), 0.0)
+    return max(float(np.sum(_reach(lengths, whiten)) - np.sum(reaches)), 0.0)
 
 
 def _reach(lengths: Array, coef: Array) -> Array:
-    return np.asarray(lengths @ coef**2)  # (r,)
+    scaled = (
+        np.sqrt(lengths)[:, None] * coef
+    )  # whose squares are in range where those of coef are not
+    return np.einsum("ij,ij->j", scaled, scaled)  # (r,)
 
 
 def proved_certificate(

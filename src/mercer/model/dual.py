@@ -18,7 +18,7 @@ from mercer.kernels.base import Kernel
 from mercer.model.linear import score_signs
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, Task, first_reaching, keep
-from mercer.model.rounding import MatrixRounding, handed_out, require_variance
+from mercer.model.rounding import MatrixRounding, handed_out, require_range, require_variance
 from mercer.model.space import FeatureMean
 from mercer.operators import Centred
 from mercer.operators.centred import require_finite
@@ -40,7 +40,10 @@ def fit_dual(task: Task) -> Fit:
         unit = 1.0 if 1e-6 < mean < 1e6 else float(2.0 ** np.rint(np.log2(mean)))
         weights = weights / unit
     operator = gram_operator(task.kernel, task.x, plan, weights, engine=task.engine)
-    require_finite(operator.gram.diag())
+    diagonal = operator.gram.diag()
+    require_finite(diagonal)
+    single = operator.eps > np.finfo(np.float64).eps  # of few rows in float32 K is made in float64
+    require_range(task.kernel, task.x, task.x.dtype if single else np.float64, diagonal)
     if isinstance(asked, float) and isinstance(plan.solver, Lapack):
         pairs = plan.solver.reaching(operator, asked, observer=task.observer)
     elif isinstance(asked, float):

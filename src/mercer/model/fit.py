@@ -11,13 +11,14 @@ from mercer._core.types import Rows
 from mercer.data.rows import RowSource, take_rows
 from mercer.engine.threads import blas_between_passes, lanes, single_threaded_blas
 from mercer.kernels.base import Kernel
+from mercer.model.certificate import refined_ceiling
 from mercer.model.dual import dual_fit, fit_dual, gram_operator, in_unit, require_room, unit_of
 from mercer.model.linear import fit_features, fit_linear_pca, fit_streamed
 from mercer.model.lowrank import fit_low_rank
 from mercer.model.result import Fit, Task
-from mercer.model.rounding import require_different
+from mercer.model.rounding import require_different, require_range
 from mercer.operators.sections import FeatureSections
-from mercer.planning.problem import probe_rows, spread_over
+from mercer.planning.problem import spread_over
 from mercer.solvers.refine import ritz_pairs
 
 
@@ -48,10 +49,10 @@ def _fit_primal(task: Task) -> Fit:
     """PCA of φ(x): the same non-zero eigenvalues, on the m x m side."""
     kernel, x = task.kernel, task.x
     sections = FeatureSections(kernel.feature_map(int(x.shape[1])), engine=task.engine)
+    roundings = sections.feature_map.roundings()
     if isinstance(x, RowSource):
-        return fit_streamed(task, sections)
-    shared = kernel.tree().divides  # by the length of all features, or of some
-    return fit_features(task, sections(x), sections, shared=shared)
+        return fit_streamed(task, sections, roundings=roundings)
+    return fit_features(task, sections(x), sections, roundings=roundings)
 
 
 def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
@@ -68,23 +69,6 @@ def _probe_symmetry(kernel: Kernel, x: Rows) -> None:
         raise KernelError(msg)
 
 
-def _require_range(kernel: Kernel, x: Rows) -> None:
-    """An approximation is made of kernel values in the precision of the rows, which has to hold them."""
-    if x.dtype == np.float64 or not kernel.parallel:
-        return
-    with np.errstate(over="ignore", invalid="ignore"):  # reported below, in words
-        longest = float(kernel.tile_diag(probe_rows(x).astype(np.float64)).max())
-    limits = np.finfo(x.dtype)
-    in_range = float(limits.tiny) < longest < float(limits.max)
-    if np.isfinite(longest) and longest > 0.0 and not in_range:
-        msg = (
-            f"k(x, x) is {longest:.3g} on these rows, and {x.dtype} holds numbers from {limits.tiny:.1e} to "
-            f"{limits.max:.1e}. Fit in float64, X.astype(np.float64), or multiply the kernel by a number "
-            "that brings its values nearer to one."
-        )
-        raise KernelError(msg)
-
-
 # More directions than are sought: a Ritz step over them finds the sought ones better.
 OVERSAMPLE = 12
 
@@ -94,7 +78,8 @@ def fit_approximation(task: Task) -> Fit:
     kernel, x, asked, approximation = task.kernel, task.x, task.asked, task.plan.approximation
     rng, weights, observer, engine = task.rng, task.weights, task.observer, task.engine
     assert approximation is not None  # the plan says so
-    _require_range(kernel, x)
+    # A factor is made of kernel values in the precision of the rows, which has to hold them.
+    require_range(kernel, x, x.dtype)
     with blas_between_passes(approximation.width(int(x.shape[0]))):
         low_rank = approximation(
             kernel, x, weights=weights, rng=rng, observer=observer, engine=engine
@@ -112,6 +97,8 @@ def fit_approximation(task: Task) -> Fit:
         pairs = ritz_pairs(operator, start, k, approximation.refine, rng=rng, observer=observer)
     found = dual_fit(task, operator, pairs)
     assert rough.certificate is not None
-    if rough.certificate.kind == "estimate":
-        return found
-    return replace(found, ceiling=rough.bounds[: len(found.eigenvalues), 1])
+    known = rough.bounds[:, 1] if rough.certificate.kind != "estimate" else np.empty(0)
+    # Rounding moves values, residuals and trace alike.
+    values, off = found.eigenvalues, found.rounded
+    residuals, rest = found.residuals * values[0] + found.cut, found.rest + float(off.sum())
+    return replace(found, ceiling=refined_ceiling(values + off, residuals, rest, known))

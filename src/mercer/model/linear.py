@@ -19,10 +19,18 @@ from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.threads import single_threaded_blas
 from mercer.kernels.feature_map import IdentityMap
 from mercer.model.centred_features import EPS, CentredRows
-from mercer.model.certificate import Certificate
+from mercer.model.certificate import SUMMED, Certificate
 from mercer.model.projection import Projection, projection_dtype
 from mercer.model.result import Fit, Task, keep
-from mercer.model.rounding import UNITS, handed_out, require_variance
+from mercer.model.rounding import (
+    UNITS,
+    features_moved,
+    features_unit,
+    handed_out,
+    require_features_in_range,
+    require_range,
+    require_variance,
+)
 from mercer.model.space import FeatureMean
 from mercer.operators import StoredGram, SymmetricOperator
 from mercer.operators.centred import require_finite
@@ -38,30 +46,24 @@ LONE_PRODUCTS = 2**25
 def fit_linear_pca(task: Task) -> Fit:
     """PCA of the rows themselves; its axes are the columns of the projection's coefficients."""
     sections = FeatureSections(IdentityMap(int(task.x.shape[1])), engine=task.engine)
-    return fit_features(task, task.x, sections, unit=0.0)
+    return fit_features(task, task.x, sections)
 
 
-def fit_features(
-    task: Task,
-    features: Rows,
-    sections: FeatureSections,
-    *,
-    unit: float | None = None,
-    shared: bool = False,
-) -> Fit:
-    """PCA of features Φ (n, m): the eigenpairs of K̃ = Φ̃Φ̃ᵀ, from those of Φ̃ᵀΦ̃ where that is smaller.
-
-    Features are off by `unit` of themselves (by default a few units of rounding), alike in a row if `shared`.
-    """
+def fit_features(task: Task, features: Rows, sections: Sections, *, roundings: int = 0) -> Fit:
+    """PCA of features Φ (n, m): the eigenpairs of K̃ = Φ̃Φ̃ᵀ, from those of Φ̃ᵀΦ̃ where that is smaller."""
     (n, m), dtype = map(int, features.shape), features.dtype
-    unit = UNITS * float(np.finfo(dtype).eps) if unit is None else unit
+    unit = features_unit(roundings, dtype)
     with single_threaded_blas() if n * m * min(n, m) <= LONE_PRODUCTS else nullcontext():
         rows = CentredRows.of(features, task.weights)
         # Sums of squares must be held in the precision they are made in.
         limit = float(np.finfo(dtype).max)
         require_finite(np.array([np.inf if rows.most > limit else rows.most]))
+        # Rows as they are have not been rounded: sums of their squares are made in float64.
+        require_features_in_range(rows.largest, dtype if unit else np.float64)
+        if rows.largest == 0.0:
+            require_range(task.kernel, task.x, dtype)
         pairs, axes, total = (_primal if task.plan.route == "primal" else _dual)(task, rows)
-        moved = rows.moved(pairs.values, total, unit, shared=shared)
+        moved = rows.moved(pairs.values, total, unit)
         return Fit(
             _projection(sections, axes, rows.mean, pairs.values / rows.weight, dtype),
             handed_out(pairs, dtype, moved=moved),
@@ -151,7 +153,7 @@ def solve_small(
 SLICE_ROWS = 4096
 
 
-def fit_streamed(task: Task, sections: Sections) -> Fit:
+def fit_streamed(task: Task, sections: Sections, *, roundings: int = 0) -> Fit:
     """PCA of φ(x) = sections(x), exact, from Σw, μ and S = Σw(φ - μ)(φ - μ)ᵀ: the pairs are those of S."""
     x, weights, dtype = task.x, task.weights, np.dtype(task.x.dtype)
     moments = stream_moments(sections, x, weights=weights, observer=task.observer)
@@ -166,8 +168,11 @@ def fit_streamed(task: Task, sections: Sections) -> Fit:
 
     pairs, total = solve_small(task, StoredGram(moments.scatter), cut=cut)
     rounding = cut(pairs.values)
-    # A solver that iterates is right to its residual only.
-    slack = float(np.max(pairs.residuals)) * float(pairs.values[0])
+    # A solver that iterates is right to its residual only. Features are rounded, and so are sums of their
+    # products in the precision of the rows.
+    top, eps = float(pairs.values[0]), float(np.finfo(dtype).eps)
+    slack = float(np.max(pairs.residuals)) * top + SUMMED * eps * total
+    slack += features_moved(trace, top, features_unit(roundings, dtype))
     n = int(x.shape[0]) if weights is None else int(np.count_nonzero(weights))
     return Fit(
         _projection(sections, pairs.vectors, moments.mean, pairs.values / moments.weight, dtype),

@@ -63,7 +63,7 @@ class Fit(Printed):
     mean: FeatureMean  # of the training rows, in feature space
     roots: Annotated[Array, "n"] | None = None  # √w, where the rows carry weights
     certificate: Certificate | None = None  # of an approximation; None: the pairs are of K itself
-    ceiling: Annotated[Array, "k"] | None = None  # of refined pairs: what a factor proved before
+    ceiling: Annotated[Array, "k"] | None = None  # of refined pairs: upper bounds on eigenvalues
 
     @property
     def keeps_points(self) -> bool:
@@ -102,6 +102,22 @@ class Fit(Printed):
         return self.certificate is not None
 
     @property
+    def is_refined(self) -> bool:
+        """Whether the pairs are Ritz pairs of a valid kernel's matrix, whose eigenvalues lie above."""
+        return self.pairs.status is Status.REFINED and self.low_end is None
+
+    @property
+    def rounded(self) -> Array:  # (k,)
+        """How far rounding may have moved each eigenvalue."""
+        off = np.full(len(self.eigenvalues), self.cut)
+        return off if self.pairs.rounding is None else off + self.pairs.rounding
+
+    @property
+    def rest(self) -> float:
+        """What is left of the total variance beside the components."""
+        return max(self.total - float(self.eigenvalues.sum()), 0.0)
+
+    @property
     def trace_error(self) -> float:
         """Share of tr K that an approximation left out: 0 when exact, NaN where only estimates exist."""
         return 0.0 if self.certificate is None else self.certificate.share
@@ -111,17 +127,15 @@ class Fit(Printed):
         """Where the true eigenvalues lie: the residuals say so, or the certificate.
 
         A residual says that *some* true eigenvalue is that near. Refined pairs, of which an eigenvalue
-        may be missing altogether, are bounded by the trace instead, and by what was proved before.
+        may be missing altogether, are bounded by residuals, trace and what a factor proved before together.
         """
         values = self.eigenvalues
         if self.certificate is not None:
             return self.certificate.bounds(values)
-        if self.pairs.status is Status.REFINED and self.low_end is None:
+        if self.is_refined:
             # Ritz values lie below, and of a valid kernel's trace only so much is left for each.
-            off = np.full(len(values), self.cut)  # what rounding makes of each of them
-            if self.pairs.rounding is not None:
-                off += self.pairs.rounding
-            high = values + off + (max(self.total - float(values.sum()), 0.0) + float(off.sum()))
+            off = self.rounded
+            high = values + off + (self.rest + float(off.sum()))
             if self.ceiling is not None:
                 high = np.minimum(high, np.maximum(self.ceiling, values + off))
         else:  # the rounding of K's entries moves eigenvalues too, and no residual shows it
@@ -269,6 +283,7 @@ class Fit(Printed):
         lines = [
             f"variance    {many(k, 'component')} {verb} {kept} of it ({what} {self.total:.4g})",
             self._error_line(),
+            *self._bounds_line(),
             f"scores      orthogonal to {self.orthogonality:.1e}",
             f"valid       {valid}",
             f"work        {work}; {brief(self.projection)}",
@@ -288,6 +303,13 @@ class Fit(Printed):
             rounding = float(np.max(self.pairs.rounding)) / largest_size(self.eigenvalues)
             seen += ", mostly rounding" if rounding > 0.5 * worst else ""
         return f"residuals   ‖K̃u - λu‖/λ₁ at most {worst:.1e}{seen}; {ended}"
+
+    def _bounds_line(self) -> list[str]:
+        if not self.is_refined:
+            return []
+        below, above = np.max(np.abs(self.bounds - self.eigenvalues[:, None]), axis=0)
+        where = f"at most {above:.3g} above the one found, and at most {below:.2g} below"
+        return [f"bounds      each true eigenvalue lies {where}"]
 
     def __repr__(self) -> str:
         k, share = len(self.eigenvalues), float(self.explained.sum())

@@ -6,24 +6,28 @@ and about the numbers that a user gets. The difference is bounded here, and adde
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import ZeroVarianceError
+from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
 from mercer.approximations.landmarks import entry_error
 from mercer.data.rows import take_rows
 from mercer.engine.equal_rows import are_alike
+from mercer.engine.pairwise import SQUARABLE
 from mercer.kernels.base import Kernel
+from mercer.kernels.evaluate import NONE, scaled
 from mercer.operators import Centred
+from mercer.operators.centred import ENTRY_UNITS
 from mercer.planning.problem import PROBE_ROWS, probe_rows, spread_over
 from mercer.solvers import EigenPairs
 
-# A value of a kernel, or of an explicit feature, is right to a few units of rounding.
+# A value of a kernel is right to a few units of rounding.
 UNITS = 2.0
 # Entries of equal rows differ by so many times that, with sums of products in different orders between.
 ALIKE = 4.0
@@ -109,9 +113,16 @@ def _unit(operator: Centred, kernel: Kernel, x: Rows, largest: float) -> float:
     return max(unit, float(gaps.max(initial=0.0)) / largest if largest > 0.0 else 0.0)
 
 
+def features_unit(roundings: int, dtype: Any) -> float:
+    """By how much of itself a number is off after so many roundings: γ_r = ru/(1 - ru) (Higham 2002, 3.1)."""
+    off = 0.5 * roundings * float(np.finfo(dtype).eps)
+    return off / (1.0 - off)
+
+
 def features_moved(trace: float, top: float, unit: float) -> float:
     """How far features that are off by `unit` of themselves move the eigenvalues of their Gram matrix."""
-    # ‖E‖² is at most Σw‖δφ‖² ≤ unit² tr K, and the eigenvalues of (Φ + E)(Φ + E)ᵀ move by 2‖E‖√λ₁ + ‖E‖².
+    # ‖E‖² is at most Σw‖δφ‖² ≤ unit² tr K, whatever the signs, and the eigenvalues of (Φ + E)(Φ + E)ᵀ move by
+    # 2‖E‖√λ₁ + ‖E‖².
     error = unit * np.sqrt(max(trace, 0.0))
     return float(2.0 * error * np.sqrt(max(top, 0.0)) + error**2)
 
@@ -136,6 +147,59 @@ def handed_out(pairs: EigenPairs, dtype: Any, *, moved: float, lowest: float = 0
     if pairs.rounding is not None:
         added = added + pairs.rounding
     return changed(pairs, vectors=vectors, rounding=added)
+
+
+# ── values that are out of the range of numbers ─────────────────────────────
+def require_range(kernel: Kernel, x: Rows, dtype: Any, diagonal: Array | None = None) -> None:
+    """Raise where a precision can't hold the kernel's values, or has lost digits of theirs.
+
+    `diagonal` is k(x, x) of all rows, where that is known. In values of ordinary size no digit is lost.
+    """
+    (low, high), limits = SQUARABLE[np.dtype(dtype)], np.finfo(dtype)
+    if kernel.is_precomputed or not kernel.parallel:
+        return
+    if diagonal is not None and not 0.0 <= float(diagonal.max()) <= low:
+        return
+    few = take_rows(x, np.zeros(1, dtype=np.intp)) if kernel.shift_invariant else probe_rows(x)
+    if diagonal is not None and diagonal.any():
+        few = take_rows(x, np.sort(np.argsort(diagonal)[-POWER_ROWS:]))
+    with np.errstate(all="ignore"):  # reported below, in words
+        values = np.abs(kernel.tile_diag(few.astype(dtype)).astype(np.float64))
+        if low < float(values.max()) < high:
+            return
+        true = scaled(kernel.tree(), few.astype(np.float64))
+        largest = float(np.max(2.0 * true.left + np.log2(np.abs(true.cosines))))
+        lost = np.abs(values - np.abs(true.values())) > ENTRY_UNITS * limits.eps * values.max()
+    if not math.isfinite(largest) or largest < NONE:  # seen elsewhere, or zero
+        return
+    if math.log2(limits.tiny) < largest < math.log2(limits.max) and not np.any(lost):
+        return
+    shown = f"{2.0**largest:.3g}" if abs(largest) < 1000 else f"about 2^{largest:.0f}"
+    msg = (
+        f"k(x, x) is {shown} on these rows, and {np.dtype(dtype)} holds numbers from {limits.tiny:.1e} to "
+        f"{limits.max:.1e}. {_nearer(dtype)} or the kernel, by a number that brings its values nearer to one."
+    )
+    raise KernelError(msg)
+
+
+def require_features_in_range(largest: float, dtype: Any) -> None:
+    """Raise where features are so small that these, or sums of their squares, have lost digits."""
+    limits, wide = np.finfo(dtype), np.finfo(np.float64)
+    least = max(float(limits.tiny), float(np.sqrt(wide.tiny)))
+    if 0.0 < largest < least:
+        msg = (
+            f"The features of these rows are {largest:.3g} in size, and products of theirs keep their digits "
+            f"in {np.dtype(dtype)} from {least:.1e} on. {_nearer(dtype)} by a number that brings them nearer "
+            "to one."
+        )
+        raise KernelError(msg)
+
+
+def _nearer(dtype: Any) -> str:
+    better = (
+        "" if np.dtype(dtype) == np.float64 else "Fit in float64, X.astype(np.float64), or multiply"
+    )
+    return f"{better or 'Multiply'} the columns,"
 
 
 # ── rows that rounding can't tell apart ─────────────────────────────────────

@@ -27,8 +27,8 @@ from mercer.estimators.pipelines import prepared_parts
 from mercer.estimators.prepared import Prepared
 from mercer.estimators.scores import score_spread
 from mercer.kernels import Kernel, Linear, Precomputed
-from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
-from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
+from mercer.kernels.feature_map import ColumnsMap, ComposedMap, IdentityMap, PolynomialMap
+from mercer.kernels.map_base import FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.model.projection import Projection
 from mercer.monitoring.statistics import score_variances
 from mercer.onnx.graph import Value

@@ -28,8 +28,8 @@ from mercer.estimators.base import Projector
 from mercer.estimators.prepared import Prepared
 from mercer.kernels.base import FORMULAS, Kernel
 from mercer.kernels.custom import Custom, GaussianProcess, Precomputed
-from mercer.kernels.feature_map import ColumnsMap, IdentityMap, PolynomialMap
-from mercer.kernels.map_base import ComposedMap, FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
+from mercer.kernels.feature_map import ColumnsMap, ComposedMap, IdentityMap, PolynomialMap
+from mercer.kernels.map_base import FeatureMap, ProductMap, ScaledMap, SumMap, UnitMap
 from mercer.kernels.parameters import constructor_names
 from mercer.model.certificate import Certificate, StreamCertificate
 from mercer.model.projection import Projection

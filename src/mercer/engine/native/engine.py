@@ -26,10 +26,17 @@ from mercer.engine.base import (
 )
 from mercer.engine.native.bindings import compiled
 from mercer.engine.native.passes import BLOCK, COLUMNS, FEW_ROWS, NativeRows, Rectangle, Symmetric
-from mercer.engine.native.program import NotCompiledError, Program
+from mercer.engine.native.program import (
+    Leaf,
+    NotCompiledError,
+    Program,
+    of_columns,
+    own_values,
+)
 from mercer.engine.native.slopes import pulled
 from mercer.engine.native.squares import explained, squared
 from mercer.engine.numpy import POINTS, HostCutting, HostRows, NumpyEngine
+from mercer.engine.pairwise import STEEP
 from mercer.engine.passes import SLICE_BYTES
 from mercer.engine.steps import ExplainSections, Pulls, SquareSections
 from mercer.engine.threads import LONE_DOT, n_blas_threads, parallel_each
@@ -38,6 +45,8 @@ from mercer.engine.wide import wide_times
 
 # Squares, and sums of them, neither overflow nor lose digits, in either precision of tiles.
 RANGE = 2.0**-30, 2.0**40
+# What has vanished below the least number may be multiplied by this, in either precision of tiles.
+STEEPEST = STEEP[FLOAT32]
 LOOKED_AT = 2**26  # bytes that one thread looks through in some milliseconds
 PART_ROWS = 2**15  # rows whose products are summed, and that are packed, at a time
 # Columns that BLAS, which copies them into panels first, multiplies faster than the library.
@@ -264,4 +273,18 @@ def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> s
         return f"{tiles} take rows of {low:.0e} to {high:.0e} in size, and these are {most:.3g}"
     if not program.sharpest < 1.0 / low:
         return f"a kernel that multiplies squared distances by {program.sharpest:.3g} is too narrow"
-    return None
+    if not program.steepest < STEEPEST:
+        return f"a kernel that multiplies a part of itself by {program.steepest:.3g} is too steep"
+    return next(filter(None, (_too_large(x, factor) for factor in program.factors)), None)
+
+
+def _too_large(x: Array, factor: Leaf) -> str | None:
+    """Why values of a factor are so large that what has vanished in the other one may count; or None."""
+    if (
+        x.ndim != 2 or factor.of is None
+    ):  # the numbers of sparse rows, of which there are no products
+        return None
+    with np.errstate(all="ignore"):
+        own = own_values(factor.of, of_columns(x, factor.columns).astype(np.float64, copy=False))
+    most = float(np.max(np.abs(own), initial=0.0))
+    return None if most < STEEPEST else f"a factor of the kernel is as large as {most:.3g}"

@@ -13,7 +13,7 @@ template <class Real, int KIND> inline Vec<Real> added(Vec<Real> sum, Vec<Real> 
     if constexpr (KIND == SQUARES) return sum + gap * gap;
     if constexpr (KIND == MANHATTAN) return sum + (gap < 0 ? -gap : gap);
     Vec<Real> total = a + b;
-    return sum + (total == 0 ? Vec<Real>{} : gap * gap / total);
+    return sum + (total == 0 ? Vec<Real>{} : gap * (gap / total));  // a share is at most 1: gap² may vanish
 }
 
 template <class Real, int KIND>

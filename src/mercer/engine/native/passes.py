@@ -16,7 +16,7 @@ from mercer.engine.native import bindings as lib
 from mercer.engine.native.bindings import TICKETS, Job, Library, address, aligned
 from mercer.engine.native.program import Leaf, Program, Step, of_columns, own_values
 from mercer.engine.numpy import HostRows
-from mercer.engine.pairwise import origin_of
+from mercer.engine.pairwise import SQUARABLE, origin_of
 from mercer.engine.tiles import WHOLE, Part, places
 
 COLUMNS = 256  # of a right side that are multiplied at a time: each has two sums a row
@@ -110,13 +110,21 @@ class NativeRows(HostRows):
         return any(room is each for each in self._rooms.values())
 
     def inverse_lengths(self, leaf: Leaf) -> Array:
-        """1/√u(x, x) of each row, and 0 where that is zero."""
+        """1/√u(x, x) of each row, and 0 for rows of zeros where that is zero.
+
+        NaN where squares of lengths have lost digits to their range: so are the products, which are then
+        made by NumPy.
+        """
         if leaf not in self._packed:
             assert leaf.of is not None
             x = of_columns(self.rows, leaf.columns).astype(np.float64, copy=False)
-            own = np.sqrt(own_values(leaf.of, x))
+            with np.errstate(all="ignore"):
+                own = own_values(leaf.of, x)
+            low, high = SQUARABLE[self.dtype]
+            lost = np.flatnonzero(~((own > low) & (own < high)))
             out = aligned((self.panels * self.panel,), self.dtype, zero=True)
-            np.divide(1.0, own, out=out[: self.n], where=own > 0, casting="same_kind")
+            own[lost] = np.where((own[lost] == 0.0) & ~np.any(x[lost], axis=1), np.inf, np.nan)
+            np.divide(1.0, np.sqrt(own), out=out[: self.n], casting="same_kind")
             self._packed[leaf] = out, out
         return self._packed[leaf][0]
 

@@ -77,6 +77,10 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     depth: int = 0
     sharpest: float = 0.0  # the largest factor of a squared distance
+    steepest: float = 0.0  # and of any part of the formula
+    factors: list[Leaf] = field(
+        default_factory=list
+    )  # of products, as quantities of one row with itself
 
     @classmethod
     def of(cls, tree: f.Expr, most_tiles: int = MOST_TILES) -> Program:
@@ -115,13 +119,17 @@ class Program:
                 last = self.steps[-1]
                 if last.code == lib.PAIR and self.leaves[last.number].kind == "sqdist":
                     self.sharpest = max(self.sharpest, abs(scale))
+                self.steepest = max(self.steepest, abs(scale))
                 self.steps.append(Step(lib.EXP, a=scale))
             case f.Affine(f.Pair(kind, unit), scale, shift):
                 self._pair(Leaf(kind, columns), scale, unit, shift)
-            case f.Add(left, right) | f.Mul(left, right):
+            case f.Joined(left, right):
                 self._write(left, columns, under)
                 self._write(right, columns, under + 1)
                 self.steps.append(Step(lib.ADD if isinstance(expr, f.Add) else lib.MULTIPLY))
+                if isinstance(expr, f.Mul):  # without dot products no value of a factor is large
+                    sides = [side for side in expr.parts if side.has("dot")]
+                    self.factors += [Leaf("length", columns, of=side) for side in sides]
             case f.Unit(f.Pair(kind="dot")):
                 self._pair(Leaf("dot", columns, unit_rows=True), 1.0, 1.0, 0.0)
             case f.Unit(of):
@@ -130,6 +138,7 @@ class Program:
                 self._write(of, positions(expr.columns), under)
             case f.Function(of):
                 self._write(of, columns, under)
+                self.steepest = max(self.steepest, abs(getattr(expr, "scale", 0.0)))
                 self.steps += _applied(expr, columns)
             case _:
                 msg = f"{expr} has no compiled form"
@@ -144,6 +153,7 @@ class Program:
         if leaf not in self.leaves:
             self.leaves.append(leaf)
         self.steps.append(Step(lib.PAIR, number=self.leaves.index(leaf)))
+        self.steepest = max(self.steepest, abs(scale))
         if leaf.kind == "sqdist":
             self.sharpest = max(self.sharpest, abs(scale))
         if scale != 1.0 or shift:
@@ -210,6 +220,8 @@ def own_values(expr: f.Expr, x: Array) -> Array:  # noqa: PLR0911, PLR0912  (n, 
             return own_values(left, x) + own_values(right, x)
         case f.Mul(left, right):
             return own_values(left, x) * own_values(right, x)
+        case f.Unit(f.Pair(kind="dot")):
+            return np.any(x, axis=1).astype(np.float64)
         case f.Unit(of):
             return (own_values(of, x) > 0).astype(np.float64)
         case f.On(of):

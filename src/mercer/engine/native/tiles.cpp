@@ -143,11 +143,15 @@ template <class Real, class Number> void pack(const Rows &x, long d, long top, l
     for (long p = 0; p < panels; p++) {
         const long at = (top + p) * PANEL<Real>, rest = x.n - at, there = rest < 0 ? 0 : rest < PANEL<Real> ? rest : PANEL<Real>;
         auto number = [&](long r, long c) { return static_cast<double>(numbers[(at + r) * x.down + (x.which ? x.which[c] : c) * x.along]); };
-        double lengths[PANEL<Real>];
-        for (long r = 0; x.unit && r < there; r++) {
-            double sum = 0;
-            for (long c = 0; c < d; c++) sum += number(r, c) * number(r, c);
-            lengths[r] = __builtin_sqrt(sum);
+        double scales[PANEL<Real>], lengths[PANEL<Real>];
+        for (long r = 0; x.unit && r < there; r++) {  // a power of two first: no square is out of range
+            double largest = 0, sum = 0;
+            for (long c = 0; c < d; c++) largest = __builtin_fmax(largest, __builtin_fabs(number(r, c)));
+            int power;
+            __builtin_frexp(largest, &power);
+            scales[r] = __builtin_ldexp(1.0, power < -1022 ? 1022 : power > 1022 ? -1022 : -power);
+            for (long c = 0; c < d; c++) sum += (number(r, c) * scales[r]) * (number(r, c) * scales[r]);
+            lengths[r] = sum > 0 ? __builtin_sqrt(sum) : 1;
         }
         Real *panel = to + p * d * PANEL<Real>;
         for (long strip = 0; strip < d; strip += STRIP) {
@@ -155,7 +159,7 @@ template <class Real, class Number> void pack(const Rows &x, long d, long top, l
             for (long r = 0; r < there; r++)
                 for (long c = strip; c < end; c++) {
                     const double moved = number(r, c) - (x.origin ? x.origin[c] : 0);
-                    panel[c * PANEL<Real> + r] = static_cast<Real>(x.unit ? moved / lengths[r] : moved);
+                    panel[c * PANEL<Real> + r] = static_cast<Real>(x.unit ? moved * scales[r] / lengths[r] : moved);
                 }
             for (long r = there; r < PANEL<Real>; r++)
                 for (long c = strip; c < end; c++) panel[c * PANEL<Real> + r] = 0;

@@ -17,7 +17,7 @@ from mercer.data.rows import RowSource, SomeRows, row_blocks, row_slices
 from mercer.engine.base import FLOAT64, NOTHING_KEPT, Resident, TileStore
 from mercer.engine.native.program import Leaf, Program
 from mercer.engine.numpy import HostRows
-from mercer.engine.pairwise import origin_of
+from mercer.engine.pairwise import SQUARABLE, origin_of
 from mercer.engine.tiles import BAND, WHOLE, Part
 from mercer.engine.torch.evaluate import values
 from mercer.engine.torch.place import ROWS_SHARE, Place
@@ -89,11 +89,18 @@ class Side:
         return self._most[leaf]
 
     def inverse_lengths(self, leaf: Leaf) -> Tensor:  # (n,)
-        """1/√u(x, x) of each row, 0 where that is zero, and NaN where it is negative."""
+        """1/√u(x, x) of each row, and 0 for rows of zeros where that is zero.
+
+        NaN where it is negative, or has lost digits to its range: such products are the host's.
+        """
         if leaf not in self._packed:
             assert leaf.of is not None
-            own = values(Program.of(leaf.of), Side(self.n, self.like, {}, self._columns(leaf)))
-            self._packed[leaf] = (own.rsqrt().where(own != 0, 0.0),)
+            given = self._columns(leaf)
+            own = values(Program.of(leaf.of), Side(self.n, self.like, {}, given))
+            low, high = SQUARABLE[np.dtype(str(self.like.dtype).removeprefix("torch."))]
+            inverse = own.rsqrt().where((own > low) & (own < high), float("nan"))
+            none = (own == 0) & ~(given[0] != 0).any(dim=1)
+            self._packed[leaf] = (inverse.where(~none, 0.0),)
         return self._packed[leaf][0]
 
     def _columns(self, leaf: Leaf) -> tuple[Tensor, Tensor]:

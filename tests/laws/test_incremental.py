@@ -332,6 +332,69 @@ def test_a_stream_after_a_row_of_huge_weight_is_that_of_what_is_left(rng):
     np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-6)
 
 
+# ── what `tol` says ─────────────────────────────────────────────────────────
+def paired(rng):
+    return np.repeat(rng.standard_normal((110, 1)), 2, axis=0)
+
+
+def widening(rng):
+    return rng.standard_normal((150, 2)) * np.logspace(-3.0, 0.5, 150)[:, None]
+
+
+def clustered(rng):
+    centres = 3.0 * rng.standard_normal((5, 2))
+    return 0.01 * rng.standard_normal((150, 2)) + centres[rng.integers(5, size=150)]
+
+
+def along_a_line(rng):
+    return np.linspace(0.0, 5.0, 120)[:, None] + 1e-4 * rng.standard_normal((120, 1))
+
+
+ARRIVING = {f.__name__: f for f in (paired, widening, clustered, along_a_line)}
+# From where on, as the docstring says, rounding may miss more than `tol` allows.
+LIMITS = {np.float64: 1e-6, np.float32: 1e-3}
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("kernel", [RBF(0.5), RBF(0.02), RBF(0.3) + 0.5 * Linear()], ids=str)
+@pytest.mark.parametrize("name", ARRIVING)
+def test_a_smaller_tol_misses_less_and_takes_no_fewer_points(name, kernel, dtype):
+    """Points near each other came first: those that came from further away found no place beside them."""
+    for seed, size, forgetting in ((0, 1, 1.0), (1, 3, 0.99), (2, 7, 1.0), (3, 50, 0.97)):
+        x, most = ARRIVING[name](np.random.default_rng(seed)).astype(dtype), 0
+        for tol in (1e-4, 1e-6, 1e-8, 0.0):
+            model = IncrementalKernelPCA(1, kernel=kernel, tol=tol, forgetting=forgetting)
+            for batch in cut(x, size):
+                model.partial_fit(batch)
+            assert model.fit_.trace_error <= max(tol, LIMITS[dtype])
+            m = len(model.landmarks_)
+            # A few more or fewer, where the order of the pivots decides which of them are near the others.
+            assert most - max(1, most // 10) <= m < len(x)
+            most = max(most, m)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_how_a_stream_that_fades_is_cut_does_not_matter_when_it_widens(seed):
+    x, kernel = widening(np.random.default_rng(seed)), RBF(0.5)
+    true = dense_eigenvalues(kernel, x, fades(150, 0.97))[:3]
+    total = fades(150, 0.97).sum()
+    for size in (1, 7, 50):
+        values = streamed(kernel, cut(x, size), Rules(150, 1e-9, 0.97)).fit(3).eigenvalues
+        # |√λ - √λ'|² is at most what is missed of the trace.
+        np.testing.assert_array_less((np.sqrt(values) - np.sqrt(true)) ** 2, 1e-6 * total)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_kernel_is_not_blamed_for_points_that_are_near_each_other(seed, size):
+    """Points near the origin span all cubics there are, but rows far away by numbers as large as rounding."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((150, 1)) * np.logspace(-3.0, 0.5, 150)[:, None]
+    for tol in (1e-8, 1e-10, 0.0):
+        stream = streamed(Polynomial(3, gamma=0.3), cut(x, size), Rules(150, tol, 0.9))
+        assert stream.dictionary.size == 4
+
+
 # ── the dictionary ──────────────────────────────────────────────────────────
 def test_the_cheapest_points_go_first():
     rng = np.random.default_rng(7)
@@ -353,7 +416,7 @@ def test_the_cheapest_points_go_first():
     for _ in range(5):
         rest = {j: kept_energy([i for i in inside if i != j]) for j in inside}
         inside.remove(max(rest, key=rest.get))
-    kept, gone = dictionary.weakest(second, 5)
+    kept, gone = dictionary.weakest(second, 7, 0.0)
     assert kept.tolist() == inside
     np.testing.assert_allclose(gone.T @ gone, np.eye(5), atol=1e-12)
     lost = float(np.trace(gone.T @ second @ gone))

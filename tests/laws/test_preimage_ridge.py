@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_circles, make_swiss_roll
+from threadpoolctl import threadpool_limits
 
 from mercer import KernelPCA, load
+from mercer.engine.threads import _blas_libraries
 from mercer.errors import InputError
 from mercer.kernels import RBF, Polynomial
 from mercer.preimage import Ridge, ridge
+from mercer.preimage.tuning import Sample
 
 
 def circles(n):
@@ -82,3 +85,20 @@ def test_a_linear_way_back_is_kept_in_a_file_and_can_be_asked_for_again(tmp_path
 def test_a_width_that_is_none_is_refused_with_what_would_do(gamma):
     with pytest.raises(InputError, match=r"gamma must be a number > 0, 0.0 or 'auto'"):
         KernelPCA(2, preimage=Ridge(gamma=gamma)).fit(normal(20))
+
+
+@pytest.mark.parametrize("n", [300, 700])
+def test_widths_are_tried_on_one_thread_of_blas_however_many_rows_there_are(n, monkeypatch, rng):
+    """Many problems of some hundred rows: beside other work, the threads of BLAS would spin between them."""
+    monkeypatch.setattr("mercer.preimage.base.ALONE_ROWS", 400)
+    counts, tried = set(), Sample.tried
+
+    def watched(self, *args):
+        counts.update(each.num_threads for each in _blas_libraries())
+        return tried(self, *args)
+
+    monkeypatch.setattr(Sample, "tried", watched)
+    x = rng.standard_normal((n, 4))
+    with threadpool_limits(2):
+        KernelPCA(3, kernel=RBF(0.1), preimage="ridge").fit(x)
+    assert counts == {1}

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import onnx
@@ -22,7 +23,7 @@ import mercer.sklearn
 from markets.kernels import HISTOGRAM, VALID
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector, Prepared
 from mercer.approximations import RandomFourier, RPCholesky
-from mercer.errors import InputError, KernelError
+from mercer.errors import GraphWarning, InputError, KernelError
 from mercer.kernels import (
     RBF,
     Chi2,
@@ -205,6 +206,100 @@ def test_every_opset_means_the_same(opset, cloud):
     assert verify(proto, model, cloud).max_rel <= 1e-13
 
 
+# ── what the runtime makes of it ────────────────────────────────────────────
+SCALED = {
+    "0.3 * rbf": 0.3 * RBF(0.3),
+    "0.3 * cosine": 0.3 * Cosine(),
+    "0.3 * unit": 0.3 * (RBF(0.3) + Linear()).normalised(),
+    "poly + rbf": Polynomial(3, 7.25, 1.0) + RBF(1.0),
+    "rbf * poly": 0.7 * RBF(0.3) * Polynomial(2, gamma=0.3),
+}
+MODELS = {
+    "kernel": lambda kernel: KernelPCA(3, kernel=kernel, solver="lapack"),
+    "low rank": lambda kernel: KernelPCA(2, kernel=kernel, approximation=RPCholesky(20)),
+    "detector": lambda kernel: KernelPCADetector(2, kernel=kernel, limits="approximate"),
+    "detector in a pipeline": lambda kernel: make_pipeline(
+        StandardScaler(), KernelPCADetector(2, kernel=kernel, limits="approximate")
+    ),
+}
+# Kernels that have several columns, or to which all positive rows of one column are one point.
+SEVERAL = {"columns", "product-map", "cosine", "0.3 * cosine"}
+
+
+def optimised(proto, level, path=None):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level, options.log_severity_level = level, 3
+    if path is not None:
+        options.optimized_model_filepath = str(path)
+    return onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+FACTORED = [
+    (name, model, columns)
+    for name in sorted(KERNELS | SCALED)
+    for model in MODELS
+    for columns in (1, 4)
+    if not (columns == 1 and name in SEVERAL)
+    and not (name in EXACT_ONLY and model != "kernel")
+    and not (name in HISTOGRAM and "detector" in model)  # whose scaled rows are no histograms
+]
+
+
+@pytest.mark.parametrize(("name", "model", "columns"), FACTORED)
+def test_no_number_becomes_an_attribute_of_a_node(name, model, columns, cloud, tmp_path):
+    """Those are in float32: onnxruntime's optimiser had made one of a factor beside a product of matrices."""
+    x = 0.37 * np.abs(cloud)[:, :columns]
+    proto = to_onnx(MODELS[model]((KERNELS | SCALED)[name]).fit(x), dtype="float64")
+    levels, path = onnxruntime.GraphOptimizationLevel, tmp_path / "optimised.onnx"
+    fast = optimised(proto, levels.ORT_ENABLE_ALL, path).run(None, {"X": x})
+    plain = optimised(proto, levels.ORT_DISABLE_ALL).run(None, {"X": x})
+    nodes = onnx.load(path).graph.node
+    factors = [a.f for node in nodes for a in node.attribute if a.type == onnx.AttributeProto.FLOAT]
+    assert set(factors) <= {0.0, 1.0}
+    for one, other in zip(fast, plain, strict=True):
+        size = float(np.abs(other).max())
+        # Sums of 60 products in another order, and of Q, a difference of two lengths of about one.
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * max(size, 1.0))
+
+
+def test_a_graph_that_differs_from_its_model_is_warned_of(cloud, monkeypatch):
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(cloud)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model)
+    monkeypatch.setattr("mercer.onnx.kernels.ROUNDING", {np.dtype(np.float32): np.inf})
+    narrow = KernelPCA(2, kernel=RBF(1e9)).fit(cloud + 1e-5 * np.arange(60)[:, None])
+    monkeypatch.setattr("mercer.onnx.fitted.ENOUGH", np.inf)
+    with pytest.warns(
+        GraphWarning, match=r"does not agree with the model: largest.*dtype='float64'"
+    ):
+        to_onnx(narrow, dtype="float32")
+
+
+def test_rows_that_the_precision_of_the_graph_does_not_hold_are_warned_of(cloud):
+    far = KernelPCA(2, kernel=RBF(1e-80)).fit(1e40 * cloud)
+    with np.errstate(over="ignore"), pytest.warns(GraphWarning, match=r"which float32 can't"):
+        to_onnx(far, dtype="float32")
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 1e-8, 3e-9, 1e-9, 1e-10])
+def test_what_verify_finds_of_a_detector_is_warned_of(gamma, cloud):
+    """Q of normal rows is as small as rounding: of the model as of the graph, which have different digits."""
+    for columns in (1, 2, 4):
+        x = cloud[:, :columns]
+        detector = KernelPCADetector(2, kernel=RBF(gamma), statistic="Q", limits="approximate").fit(
+            x
+        )
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            proto = to_onnx(detector)
+        warned = any(issubclass(warning.category, GraphWarning) for warning in told)
+        rows = sample_rows(detector, rng=np.random.default_rng(0))[::25]
+        assert warned == (not verify(proto, detector, rows).ok)
+
+
 # ── what the graph holds ────────────────────────────────────────────────────
 def test_a_low_rank_graph_holds_the_landmarks_and_nothing_of_the_size_of_the_data():
     x = np.random.default_rng(0).standard_normal((3000, 10))
@@ -283,7 +378,7 @@ def test_half_integer_matern_against_many_digits(nu):
     model = KernelPCA(1, kernel=Matern(nu, np.sqrt(2 * nu))).fit(np.array([[0.0], [1.0]]))
     proto = to_onnx(model)
     (matmul,) = (
-        n for n in proto.graph.node if n.op_type == "MatMul" and n.input[0].startswith("mul")
+        n for n in proto.graph.node if n.op_type == "Gemm" and n.input[0].startswith("mul")
     )
     proto.graph.output.append(
         onnx.helper.make_tensor_value_info(matmul.input[0], onnx.TensorProto.DOUBLE, None)

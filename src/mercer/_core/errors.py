@@ -289,6 +289,13 @@ class EngineWarning(MercerWarning):
     """
 
 
+class GraphWarning(MercerWarning):
+    """An ONNX graph differs from its model by more than rounding explains.
+
+    Export with ``dtype="float64"``, keep fewer components, or judge by T² where Q lies below rounding.
+    """
+
+
 class CheckpointWarning(MercerWarning):
     """A checkpoint was asked for on a route that has nothing to resume.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._core.atomic import replacing
 from mercer._core.errors import Remedy
+from mercer._core.findings import silenced
 from mercer.app.outcome import Request, Run
 from mercer.app.rows import OfModel, check_output, open_model, read_sheet, write_note
 from mercer.estimators.prepared import Prepared
@@ -77,7 +78,7 @@ class ExportRequest(OfModel, Request[Exported]):
         opened = open_model(self.model)
         known = opened.preparation
         whole = opened.model if known is None else Prepared(known, opened.model)
-        with run.timed("graph"):
+        with run.timed("graph"), silenced():  # it is verified below, on more rows
             proto = to_onnx(whole, dtype=run.reading.dtype, opset=self.opset)
         if not self.data:
             rows = sample_rows(whole, rng=np.random.default_rng(self.seed))

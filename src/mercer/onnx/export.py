@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import refuse
+from mercer._core.errors import GraphWarning, InputError, refuse
+from mercer._core.findings import warn
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.version import VERSION
 from mercer.data.frames import need
 from mercer.estimators import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer.onnx.fitted import Fitted, fitted, guard, scores, statistics
-from mercer.onnx.graph import IR_VERSION, OPSET, Graph, Value
+from mercer.onnx.graph import (
+    INPUT,
+    IR_VERSION,
+    LABEL,
+    OPSET,
+    SCORES,
+    STATISTICS,
+    Graph,
+    Value,
+)
 from mercer.onnx.kernels import nan_where_infinite
+from mercer.onnx.verify import sample_rows, verify
 from mercer.preprocessing.preparation import Preparation
 from mercer.sklearn import KernelPCA as DropIn
 
 DTYPES = ("float32", "float64")
 DOUBLE = np.dtype(np.float64)
-INPUT = "X"
-SCORES, STATISTICS, LABEL = "scores", ("T2", "Q", "index"), "label"
+GLANCE_ROWS = 20  # that a graph is tried on before it is handed over
 
 
 @public
@@ -50,6 +61,12 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     KernelError
         The kernel, or one inside it, has no graph.
 
+    Warns
+    -----
+    GraphWarning
+        Where onnxruntime is installed: the graph differs from the model by more than rounding on a few rows
+        like those of the fit. `verify` says how far on any rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -67,7 +84,27 @@ def to_onnx(model: Any, *, dtype: Any = None, opset: int | None = None) -> Any:
     outputs = write(source, Value(g, INPUT))
     newest = int(need("onnx", extra="onnx").defs.onnx_opset_version())
     opset = OPSET if opset is None else int(require("opset", opset, Whole(OPSET, newest)))
-    return _assembled(g, source, outputs, opset)
+    proto = _assembled(g, source, outputs, opset)
+    if find_spec("onnxruntime") is not None:
+        _warn_of(proto, model)
+    return proto
+
+
+def _warn_of(proto: Any, model: Any) -> None:
+    """Warn where the graph does not do what the model does."""
+    rows = sample_rows(model, rng=np.random.default_rng(0))
+    try:
+        agreement = verify(proto, model, rows[:: max(1, len(rows) // GLANCE_ROWS)])
+    except InputError as error:  # float32 can't hold the rows
+        warn(str(error), GraphWarning, "graph")
+        return
+    if not agreement.ok:
+        msg = (
+            f"The graph does not agree with the model: {agreement}. Use dtype='float64'; if it still "
+            "differs, the model amplifies rounding: keep fewer components or, in a detector whose Q lies "
+            "below rounding, use statistic='T2' or a narrower kernel."
+        )
+        warn(msg, GraphWarning, "graph")
 
 
 def chosen_dtype(dtype: Any, own: np.dtype[Any]) -> np.dtype[Any]:

@@ -17,6 +17,9 @@ Operand: TypeAlias = "Value | float | Array"
 # on old runtimes and, stamped with a newer opset, on new ones.
 OPSET = 13
 IR_VERSION = 7  # that of opset 13
+# Names of what goes in and comes out.
+INPUT = "X"
+SCORES, STATISTICS, LABEL = "scores", ("T2", "Q", "index"), "label"
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ class Value:
     __sub__, __rsub__ = _binary("Sub"), _binary("Sub", swapped=True)
     __mul__ = __rmul__ = _binary("Mul")
     __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", swapped=True)
-    __matmul__ = _binary("MatMul")
+    # Not "MatMul": onnxruntime's optimiser takes a number beside one into the node, as a factor in float32.
+    __matmul__ = _binary("Gemm")
     __and__, __or__ = _binary("And"), _binary("Or")
     __lt__, __le__, __gt__ = _binary("Less"), _binary("LessOrEqual"), _binary("Greater")
     equals, at_most, at_least = _binary("Equal"), _binary("Min"), _binary("Max")

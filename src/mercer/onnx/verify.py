@@ -19,8 +19,8 @@ from mercer.data.sources import as_source, in_memory
 from mercer.data.table import Table
 from mercer.engine.pairwise import dense
 from mercer.estimators.prepared import Prepared
-from mercer.onnx.export import INPUT, LABEL, SCORES, STATISTICS
 from mercer.onnx.fitted import MOST_PHASE, Fitted, fitted
+from mercer.onnx.graph import INPUT, LABEL, SCORES, STATISTICS
 from mercer.views.fitted import each_row, unnamed
 
 # How many times as far from the centre as the rows at hand: a wrong unit, a stuck sensor, a filler.

@@ -38,7 +38,8 @@ FARTHEST = 1e12
 BLOCK = 2**18  # numbers of a block of rows
 # Up to so many examples BLAS has one thread. NumPy's and SciPy's, called in turns, have threads of their own,
 # which wait for each other: a ridge of 2000 rows took 1.05 s on two threads each and takes 0.53 on one.
-ALONE_ROWS = 2500
+# Beside other work they spin: a factor of 5000 rows took 3.2 s of processor time on two, and 0.8 on one.
+ALONE_ROWS = 5000
 # Noise of the rows that a quality is taken from, in errors of the mean, and how many of them.
 NOISE, NOISY_ROWS = 2.0, 100
 CALLS = 3e-3  # seconds that the calls take, whatever the rows

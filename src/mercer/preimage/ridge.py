@@ -11,6 +11,7 @@ import numpy as np
 from mercer._core.params import Constraints, Number, Whole
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
+from mercer.engine.threads import single_threaded_blas
 from mercer.kernels import Kernel
 from mercer.model.projection import Projection
 from mercer.operators.sections import KernelSections
@@ -129,7 +130,8 @@ class Ridge(Preimage):
         x /= unit  # a power of two, so that nothing rounds: squares of the errors neither overflow nor vanish
         scale, size = latent_scale(scores, weights), float(np.mean(weights))
         shares = weights / size
-        gamma, alpha, spectrum = self._chosen(scores, x, shares, scale, size=size, rng=rng)
+        with single_threaded_blas():  # many problems of some hundred rows each
+            gamma, alpha, spectrum = self._chosen(scores, x, shares, scale, size=size, rng=rng)
         few = np.sort(rng.permutation(len(x))[:FEW])
         kernel = latent(gamma, scale)
         if gamma == LINEAR and spectrum is None:

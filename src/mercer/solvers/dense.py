@@ -41,6 +41,9 @@ class Lapack(Solver):
 
     A few of up to 300 rows are found between compiled reflections, by its solver for tridiagonal matrices.
 
+    It is one call of LAPACK, which Python can't interrupt: Ctrl-C takes effect when the call has ended, which
+    for all pairs of thousands of rows may be minutes later. `BlockKrylov` is interrupted between two tiles.
+
     Parameters
     ----------
     subset : bool, default=False

@@ -31,8 +31,9 @@ from mercer.solvers.refine import rounding_floor
 FLOOR = 100.0 * EPS
 SQUARES = 1e-100, 1e100  # entries of a product whose squares are in range
 SPENT = 10.0 * EPS  # what is left of a product, over the largest number of T, is rounding
-# A Cholesky factor takes as long as n/10 steps or more: half of them are spent to do without.
-STEPS_OF_A_FACTOR = 20
+# A Cholesky factor, in float32, takes as long as n/20 steps: half of them are spent to do without. More are
+# lost where the bound falls more slowly than it did: 75 steps, and then the factor, for 20 of 1500 rows.
+STEPS_OF_A_FACTOR = 40
 BRISK_ROWS = 400  # up to these a look takes as long as several steps
 SYMV = linalg.blas.dsymv  # reads half of the matrix; to look it up takes as long as a step
 

@@ -37,8 +37,9 @@ CANDIDATES_A_PIVOT = 4
 # Share of k(x, x) that rounding can hide of a residual. Against long doubles no more was seen where the
 # residual itself was not far larger.
 ROUNDING = 1e-10
-# A residual k(x, x) - ‖f(x)‖² below minus this share of k(x, x) is not rounding: there is no φ.
-INDEFINITE = 1e-6
+# A residual k(x, x) - ‖f(x)‖² below minus this share of k(x, x) is not rounding: there is no φ. Where points
+# are near each other, rounding is what `Dictionary.noise` says, of which so many times are allowed.
+INDEFINITE, TIMES_NOISE = 1e-6, 100.0
 # Rows of a block whose residual Gram matrix is looked at. More: tighter bounds, and b times as many entries.
 NORM_ROWS = 128
 # Rows of a block whose moments are taken at a time: so many that an m x m sum is little beside their product.
@@ -68,6 +69,18 @@ class Dictionary(OnEngine):
         """The factor by which W amplifies rounding, squared: ‖W‖² max k(z, z)."""
         largest = float(np.max(squared_norms(self.lower), initial=0.0))
         return largest * float(np.sum(squared_norms(self.whiten)))
+
+    def is_dependent(self, floor: float) -> bool:
+        """Whether the others leave less than `floor` k(z, z) of some point z: 1/‖w‖² for its dual w."""
+        return bool(np.any(squared_norms(self.whiten) * squared_norms(self.lower) * floor > 1.0))
+
+    def noise(self, features: Array) -> Array:  # (b, m) -> (b,)
+        """What rounding does to k(x, x) - ‖f(x)‖² for φ(x) ≈ Σ c_j φ(z_j): eps Σ c_j² k(z_j, z_j), about.
+
+        The entries of k(Z, Z) are rounded by eps. Far from points that are near each other c is huge.
+        """
+        c = times_transposed(features, self.whiten)
+        return np.asarray(float(np.finfo(np.float64).eps) * (c**2 @ squared_norms(self.lower)))
 
     def features(self, x: Rows) -> Array:  # (b, d) float64 -> (b, m)
         """f(x)."""
@@ -109,8 +122,11 @@ class Dictionary(OnEngine):
         energy = np.einsum("ji,ij->i", times_transposed(second, self.whiten), self.whiten)
         return energy / squared_norms(self.whiten)
 
-    def weakest(self, second: Array, n_out: int) -> tuple[Indices, Array]:
-        """The points to keep when `n_out` have to go, and the (m, n_out) directions that go with them.
+    def weakest(self, second: Array, size: int, floor: float) -> tuple[Indices, Array]:
+        """The points to keep, and the (m, c) directions that go with the c others.
+
+        Those go that the rest leave less than `floor` k(z, z) of, and then as many as are above `size`. Each
+        time it is the one with the smallest loss.
 
         Backward greedy column subset selection against M: the point with the smallest loss goes, the
         others' duals are freed of its direction u, w ← w - (w·u)u, and so on. Then W Wᵀ loses ccᵀ with
@@ -121,10 +137,14 @@ class Dictionary(OnEngine):
         energies = times_transposed(times_transposed(second, self.whiten).T, self.whiten)  # W M Wᵀ
         length, energy = np.diagonal(lengths).copy(), np.diagonal(energies).copy()
         shortest = 1.0 / squared_norms(self.lower)  # no dual is: w·φ(z) = 1
-        c, p = np.zeros((self.size, n_out)), np.zeros((self.size, n_out))
+        c, p = np.zeros((self.size, self.size)), np.zeros((self.size, self.size))
         inside = np.ones(self.size, dtype=np.bool_)
-        for s in range(n_out):
-            j = int(np.argmin(np.where(inside, energy / length, np.inf)))
+        for s in range(self.size):
+            dependent = inside & (floor * length > shortest)
+            if not np.any(dependent) and self.size - s <= size:
+                break
+            going = dependent if np.any(dependent) else inside
+            j = int(np.argmin(np.where(going, energy / length, np.inf)))
             root, loss = math.sqrt(length[j]), energy[j] / length[j]
             c[:, s] = (lengths[j] - c[:, :s] @ c[j, :s]) / root
             pull = (energies[j] - c[:, :s] @ p[j, :s] - p[:, :s] @ c[j, :s]) / root
@@ -170,8 +190,8 @@ class Batch:
         return ROUNDING * float(self.weights @ self.diag)
 
     def missed(self) -> float:
-        """Σw‖φ - φ̂‖² from above: with what rounding can hide."""
-        return float(self.weights @ np.maximum(self.residual, 0.0)) + self._rounding
+        """Σw‖φ - φ̂‖² from above: with what rounding can hide, of which residuals below zero are a sign."""
+        return float(self.weights @ np.abs(self.residual)) + self._rounding
 
     def norm(self, dictionary: Dictionary) -> float:
         """‖√w(Φ - Φ̂)‖² from above, in the spectral norm: with what rounding can hide.
@@ -280,15 +300,13 @@ def _drawn(
 ) -> tuple[Indices, Indices, Array]:
     """Rows to take in, rows that can't be, and the Cholesky factor of the residuals of the first.
 
-    The residual of φ(x) ≈ Σ c_j φ(z_j) is rounded by about eps (k(x, x) + Σ c_j² k(z_j, z_j)). Among points
-    that arrived one after the other, as in a drift, c can be huge: what counts as a residual has
-    to be measured by it, or noise is taken for a point.
+    A residual that is large for its row is taken in whatever the points are. Beside points near each other it
+    may be noise; then one of them goes (`Dictionary.weakest`), and the row, far from them, takes its place.
     """
     drawn = rng.choice(len(law), size=CANDIDATES_A_PIVOT * most, p=law / law.sum())
     rows, places = np.unique(drawn, return_inverse=True)
     x, f = batch.rows[rows], batch.f[rows]  # (p, d), (p, m)
-    c = times_transposed(f, dictionary.whiten)  # (p, m)
-    floors = floor * (batch.diag[rows] + c**2 @ squared_norms(dictionary.lower))
+    floors = floor * batch.diag[rows]
     gram = dictionary.kernel.tile(x, x)
     gram -= f @ f.T
     _require_symmetric(dictionary.kernel, gram, float(np.max(batch.diag)))
@@ -315,7 +333,10 @@ def _require_symmetric(kernel: Kernel, gram: Array, largest: float) -> None:
 def require_positive(dictionary: Dictionary, batch: Batch) -> None:
     """Raise where there can't be a feature space: a negative length, a projection that is longer."""
     diag, residual = batch.diag, batch.residual
-    if np.all(diag >= 0.0) and np.all(residual >= -INDEFINITE * diag):
+    least = -INDEFINITE * diag
+    low = np.flatnonzero(~(residual >= least))
+    least[low] -= TIMES_NOISE * dictionary.noise(batch.f[low])
+    if np.all(diag >= 0.0) and np.all(residual >= least):
         return
     i = int(np.argmin(np.minimum(diag, residual)))
     seen = (

@@ -34,9 +34,11 @@ OFFER = 8
 # How many times the loss a swap has to gain. Each swap projects the whole past once more, which the
 # certificate pays for: measured, half of them come to nothing, and following a drift needs the others.
 WORTH = 1.5
-# A residual below eps^FLOOR · k(x, x) is not worth a point. One of r makes entries of W of the size of
-# 1/√r, and scores, computed in the precision of the rows, lose as many digits.
+# A point of which the others leave less than eps^FLOOR · k(z, z) is not worth its place. What is left, r,
+# makes entries of W of the size of 1/√r, and scores, in the precision of the rows, lose as many digits.
 FLOOR = 0.65
+# Looks at a batch: of points that go for new ones, other rows of it may have been combinations.
+LOOKS = 2
 UNIT = float(np.finfo(np.float64).eps)
 
 
@@ -89,17 +91,27 @@ class Stream:
         # Many small problems, and a few short passes.
         with blas_between_passes(rules.max_landmarks):
             seen, batch = self._faded(past), self._batch(x, w)
-            joint, offered = seen._offered(batch, rules, forgotten=1.0 - past)
-            batch = offered.within(self.dictionary.size)
-            takes, cheapest = seen._weighed(batch, offered, rules)
-            if takes:
-                seen, batch = seen._extended(joint), offered
-            else:
-                seen = replace(seen, cheapest=cheapest)
-            fits = seen.dictionary.size <= rules.max_landmarks
-            after = seen._with(batch) if fits else seen._thinned(batch, rules.max_landmarks)
+            for _ in range(LOOKS):
+                joint, offered = seen._offered(batch, rules, forgotten=1.0 - past)
+                takes, cheapest = seen._weighed(batch, offered, rules)
+                if takes:
+                    seen, batch = seen._extended(joint), offered
+                else:
+                    seen = replace(seen, cheapest=cheapest)
+                is_over = seen.dictionary.size > rules.max_landmarks
+                is_dependent = takes and seen.dictionary.is_dependent(seen._floor)
+                if is_over or is_dependent:
+                    seen, batch = seen._thinned(batch, rules.max_landmarks)
+                if is_over or not is_dependent:
+                    break
+            after = seen._with(batch)
         trace, n_rows = seen.trace + float(w @ batch.diag), self.n_rows + int(x.shape[0])
         return replace(after, trace=trace, n_rows=n_rows)
+
+    @property
+    def _floor(self) -> float:
+        """The least share of k(z, z) that the other points may leave of a point."""
+        return float(np.finfo(self.dtype).eps) ** FLOOR
 
     def _batch(self, x: Rows, weights: Array) -> Batch:
         rows = x.astype(np.float64, copy=False)
@@ -123,7 +135,7 @@ class Stream:
             tol=rules.tol,
             least=rules.least,
             limit=max(rules.max_landmarks, self.dictionary.size) + offers,
-            floor=float(np.finfo(self.dtype).eps) ** FLOOR,
+            floor=self._floor,
             rng=np.random.default_rng([self.seed, self.n_rows]),
         )
         # Not before: the rows that the dictionary is about to take in show most of what is wrong.
@@ -168,13 +180,13 @@ class Stream:
             norm=self.norm + batch.norm(self.dictionary),
         )
 
-    def _thinned(self, batch: Batch, size: int) -> Stream:
-        """The stream with the batch and `size` points only: stand-ins are projected onto their span, by P.
+    def _thinned(self, batch: Batch, size: int) -> tuple[Stream, Batch]:
+        """The stream and the batch with `size` points at most: stand-ins are projected onto their span, by P.
 
         How far rows are from their stand-ins then, in either norm:
 
         * Rows of this batch were projected onto the joint span a moment ago. φ - φ̂ is orthogonal to it
-          and φ̂ - Pφ̂ lies in it: ‖Φ - Φ̂P‖² ≤ ‖Φ - Φ̂‖² + ‖Φ̂ - Φ̂P‖² (Pythagoras).
+          and φ̂ - Pφ̂ lies in it: Pφ̂ is the projection of φ itself, and the batch knows what that misses.
         * Rows before it were projected onto earlier spans. Points have come since; φ̂ - Pφ̂ has a part
           along them, and φ - φ̂ may have one too: no right angle, and only
           ‖Φ - Φ̂P‖ ≤ ‖Φ - Φ̂‖ + ‖Φ̂ - Φ̂P‖ (triangle inequality, over all of those rows at once).
@@ -183,20 +195,19 @@ class Stream:
         squared norms are the trace and the largest eigenvalue of UᵀMU. The squared lengths themselves
         add up for all rows: ‖φ̂‖² = ‖Pφ̂‖² + ‖φ̂ - Pφ̂‖².
         """
-        both = self.moments.merged(batch.moments)
-        kept, gone = self.dictionary.weakest(second_moment(both), self.dictionary.size - size)
+        both = second_moment(self.moments.merged(batch.moments))
+        kept, gone = self.dictionary.weakest(both, size, self._floor)
         reduced, basis = self.dictionary.reduced(kept)
-        before, now = (_energies(part, gone) for part in (self.moments, batch.moments))
-        missed = batch.missed() + float(now.sum())
-        norm = batch.norm(self.dictionary) + float(now[-1])
-        return replace(
+        energies = _energies(self.moments, gone)
+        stream = replace(
             self,
             dictionary=reduced,
-            moments=both.mapped(basis),
-            lost=self.lost + float(before.sum()) + missed,
-            error=_added(self.error, float(before.sum())) + missed,
-            norm=_added(self.norm, float(before[-1])) + norm,
+            moments=self.moments.mapped(basis),
+            lost=self.lost + float(energies.sum()),
+            error=_added(self.error, float(energies.sum())),
+            norm=_added(self.norm, float(energies[-1])),
         )
+        return stream, replace(batch, f=batch.f @ basis)
 
     # ── what was found ──────────────────────────────────────────────────────
     def fit(self, asked: int | float | None, *, n_bytes: int = 0) -> Fit:

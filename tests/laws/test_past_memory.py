@@ -368,6 +368,16 @@ def test_a_long_exact_fit_says_so_once(x, monkeypatch):
         KernelPCA(2, kernel=RBF(0.2), approximation="nystrom").fit(x)
 
 
+def test_a_long_call_of_lapack_is_announced_since_nothing_interrupts_it(x, monkeypatch):
+    monkeypatch.setattr("mercer.estimators.fit_request.LAPACK_ROWS", 100)
+    monkeypatch.setattr("mercer.estimators.fit_request.LAPACK_SECONDS", 0.0)
+    with pytest.warns(
+        LongFitWarning, match="Ctrl-C takes effect only when LAPACK has ended"
+    ) as warned:
+        KernelPCA(None, kernel=RBF(0.2), solver="lapack").fit(x)
+    assert len(warned) == 1
+
+
 # ── interruptions ───────────────────────────────────────────────────────────
 class Interrupting(RBF):
     """A kernel during which the user presses Ctrl-C."""

@@ -48,11 +48,13 @@ from mercer.planning.plan import plan
 from mercer.planning.problem import Budget, Ownership
 from mercer.planning.recipe import Halved, Tiles
 from mercer.preimage import Preimage
-from mercer.solvers import BlockKrylov
+from mercer.solvers import BlockKrylov, Lapack
 
 # A fit of fewer rows is over in seconds; of more, its time is worth a second's forecast.
 LONG_ROWS = 30_000
 LONG_SECONDS = 60.0
+# And for one call of LAPACK, which nothing interrupts.
+LAPACK_ROWS, LAPACK_SECONDS = 3000, 10.0
 
 
 @dataclass(frozen=True)
@@ -249,14 +251,20 @@ def _suited(
 
 def warn_if_long(request: FitRequest) -> None:
     """Warn of a long exact fit: an approximation is never chosen unasked, but may be worth knowing of."""
-    if request.plan.route != "dual" or request.plan.approximation or request.data.n < LONG_ROWS:
+    is_lapack = isinstance(request.plan.solver, Lapack)
+    rows, most = (LAPACK_ROWS, LAPACK_SECONDS) if is_lapack else (LONG_ROWS, LONG_SECONDS)
+    if request.plan.route != "dual" or request.plan.approximation or request.data.n < rows:
         return
     seconds = replace(request, preimage=None).forecast().seconds
-    if seconds is not None and seconds > LONG_SECONDS:
+    if seconds is not None and seconds > most:
+        during = "verbose=1 shows progress"
+        if is_lapack:
+            during = "Ctrl-C takes effect only when LAPACK has ended, unless fewer components are asked for"
         msg = Message(
             f"This exact fit of n={request.data.n} rows is expected to take {format_seconds(seconds)}. "
-            "{approximation:'rpcholesky'} takes a small part of that and states its error; verbose=1 shows "
-            "progress."
+            "{approximation:'rpcholesky'} takes a small part of that and states its error; "
+            + during
+            + "."
         )
         numbers = {"n": request.data.n, "seconds": seconds}
         warn(LongFitWarning(msg, numbers=numbers, remedy=Remedy("approximation", "rpcholesky")))

@@ -20,6 +20,7 @@ from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_lags import times_of
+from mercer.estimators.input import in_our_name
 from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.pipelines import prepared_parts, steps_of
 from mercer.monitoring.alarm_rule import AlarmRule
@@ -391,8 +392,9 @@ def _array(X: Any, names: Sequence[str], words: list[str]) -> Array:
     X = admitted(X)
     refuse_text(X)
     warn_rounded(X)
-    kept = [np.float64, np.float32]
-    rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
+    with in_our_name():
+        kept = [np.float64, np.float32]
+        rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
     if rows.shape[1] != len(names):
         wanted = f"rows of the {len(names)} columns that the model was fitted on, {listed(names)}"
         refuse("X", rows.shape, wanted, f"{rows.shape[1]}")

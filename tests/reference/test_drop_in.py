@@ -527,6 +527,7 @@ NO_ROWS = {
 
 @pytest.mark.parametrize("kernel", [*sorted(KERNELS), "precomputed", _dotted])
 @pytest.mark.parametrize("name", NO_ROWS)
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
 def test_what_scikit_learn_refuses_is_refused_by_the_same_type(name, kernel):
     """A caller who catches scikit-learn's error catches mercer's."""
     rows = _X @ _X.T if kernel == "precomputed" else _X
@@ -543,7 +544,9 @@ def test_what_scikit_learn_refuses_is_refused_by_the_same_type(name, kernel):
         lambda cls: cls(2, kernel=kernel).fit(rows).transform,
     ):
         theirs, ours = told(ask(Reference)), told(ask(KernelPCA))
-        if theirs is None:
+        if theirs is None or (
+            callable(kernel) and name == "None"
+        ):  # or where its own error is a function's
             continue
         bases = [base for base in (ValueError, TypeError) if isinstance(theirs, base)]
         assert bases, theirs

@@ -387,8 +387,7 @@ class Prepared(Saving):
 def _array(X: Any, names: Sequence[str], words: list[str]) -> Array:
     if words:
         wanted = f"a data frame, since the columns {listed(words)} hold categories"
-        remedy = "Pass a data frame with the columns of the file."
-        refuse("X", X, wanted, "rows without names", remedy)
+        refuse("X", X, wanted, "rows without names", "Pass a frame with the columns of the file.")
     X = admitted(X)
     refuse_text(X)
     warn_rounded(X)

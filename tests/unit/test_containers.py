@@ -124,6 +124,10 @@ SAME = {
         WHOLE,
     ),
     "polars frame": (lambda: pl.DataFrame(X, schema=NAMES), X),
+    "polars frame of 32 bits": (
+        lambda: pl.DataFrame(X.astype(np.float32), schema=NAMES),
+        X.astype(np.float32),
+    ),
     "polars series of rows": (lambda: pl.Series(X), X),
     "tensor of Arrow": (lambda: pa.Tensor.from_numpy(X), X),
     "a table that is a stream": (Stream, X),

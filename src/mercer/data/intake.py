@@ -72,7 +72,9 @@ def admitted(x: Any, *, what: str = "X") -> Any:
         _refuse_ragged(rows, what)
         return x if all(map(is_, rows, x)) else rows
     if hasattr(type(x), "columns") or is_a(x, "pandas", "Series"):  # names and types of their own
-        return _frame(x, what=what) if is_a(x, "pandas", "DataFrame") else x
+        if is_a(x, "pandas", "DataFrame"):
+            _refuse_filled(x, what=what)
+        return x
     x = as_array(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
         _require_unmasked(np.ma.getmaskarray(x), what)
@@ -94,17 +96,23 @@ def _row(row: Any, *, what: str) -> Any:
     return as_array(row, what=what) if is_array else row
 
 
-def _frame(frame: Any, *, what: str) -> Any:
-    """A frame of pandas whose sparse columns leave out zeros; of floats of 32 bits alone, as NumPy's."""
+def _refuse_filled(frame: Any, *, what: str) -> None:
+    """Raise for sparse columns of pandas that leave out something else than zeros."""
     kinds = list(frame.dtypes)
     fills = [dtype.fill_value for dtype in kinds if hasattr(dtype, "fill_value")]
     if len(fills) == len(kinds) and any(fill != 0 for fill in fills):
         msg = f"{what} has sparse columns whose fill value is {fills[0]}; that of sparse rows is 0."
         raise InputError.saying(msg, "Pass X.sparse.to_dense().")
-    # scikit-learn would make 64 of them where they are pandas' own or Arrow's.
-    single = all(getattr(d, "kind", "") == "f" and getattr(d, "itemsize", 8) == 4 for d in kinds)
-    theirs = single and not all(isinstance(dtype, np.dtype) for dtype in kinds)
-    return frame.astype(np.float32) if theirs else frame
+
+
+def is_single(x: Any) -> bool:
+    """Whether all columns of a frame hold floats of 32 bits, of which scikit-learn makes 64."""
+    kinds = list(x.dtypes) if hasattr(type(x), "columns") and hasattr(x, "dtypes") else []
+    halves = (
+        str(d) == "Float32" or (getattr(d, "kind", ""), getattr(d, "itemsize", 0)) == ("f", 4)
+        for d in kinds
+    )
+    return len(kinds) > 0 and all(halves)
 
 
 def _refuse_ragged(rows: Sequence[Any], what: str) -> None:

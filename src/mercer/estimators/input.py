@@ -19,7 +19,7 @@ from mercer._core.wording import Message
 from mercer.data.arrays import NotNumbersError, is_tensor
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
-from mercer.data.intake import admitted, named_column, refuse_text
+from mercer.data.intake import admitted, is_single, named_column, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, aligned, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
@@ -209,7 +209,7 @@ def check_rows(
         x = check_array(
             X,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
+            dtype=np.float32 if is_single(X) else [np.float64, np.float32],
             order="C",
             ensure_all_finite=False,  # below: with the row and the column
             ensure_min_samples=2 if reset else 1,

@@ -337,3 +337,10 @@ def test_chunks_of_dask_stay_lazy_behind_a_data_array():
     np.testing.assert_allclose(RBF(0.5)(rows), RBF(0.5)(X), rtol=1e-12)
     with pytest.raises(InputError, match="1 masked value"):
         RBF(0.5)(da.from_array(masked(), chunks=(5, -1)))  # xarray makes NaN of a mask
+
+
+def test_a_series_of_dask_is_one_column():
+    frame_of_dask = pytest.importorskip("dask.dataframe").from_pandas(frame(float), npartitions=2)
+    for door in ("fit", "transform", "kernel", "second rows of a kernel"):
+        with pytest.raises(InputError, match=r"to_frame|1-D array|2-D array"):
+            DOORS[door](frame_of_dask["a"], X)

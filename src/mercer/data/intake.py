@@ -107,7 +107,8 @@ def _refuse_filled(frame: Any, *, what: str) -> None:
 
 def is_single(x: Any) -> bool:
     """Whether all columns of a frame hold floats of 32 bits, of which scikit-learn makes 64."""
-    kinds = list(x.dtypes) if hasattr(type(x), "columns") and hasattr(x, "dtypes") else []
+    dtypes = getattr(x, "dtypes", ()) if hasattr(type(x), "columns") else ()
+    kinds = [] if isinstance(dtypes, np.dtype) else list(dtypes)  # a series of dask has one
     halves = (
         str(d) == "Float32" or (getattr(d, "kind", ""), getattr(d, "itemsize", 0)) == ("f", 4)
         for d in kinds

@@ -25,7 +25,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils.extmath import svd_flip
-from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_psd_eigenvalues,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
 from mercer._core.errors import KernelError, ZeroVarianceError
 from mercer._core.memory import parse_bytes
@@ -45,7 +50,7 @@ from mercer.estimators.drop_in import (
     read_off,
     symmetric,
 )
-from mercer.estimators.input import as_generator, check_weights
+from mercer.estimators.input import as_generator, check_weights, require_finite
 from mercer.kernels import RBF, Cosine, Custom, Kernel, Linear, Polynomial, Precomputed, Sigmoid
 from mercer.kernels.names import as_kernel
 from mercer.kernels.rows import as_given, as_rows
@@ -143,6 +148,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     def transform(self, X: Any) -> Array:
         check_is_fitted(self)
         X = validate_data(self, admitted(X), accept_sparse="csr", reset=False)
+        X = check_array(X) if is_precomputed(self.kernel) else X  # dense, as in `fit`
         rows = self._rows(X).astype(self._projection.coef.dtype, copy=False)
         sections = self._projection.sections
         if isinstance(sections, KernelSections):
@@ -152,7 +158,11 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     def _rows(self, X: Any) -> Rows:
         """Rows of floats; to a function they are what scikit-learn hands it, a csr_matrix for one."""
         ours = getattr(self.kernel, "parallel", False) or not callable(self.kernel)
-        return as_rows(X) if ours else as_given(X, as_rows(X))
+        # Times are numbers to scikit-learn.
+        rows = as_rows(X.astype(np.float64) if X.dtype.kind in "mM" else X)
+        if X.dtype.kind == "O":  # whose None validate_data lets pass
+            require_finite(rows)
+        return rows if ours else as_given(X, rows)
 
     def inverse_transform(self, X: Any) -> Array:
         return np.asarray(super().inverse_transform(admitted(X)))
@@ -165,7 +175,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
             if n != m:
                 msg = f"Precomputed kernel matrix must be square. Input is a {n}x{m} matrix."
                 raise ValueError(msg)
-            given, x = x, symmetric(x, weights)
+            given = check_array(x)  # which refuses a sparse one, as scikit-learn's centring does
+            x = symmetric(x, weights)
         rng = as_generator(self.random_state)
         if isinstance(self.kernel, Kernel):
             kernel = read_off(self, x, weights, rng)

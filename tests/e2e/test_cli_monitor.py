@@ -233,3 +233,35 @@ def test_a_detector_with_lags_judges_by_the_times_of_files(tmp_path):
     assert [row["row"] for row in told["not_judged"]["rows"]] == [0, 30]  # first, and after an hour
     words = refused(*fit, "--differences", code=2)
     assert "--differences must be False where there are no lags" in words
+
+
+# ── names that a spreadsheet takes for formulas ─────────────────────────────
+FORMULAS = ["=cmd|'/c calc'!A1", "+b", "-c", "@d"]
+
+
+@pytest.mark.parametrize("live", [(), ("--state", "state.json", "--marks")], ids=["table", "live"])
+def test_no_cell_of_mercers_own_words_is_a_formula(live, tmp_path, monkeypatch):
+    """OWASP's apostrophe before words that begin with a name; copies and numbers stay as they are."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    normal, faulty = rng.standard_normal((2, 120, 4))
+    faulty[60:] += 8.0 * np.eye(4)[np.arange(60) // 15]
+    for name, rows in (("normal", normal), ("faulty", faulty)):
+        columns = dict(zip(FORMULAS, rows.T.tolist(), strict=True))
+        write_csv(tmp_path / f"{name}.csv", {"=id": [f"@{i}" for i in range(120)]} | columns)
+    good("fit", "normal.csv", "--id", "=id", "--model", "detector", "-o", "d.mercer")
+    assert run("monitor", "d.mercer", "faulty.csv", "-o", "out.csv", *live).exit_code == 4
+    rows = table((tmp_path / "out.csv").read_text())
+    assert [row["=id"] for row in rows] == [f"@{i}" for i in range(120)]
+    words = [row[key] for row in rows for key in ("top", "marks") if row.get(key)]
+    assert {word[:2] for word in words} >= {"'=", "'+", "'-", "'@"}
+    assert not any(word.startswith(tuple("=+-@\t\r")) for word in words)
+    assert all(float(row["T2"]) >= 0.0 for row in rows)
+    shown = mercer.load("d.mercer").monitor(faulty).table
+    assert [row["top"].removeprefix("'") for row in rows] == list(shown["top"])
+    # Names and ids that are copied are read again the same, and negative numbers are numbers.
+    good("fit", "normal.csv", "--id", "=id", "--components", 2, "-o", "k.mercer")
+    good("transform", "k.mercer", "faulty.csv", "-o", "scores.csv")
+    scores = table((tmp_path / "scores.csv").read_text())
+    assert [row["=id"] for row in scores] == [f"@{i}" for i in range(120)]
+    assert min(float(value) for row in scores for key, value in row.items() if key != "=id") < 0.0

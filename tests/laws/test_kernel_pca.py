@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from mercer._core.errors import (
     RankWarning,
     UnconvergedWarning,
 )
-from mercer.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from mercer.kernels import RBF, Custom, Laplacian, Linear, Polynomial, Sigmoid
 from mercer.model import Plan, Task, fit_kernel_pca
 from mercer.planning.recipe import Proof, TileCache, Tiles, Whole
 from mercer.solvers import BlockKrylov, Lapack
@@ -538,3 +539,45 @@ def test_histogram_kernels_fit(histograms):
     np.testing.assert_allclose(
         model.fit_transform(histograms), model.transform(histograms), atol=1e-12
     )
+
+
+# ── how often a function of Python is called ────────────────────────────────
+class _Counted:
+    """A kernel of two points, or of two matrices, that counts for which rows it is asked."""
+
+    def __init__(self, form):
+        self.form, self.pairs, self.asked = form, Counter(), 0
+
+    def __call__(self, x, y):
+        self.asked += 1
+        if self.form == "points":
+            if np.ndim(x) != 1:
+                raise TypeError
+            self.pairs[int(x[0]), int(y[0])] += 1
+            return float(np.exp(-0.1 * np.sum((x[1:] - y[1:]) ** 2)))
+        self.pairs.update((int(a), int(b)) for a in x[:, 0] for b in y[:, 0])
+        return np.exp(-0.1 * np.sum((x[:, None, 1:] - y[None, :, 1:]) ** 2, axis=2))
+
+
+@pytest.mark.parametrize("solver", ["auto", "lapack", "lanczos", "krylov"])
+@pytest.mark.parametrize("form", ["points", "matrices"])
+@pytest.mark.parametrize("n", [60, 310])
+def test_an_exact_fit_asks_a_function_for_each_pair_of_rows_once(n, form, solver, rng):
+    """The docstring of `Custom` says how often; to find out the form takes one more call."""
+    x = np.column_stack([np.arange(n), rng.standard_normal((n, 2))])
+    function = _Counted(form)
+    mercer.KernelPCA(2, kernel=function, solver=solver).fit(x)
+    unasked = function.asked
+    function.pairs.clear()
+    function.asked = 0
+    model = mercer.KernelPCA(2, kernel=Custom(function, form), solver=solver).fit(x)
+    assert function.asked == unasked - 1
+    usual = {pair: 1 + (pair[0] == pair[1]) for pair in function.pairs}
+    again = {pair for pair, times in function.pairs.items() if times > usual[pair]}
+    assert all(function.pairs[pair] == usual[pair] + 1 for pair in again)
+    assert len({i for pair in again for i in pair}) == 12
+    assert all({(i, j), (j, i)} & {*function.pairs} for i in range(n) for j in range(i + 1))
+    function.pairs.clear()
+    new = np.column_stack([n + np.arange(7), rng.standard_normal((7, 2))])
+    model.transform(new)
+    assert function.pairs == Counter((int(a), b) for a in new[:, 0] for b in range(n))

@@ -266,7 +266,7 @@ def test_a_matrix_a_function_and_a_file_are_taken_as_planned(solver, rows, seen,
         (tmp_path / "x.npy", {"kernel": RBF(0.2)}, Tiles),
     ]
     for x, params, kind in cases:
-        x = x[:310] if params["kernel"] is function else x  # noqa: PLW2901  (called once a pair)
+        x = x[:310] if params["kernel"] is function else x  # noqa: PLW2901  (called for each pair)
         seen.grams.clear()
         seen.widths.clear()
         seen.lanes.clear()

@@ -487,3 +487,69 @@ def test_weights_of_one_are_none(weights, rng):
     np.testing.assert_array_equal(
         ours.fit_transform(x, sample_weight=weights), theirs.fit_transform(x)
     )
+
+
+# ── what is refused ──────────────────────────────────────────────────────────
+_X = np.random.default_rng(5).standard_normal((12, 4))
+_HOLE = np.where(np.arange(48).reshape(12, 4) == 9, np.nan, _X)
+NO_ROWS = {
+    "sparse K": sparse.csr_matrix(_X @ _X.T),
+    "sparse K, coo_array": sparse.coo_array(_X @ _X.T),
+    "sparse, not square": sparse.csr_array(_X),
+    "sparse, one-dimensional": sparse.coo_array(_X[0]),
+    "sparse, complex": sparse.csr_array(_X + 1j),
+    "not square": _X,
+    "NaN": _HOLE,
+    "sparse NaN": sparse.csr_array(_HOLE),
+    "None": [[1.0, 2.0, 3.0, 4.0], [None, 0.0, 1.0, 2.0], [0.0, 1.0, 1.0, 0.0]],
+    "one-dimensional": _X[0],
+    "three-dimensional": _X[None],
+    "a number": np.float64(3.0),
+    "nothing": None,
+    "text": "abc",
+    "texts": ["a", "b"],
+    "texts in rows": np.array([["a", 1.0], ["b", 2.0]], dtype=object),
+    "complex": _X + 1j,
+    "no rows": _X[:0],
+    "no columns": _X[:, :0],
+    "dictionary": {"a": [1.0, 2.0]},
+    "set": {1.0, 2.0},
+    "dictionaries": [{"a": 1.0}, {"a": 2.0}],
+    "dictionaries in rows": np.array([[{"a": 1.0}, 2.0], [3.0, 4.0]], dtype=object),
+    "ragged": [[1.0, 2.0], [3.0]],
+    "records": np.rec.fromarrays([_X[:, 0], _X[:, 1]], names="a,b"),
+    "bytes": b"abc",
+    "series": pd.Series(_X[:, 0]),
+    "texts in a frame": pd.DataFrame({"a": ["x", "y"]}),
+    "an object": object(),
+}
+
+
+@pytest.mark.parametrize("kernel", [*sorted(KERNELS), "precomputed", _dotted])
+@pytest.mark.parametrize("name", NO_ROWS)
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
+def test_what_scikit_learn_refuses_is_refused_by_the_same_type(name, kernel):
+    """A caller who catches scikit-learn's error catches mercer's."""
+    rows = _X @ _X.T if kernel == "precomputed" else _X
+
+    def told(ask):
+        try:
+            ask(NO_ROWS[name])
+        except Exception as error:  # any is compared
+            return error
+        return None
+
+    for ask in (
+        lambda cls: cls(2, kernel=kernel).fit,
+        lambda cls: cls(2, kernel=kernel).fit(rows).transform,
+    ):
+        theirs, ours = told(ask(Reference)), told(ask(KernelPCA))
+        if theirs is None or (
+            callable(kernel) and name == "None"
+        ):  # or where its own error is a function's
+            continue
+        bases = [base for base in (ValueError, TypeError) if isinstance(theirs, base)]
+        assert bases, theirs
+        assert isinstance(ours, bases[0]), (theirs, ours)
+        if "Sparse data was passed" in str(theirs):
+            assert "Sparse data was passed" in str(ours)

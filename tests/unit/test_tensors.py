@@ -8,8 +8,9 @@ from sklearn import config_context
 
 from mercer import PCA, IncrementalKernelPCA, KernelPCA, KernelPCADetector
 from mercer._core.errors import InputError
-from mercer.data import intake as tensors
-from mercer.data.intake import admitted, is_tensor
+from mercer.data import arrays as tensors
+from mercer.data.arrays import is_tensor
+from mercer.data.intake import admitted
 from mercer.estimators.scores import like
 from mercer.kernels import RBF
 

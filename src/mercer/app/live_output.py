@@ -15,7 +15,7 @@ from typing import Any
 from mercer._core.atomic import replacing
 from mercer._core.wording import Message
 from mercer.app.live_unit import Row, Unit
-from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, cell, lines_of
+from mercer.app.monitor import DELIMITERS, SHADOW_COLUMNS, cell, lines_of, no_formula
 from mercer.app.outcome import plain
 from mercer.monitoring.alarms import in_words
 from mercer.monitoring.events import Event
@@ -78,7 +78,12 @@ class RowSink(Appended):
             self.has_head = True
         limits = self.limits
         numbers = (verdict.t2, limits.t2, verdict.q, limits.q, verdict.index, verdict.limit)
-        cells = *numbers, bool(verdict.alarm), bool(verdict.judged), in_words(verdict.top)
+        cells = (
+            *numbers,
+            bool(verdict.alarm),
+            bool(verdict.judged),
+            no_formula(in_words(verdict.top)),
+        )
         row: list[Any] = [unit] if self.several else []
         row += [verdict.time, *map(cell, cells)]
         if label is not None:
@@ -86,7 +91,7 @@ class RowSink(Appended):
         if self.marks:
             number = "" if verdict.event is None else verdict.event
             marks = marks_in_words(verdict.marks)
-            row += [verdict.state, number, "; ".join(filter(None, (marks, bad)))]
+            row += [verdict.state, number, no_formula("; ".join(filter(None, (marks, bad))))]
         if shade is not None:
             row += map(cell, (shade.index, bool(shade.alarm)))
         self._lines.append(row)

@@ -31,6 +31,7 @@ from mercer.views.process import axis_times
 
 PIECE = 5000  # rows that are text at a time
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # the beginning of one, as OWASP lists them
 SHADOW_COLUMNS = ("shadow_index", "shadow_alarm")
 BLOCK = 20_000  # rows a call: what a detector works with beside them stays small
 
@@ -323,7 +324,10 @@ def table_text(seen: Seen, delimiter: str) -> Iterator[str]:
     yield lines_of([[*names, *(SHADOW_COLUMNS if shadow else ())]], delimiter)
     for start in range(0, len(table), PIECE):
         part = slice(start, start + PIECE)
-        rows = [[*map(cell, row.values())] for row in table.take(part)]
+        rows = [
+            [*map(cell, (row | {"top": no_formula(row["top"])}).values())]
+            for row in table.take(part)
+        ]
         if labelled:
             rows = [[*row, label] for row, label in zip(rows, seen.labels[part], strict=True)]
         if shadow is not None:
@@ -337,6 +341,14 @@ def cell(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)  # an alarm is a 1
     return "" if value != value else value  # noqa: PLR0124 - no number: an empty cell
+
+
+def no_formula(text: str) -> str:
+    """Words of mercer's own, which may begin with any name, so that a spreadsheet sees no formula in them.
+
+    An apostrophe stands before such a beginning. Names, ids and labels that are copied stay as they are.
+    """
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def lines_of(rows: list[list[Any]], delimiter: str) -> str:

@@ -15,9 +15,9 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, refuse
 from mercer._core.types import Indices, Rows
+from mercer.data.arrays import is_a
 from mercer.data.batches import Pieces
 from mercer.data.frames import batch_rows, require_names
-from mercer.data.intake import is_a
 from mercer.data.rows import Place, aligned, float_dtype, nth, require_finite, require_rows
 
 FRAME, ARRAY = "dask data frame", "dask array"

@@ -13,9 +13,9 @@ import numpy as np
 
 from mercer._core.errors import InputError, MercerError, installing, kind_of, quoted
 from mercer._core.types import Array, Rows
+from mercer.data.arrays import home_of, is_a, is_table
 from mercer.data.columns import hint
 from mercer.data.files import explained
-from mercer.data.intake import is_a
 from mercer.data.rows import as_rows, require_rows
 from mercer.data.table import Chunk, objects
 
@@ -173,10 +173,9 @@ def held(x: Any) -> Any:
         need("pyarrow", extra="parquet")
         with explained("The polars LazyFrame", broken, remedy="Look at its query."):
             return x.collect().to_arrow()
-    streams = any(hasattr(x, f"__arrow_c_{kind}__") for kind in ("stream", "array"))
-    if not streams or isinstance(x, type) or frame_package(x) == "pyarrow":
+    if not is_table(x) or frame_package(x) == "pyarrow":
         return x
-    if type(x).__module__.partition(".")[0] in ("pandas", "polars"):
+    if home_of(x) in ("pandas", "polars"):
         return x  # read as frames, with their own types
     pyarrow = need("pyarrow", extra="parquet")
     broken = (TypeError, ValueError, OSError, pyarrow.ArrowException)

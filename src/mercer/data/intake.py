@@ -7,24 +7,36 @@ door asks here first.
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from numbers import Number
+from operator import is_
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mercer._core.errors import InputError, many, refuse
+from mercer._core.errors import InputError, kind_of, many, refuse
 from mercer._core.types import Array
+from mercer.data.arrays import (
+    NotNumbersError,
+    as_array,
+    home_of,
+    is_a,
+    is_table,
+    is_tensor,
+    refuse_objects,
+    tensor_array,
+    unwrapped,
+)
 
 # Queries that have not run: which object, and what makes rows of it.
 LAZY = {
     ("polars", "LazyFrame"): "frame.collect(), or frame.sink_parquet(path) and the path",
     ("polars", "Expr"): "frame.select(expression)",
     ("duckdb", "DuckDBPyRelation"): "relation.df() or relation.to_arrow_table()",
+    ("dask.delayed", "Delayed"): "x.compute()",
+    ("dask.bag", "Bag"): "x.compute()",
 }
 ALONE = "one number alone"
 
@@ -43,6 +55,9 @@ def admitted(x: Any, *, what: str = "X") -> Any:
         ...
     mercer._core.errors.InputError: X has 1 masked value, the first in row 0, column 1. ...
     """
+    x = unwrapped(x)
+    if is_a(x, "dask.array", "Array"):
+        x = x.compute()  # which keeps the masks of its chunks; its `__array__` drops them
     if sparse.issparse(x):
         require_sound(x, what=what)
         return x
@@ -50,16 +65,55 @@ def admitted(x: Any, *, what: str = "X") -> Any:
         return tensor_array(x, what=what)
     refuse_lazy(x, what=what)
     _refuse_no_rows(x, what=what)
+    if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
+        rows = [_row(row, what=f"{what}[{i}]") for i, row in enumerate(x)]
+        for i, row in enumerate(rows):
+            _refuse_masked_row(row, what, i)
+        _refuse_ragged(rows, what)
+        return x if all(map(is_, rows, x)) else rows
+    if hasattr(type(x), "columns") or is_a(x, "pandas", "Series"):  # names and types of their own
+        if is_a(x, "pandas", "DataFrame"):
+            _refuse_filled(x, what=what)
+        return x
+    x = as_array(x, what=what)
     if isinstance(x, np.ma.MaskedArray):
         _require_unmasked(np.ma.getmaskarray(x), what)
-        return np.ma.getdata(x)
-    if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
-        if any(is_tensor(row) for row in x[:1]):  # and ask a tensor for one number after another
-            return [tensor_array(row, what=f"{what}[{i}]") for i, row in enumerate(x)]
-        for i, row in enumerate(x):
-            _refuse_masked_row(row, what, i)
-        _refuse_ragged(x, what)
-    return x
+        x = np.ma.getdata(x)
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+def _row(row: Any, *, what: str) -> Any:
+    """An entry of a list: a row of another library as an array, all others as they are."""
+    if isinstance(row, (np.ndarray, np.generic, list, tuple, str, Number)) or row is None:
+        return row
+    row = unwrapped(row)
+    if is_tensor(row):
+        return tensor_array(row, what=what)
+    if sparse.issparse(row):
+        msg = f"{what} is a sparse row of a list; one matrix is needed."
+        raise InputError.saying(msg, "Pass scipy.sparse.vstack(X).")
+    is_array = hasattr(row, "__array__") and not hasattr(type(row), "columns")
+    return as_array(row, what=what) if is_array else row
+
+
+def _refuse_filled(frame: Any, *, what: str) -> None:
+    """Raise for sparse columns of pandas that leave out something else than zeros."""
+    kinds = list(frame.dtypes)
+    fills = [dtype.fill_value for dtype in kinds if hasattr(dtype, "fill_value")]
+    if len(fills) == len(kinds) and any(fill != 0 for fill in fills):
+        msg = f"{what} has sparse columns whose fill value is {fills[0]}; that of sparse rows is 0."
+        raise InputError.saying(msg, "Pass X.sparse.to_dense().")
+
+
+def is_single(x: Any) -> bool:
+    """Whether all columns of a frame hold floats of 32 bits, of which scikit-learn makes 64."""
+    dtypes = getattr(x, "dtypes", ()) if hasattr(type(x), "columns") else ()
+    kinds = [] if isinstance(dtypes, np.dtype) else list(dtypes)  # a series of dask has one
+    halves = (
+        str(d) == "Float32" or (getattr(d, "kind", ""), getattr(d, "itemsize", 0)) == ("f", 4)
+        for d in kinds
+    )
+    return len(kinds) > 0 and all(halves)
 
 
 def _refuse_ragged(rows: Sequence[Any], what: str) -> None:
@@ -95,19 +149,14 @@ def _refuse_masked_row(row: Any, what: str, i: int) -> None:
 def refuse_lazy(x: Any, *, what: str = "X") -> None:
     """Raise for a query that has not run, with the call that runs it."""
     for (package, kind), remedy in LAZY.items():
-        if type(x).__name__ == kind and is_a(x, package, kind):
+        if is_a(x, package, kind):
             msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
             raise InputError(msg)
-    home = type(x).__module__.partition(".")[0]
-    streams = hasattr(x, "__arrow_c_stream__") and not isinstance(x, type)
-    if streams and (hasattr(x, "read_all") or home not in ("pandas", "polars", "pyarrow")):
+    if is_table(x) and (
+        hasattr(x, "read_all") or home_of(x) not in ("pandas", "polars", "pyarrow")
+    ):
         msg = f"{what} is a {type(x).__name__}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
         raise InputError(msg)
-
-
-def is_a(x: Any, module: str, kind: str) -> bool:
-    """Whether this is an object of that module, without importing it: not loaded, it made none."""
-    return isinstance(x, getattr(sys.modules.get(module), kind, ()))
 
 
 def _refuse_no_rows(x: Any, *, what: str) -> None:
@@ -115,7 +164,11 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
     remedy = None
     if isinstance(x, (Mapping, Set)):
         remedy = "pandas.DataFrame(x)" if isinstance(x, Mapping) else "a list of rows"
-        if type(x).__module__.partition(".")[0] == "h5py":  # a file, or a group in one
+        if is_a(x, "xarray", "Dataset"):
+            remedy = (
+                f"x.to_dataframe(), or one of its variables, such as x[{next(iter(x), 'name')!r}]"
+            )
+        if home_of(x) == "h5py":  # a file, or a group in one
             remedy = f"one of its data sets, such as x[{next(iter(x), 'name')!r}]"
     elif is_a(x, "zarr", "Group"):
         remedy = f"one of its arrays, such as x[{next(iter(x.array_keys()), 'name')!r}]"
@@ -124,7 +177,7 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
     if remedy is not None and not isinstance(x, type):
         kind = type(x).__name__
         msg = f"{what} is a {kind}; an array, a list of rows or a data frame is needed. Pass {remedy}."
-        raise InputError(msg)
+        raise NotNumbersError(msg)
 
 
 def _require_unmasked(mask: Any, what: str, first: int = 0) -> None:
@@ -155,19 +208,51 @@ def refuse_text(X: Any) -> None:
     if array.dtype.kind == "c":  # scikit-learn's sentence goes on with all the numbers
         msg = f"Complex data not supported: X must be real; got {array.dtype}. Pass X.real and X.imag."
         raise InputError(msg)
-    if array.dtype.kind not in "OUS" or array.ndim != 2:
+    if array.dtype.kind not in "OUS":
+        return
+    if array.ndim == 1 and len(array):
+        _refuse_items(X, array)
+    if array.ndim != 2:
         return
     if isinstance(X, (list, tuple)):  # NumPy writes numbers beside a text as texts
         array = np.asarray(X, dtype=object)
     for (i, j), value in np.ndenumerate(array):
-        if isinstance(value, (str, bytes)):
-            text = str(value) if isinstance(value, str) else value.decode(errors="replace")
-            got = f"text, {text!r} in row {i}, column {named_column(j, names)}"
-            remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
-            with suppress(ValueError):
-                float(value)
-                remedy = "Drop that column, or convert it if it has quantities: astype(float)."
-            refuse("X", value, "numbers", got, remedy)
+        if _is_number(value):
+            continue
+        place = f"in row {i}, column {named_column(j, names)}"
+        if not isinstance(value, (str, bytes)):
+            got = f"{kind_of(value)}, {value!r:.60}, {place}"
+            refuse_objects("X", value, "numbers", got, "Drop that column, or make numbers of it.")
+        text = str(value) if isinstance(value, str) else value.decode(errors="replace")
+        remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
+        with suppress(ValueError):
+            float(value)
+            remedy = "Drop that column, or convert it if it has quantities: astype(float)."
+        refuse("X", value, "numbers", f"text, {text!r} {place}", remedy)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a cell is a number, or None, which stands for a missing one."""
+    if isinstance(value, (str, bytes, np.ndarray)):  # texts of NumPy can be asked for a number
+        return False
+    return value is None or hasattr(type(value), "__float__")
+
+
+def _refuse_items(X: Any, items: Array) -> None:
+    """Raise for a column of things that are no numbers: texts, graphs, or rows that are not yet stacked."""
+    item = next((item for item in items if not _is_number(item)), None)
+    if item is None:
+        return
+    got = f"{kind_of(X)} of {many(len(items), 'thing')}, {kind_of(item)} among them"
+    wanted, remedy = "rows of numbers, a 2-D array", "Pass np.stack(np.asarray(X))."
+    if isinstance(item, (str, bytes)) or not isinstance(item, (Sequence, np.ndarray)):
+        remedy = (
+            "A kernel of things that are no points takes their kernel matrix: pass "
+            "[[f(a, b) for b in X] for a in X] with kernel='precomputed'."
+        )
+    if isinstance(item, Mapping):
+        remedy = "Pass pandas.DataFrame(list(X))."
+    refuse_objects("X", X, wanted, got, remedy)
 
 
 def named_column(j: int, names: Any) -> str:
@@ -231,75 +316,3 @@ def is_compressed(data: Any, indices: Any, indptr: Any, tall: int, wide: int) ->
 
 def _inside(indices: Any, length: int) -> bool:
     return len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < length)
-
-
-# ── arrays of other libraries (torch, CuPy, JAX), none of which is imported ──
-# Kinds of memory that the processor reads, by the numbers of DLPack: its own, and pinned or managed by a GPU.
-HOST_MEMORY = {1, 3, 11, 13}
-SLICE_BYTES = 2**26  # that are copied from a device at a time
-UNKNOWN = ("bfloat16", "float8", "float4")  # precisions that NumPy has not, and float32 holds
-
-
-def is_tensor(x: Any) -> bool:
-    """Whether this is an array of another library, that is, one with DLPack; Arrow's columns are none."""
-    if isinstance(x, (np.ndarray, list, tuple, str, type)):
-        return False
-    return hasattr(x, "__dlpack__") and not hasattr(x, "__arrow_c_array__")
-
-
-def tensor_array(x: Any, *, what: str) -> Array:
-    """The numbers of a tensor in host memory: a view of it where it is there, else a copy made in slices.
-
-    bfloat16 and narrower floats become float32, which holds them exactly. What records gradients is read
-    without them. Raises an `InputError` for a tensor that is not a plain array.
-    """
-    kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
-    layout = str(getattr(x, "layout", ""))
-    if "sparse" in layout:
-        which = f"of the layout {layout.rpartition('.')[2]}"
-        msg = f"{what} is a {kind} {which}, but sparse rows are read from SciPy alone."
-        raise InputError.saying(msg, f"Pass a scipy.sparse.csr_array, or {what}.to_dense().")
-    try:
-        x = x.detach() if hasattr(x, "detach") else x
-        on_host = int(x.__dlpack_device__()[0]) in HOST_MEMORY
-        return _view(_plain(x)) if on_host else _copied(x)
-    except Exception as error:  # whatever another library raises
-        first = re.split(r"(?<=[.!])\s|\n", f"{error}".strip(), maxsplit=1)[0].rstrip(".!")
-        why = first or type(error).__name__
-        msg = f"{what} is a {kind} that can't be read as an array ({why})."
-        remedy = "Pass a plain one in memory, such as a NumPy array."
-        raise InputError.saying(msg, remedy) from error
-
-
-def _view(x: Any) -> Array:
-    found: Any = np.from_dlpack(x)
-    return found
-
-
-def _plain(x: Any) -> Any:
-    """The same numbers in a precision that NumPy has, computed where they are only announced (-x, torch)."""
-    x = x.resolve_neg() if hasattr(x, "resolve_neg") else x
-    if not any(name in str(x.dtype) for name in UNKNOWN):
-        return x
-    return x.float() if hasattr(x, "float") else x.astype("float32")
-
-
-def _copied(x: Any) -> Array:
-    """The numbers of a device, a slice at a time: what is in flight, or widened there, is a small part."""
-    n = int(x.shape[0]) if x.ndim else 0
-    if n == 0:
-        return _fetched(x)
-    first = _fetched(x[:1])
-    found = np.empty((n, *first.shape[1:]), dtype=first.dtype)
-    height = max(1, SLICE_BYTES // max(1, first.nbytes))
-    for start in range(0, n, height):
-        found[start : start + height] = _fetched(x[start : start + height])
-    return found
-
-
-def _fetched(x: Any) -> Array:
-    """A part of a device's array in host memory, as its library sends it."""
-    x = _plain(x)
-    if hasattr(x, "cpu"):  # torch
-        return _view(x.cpu())
-    return np.asarray(x.get() if hasattr(x, "get") else x)  # CuPy, JAX

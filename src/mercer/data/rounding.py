@@ -20,6 +20,7 @@ from scipy import sparse
 from mercer._core.errors import RoundingWarning, many
 from mercer._core.findings import warn
 from mercer._core.types import Array, Indices
+from mercer.data.arrays import home_of
 
 WHOLE = 2**53  # up to here float64 holds every whole number
 # Written without a point and without an exponent; 2**53 has 16 digits.
@@ -99,7 +100,7 @@ def _parts(x: Any) -> Iterator[tuple[Array, Any, Any]]:
             coo = x.tocoo()
             yield coo.data, coo.coords[0].__getitem__, coo.coords[-1].__getitem__
         return
-    package = type(x).__module__.partition(".")[0]
+    package = home_of(x)
     if package in COLUMNS and hasattr(x, "columns"):
         for j, values in COLUMNS[package](x):
             yield values, int, lambda _, j=j: j

@@ -15,12 +15,13 @@ import numpy as np
 from mercer._core.errors import DataError, ReadingWarning, refuse, users_level
 from mercer._core.memory import available_bytes
 from mercer._core.types import Rows
+from mercer.data.arrays import is_a, unwrapped
 from mercer.data.arrow import ArrowTable, HeldTable, ParquetTable, scan
 from mercer.data.batches import ANEW, ZARR, Batches, ChunkedRows, open_zarr
 from mercer.data.dask import FRAME, DaskRows, dask_kind
 from mercer.data.formats import open_table
 from mercer.data.frames import frame_package, held, need
-from mercer.data.intake import is_a, refuse_lazy
+from mercer.data.intake import refuse_lazy
 from mercer.data.npy import MappedRows, open_npy
 from mercer.data.rows import RowSource
 from mercer.data.table import Reading, Table
@@ -59,6 +60,7 @@ def as_source(X: Any, *, columns: Sequence[str] | None = None) -> RowSource | No
     """
     if columns is not None:
         columns = (columns,) if isinstance(columns, str) else tuple(columns)
+    X = unwrapped(X)
     if isinstance(X, (str, os.PathLike)):
         return _open(X, columns)
     if (kind := dask_kind(X)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._core.errors import many, refuse
+from mercer._core.errors import InputError, many, refuse
 from mercer._core.params import Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
@@ -19,9 +20,11 @@ from mercer.diagnostics.symptoms import require_rows
 from mercer.engine.moments import ColumnMoments
 from mercer.engine.pairwise import dense
 from mercer.engine.passes import SLICE_BYTES
-from mercer.estimators.anatomy import Anatomy, is_pipeline, require_fitted
+from mercer.estimators.anatomy import Anatomy, is_fitted, is_pipeline, require_fitted
 from mercer.estimators.base import Projector
+from mercer.estimators.pipelines import flat_steps, names_after, steps_and_model
 from mercer.estimators.prepared import Prepared
+from mercer.kernels.rows import as_rows
 from mercer.model.space import FeatureSpace
 from mercer.monitoring.report import named_columns
 from mercer.preprocessing.preparation import Preparation
@@ -171,6 +174,7 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     model : KernelPCA, PCA, IncrementalKernelPCA, Pipeline or Prepared
         As in `gradients`; or one of these behind imputers, one-hot encoders and scalers, of the columns
         before all of that. The size of a column of categories is the sum of those of its columns of 0 and 1.
+        Behind any other steps, of the columns that these make.
     X : array-like, sparse matrix of shape (b, d) or source of rows
         Rows to average over, at least two: usually those of the fit or a sample of them.
     names : d strings, optional
@@ -200,7 +204,13 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
     """
     require_rows(X, 2, TWO_ROWS)
     if is_pipeline(model):
-        model = Prepared.from_pipeline(model)
+        try:
+            model = Prepared.from_pipeline(model)
+        except InputError:
+            last = flat_steps(model)[-1]
+            if isinstance(last, Projector) and is_fitted(last):
+                return _behind(model, X, names)
+            raise
     if isinstance(model, Prepared):
         found = importance(model.model, model.rows(X), names=model.preparation.features)
         return _folded(found, model.preparation, names)
@@ -217,6 +227,17 @@ def importance(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Imp
         refuse("X", X, TWO_ROWS, f"{many(n, 'row')}, all alike", remedy)
     sizes = np.sqrt(sums.squares.T / n) * spread
     return Importance(called, sizes, (sums.slopes.T / n) * spread, model.fit_.explained)
+
+
+def _behind(pipeline: Any, X: Any, names: Sequence[str] | None) -> Importance:
+    """The importance of the columns that the steps of a pipeline make, whatever these are."""
+    steps, model = steps_and_model(pipeline)
+    called = names_after(steps) if names is None else names
+    with (
+        warnings.catch_warnings()
+    ):  # of the names of columns, which are those that the steps have made
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return importance(model, as_rows(steps.transform(X)), names=called)
 
 
 def _folded(found: Importance, made: Preparation, names: Sequence[str] | None) -> Importance:

@@ -21,7 +21,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.algebra import placed
 from mercer.kernels.rows import as_rows, column_names
 
-# The eigenvalues of this many rows take about a second; a Python function is called once a pair.
+# The eigenvalues of this many rows take about a second; a Python function is called for each pair.
 MAX_ROWS = 2000
 MAX_ROWS_PYTHON = 500
 # A map is compared with its kernel on this many rows, if φ has no more than this many columns.

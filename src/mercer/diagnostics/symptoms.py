@@ -123,7 +123,11 @@ def sample_rows(
 def require_rows(X: Any, least: int, wanted: str) -> None:
     """Raise where a table in memory has fewer rows than that; those of a file are counted when it is read."""
     shape = (len(X), 1) if isinstance(X, (list, tuple)) else getattr(X, "shape", None)
-    if isinstance(shape, tuple) and len(shape) == 2 and shape[0] < least:
+    if not isinstance(shape, tuple) or len(shape) != 2:
+        return
+    if (
+        isinstance(shape[0], (int, np.integer)) and shape[0] < least
+    ):  # not one that is not computed yet
         remedy = "Pass more rows; a selection or a filter before may have left too few."
         refuse("X", shape, wanted, many(int(shape[0]), "row"), remedy)
 

@@ -12,8 +12,8 @@ from mercer._core.errors import InputError, refuse
 from mercer._core.params import OneOf, require
 from mercer._core.types import Rows
 from mercer._core.wording import Message
+from mercer.data.arrays import is_a
 from mercer.data.frames import need
-from mercer.data.intake import is_a
 from mercer.engine.base import Engine, Facts, TileKernel
 from mercer.engine.native import NativeEngine, compiled
 from mercer.engine.numpy import NumpyEngine

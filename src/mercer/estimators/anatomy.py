@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._core.errors import ParameterError, refuse
 from mercer._core.types import Array
 from mercer._core.wording import Message
-from mercer.data.intake import is_a
+from mercer.data.arrays import is_a
 from mercer.estimators.base import Projector
 from mercer.estimators.detector import KernelPCADetector
 from mercer.estimators.drop_in import Evidence, is_precomputed

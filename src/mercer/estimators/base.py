@@ -15,12 +15,19 @@ from mercer._core.errors import InputError, refuse
 from mercer._core.findings import warn
 from mercer._core.public import Public
 from mercer._core.types import Array, Rows
+from mercer.data.arrays import is_tensor
 from mercer.data.dask import dask_kind
-from mercer.data.intake import admitted, is_tensor
+from mercer.data.intake import admitted
 from mercer.data.rows import RowSource
 from mercer.estimators.derived import Derivable
 from mercer.estimators.form import Form
-from mercer.estimators.input import check_kernel_rows, is_whitened, new_rows, require_finite
+from mercer.estimators.input import (
+    check_kernel_rows,
+    in_our_name,
+    is_whitened,
+    new_rows,
+    require_finite,
+)
 from mercer.estimators.preimages import preimages_for, warn_if_far, warn_if_unsettled
 from mercer.estimators.progress import CallbackSupport, announced, with_callbacks
 from mercer.estimators.scores import (
@@ -230,7 +237,8 @@ class Projector(
             if kernel is None or not kernel.is_precomputed:
                 wanted = "None, since only a precomputed kernel does not know k(x, x) itself"
                 refuse("diag", diag, wanted, f"a {type(diag).__name__}")
-            diag = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
+            with in_our_name():
+                diag = check_array(admitted(diag, what="diag"), ensure_2d=False, dtype=np.float64)
             if diag.shape != (n := int(rows.shape[0]),):
                 got = f"an array of shape {diag.shape}"
                 refuse("diag", diag.shape, f"{n} numbers, one for each row", got)
@@ -355,7 +363,8 @@ class Projector(
         """Scores whose points are asked for, checked, as they are before they are whitened."""
         check_is_fitted(self)
         X = admitted(X, what="The array of scores")
-        scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        with in_our_name():
+            scores = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         require_finite(scores)
         m, k = scores.shape[1], self.n_components_
         if m != k:

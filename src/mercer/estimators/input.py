@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +16,10 @@ from mercer._core.findings import are_columns_matched
 from mercer._core.params import Number, Whole, is_whole, require
 from mercer._core.types import Array, Indices, Rows
 from mercer._core.wording import Message
+from mercer.data.arrays import NotNumbersError, is_tensor
 from mercer.data.dask import DaskRows
 from mercer.data.frames import held
-from mercer.data.intake import admitted, is_tensor, named_column, refuse_text
+from mercer.data.intake import admitted, is_single, named_column, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, aligned, first_bad, row_slices
 from mercer.data.sources import as_source, in_memory
@@ -78,12 +80,13 @@ def _without_weightless(data: TrainingData, *, pairwise: bool) -> TrainingData:
 
 def remember(estimator: Any, X: Any, rows: Rows) -> None:
     """Number and names of the columns, as scikit-learn records them."""
-    plain = type(X) is np.ndarray and X.ndim == 2  # a frame may have names
-    if not plain and not isinstance(rows, RowSource):
+    named = hasattr(type(X), "columns") or hasattr(X, "__dataframe__")
+    known = isinstance(rows, RowSource) or (not named and getattr(rows, "ndim", 0) == 2)
+    if not known:
         validate_data(estimator, X, reset=True, skip_check_array=True)
         return
-    names = None if plain else getattr(rows, "columns", None)
-    estimator.n_features_in_ = int((X if plain else rows).shape[1])
+    names = getattr(rows, "columns", None)
+    estimator.n_features_in_ = int(rows.shape[1])
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
@@ -195,29 +198,47 @@ def check_rows(
             require_finite(X)
         named = hasattr(estimator, "feature_names_in_") and not are_columns_matched()
         if not reset and (named or X.shape[1] != estimator.n_features_in_):
-            validate_data(estimator, X, reset=False, skip_check_array=True)  # raises or warns
+            with in_our_name():
+                validate_data(estimator, X, reset=False, skip_check_array=True)  # raises or warns
         return X
     X = admitted(X)
     refuse_twins(X)
     refuse_text(X)
     warn_rounded(X)
-    x = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        order="C",
-        ensure_all_finite=False,  # below: with the row and the column
-        ensure_min_samples=2 if reset else 1,
-        copy=copy,
-        estimator=estimator,
-        input_name="X",
-    )
+    with in_our_name():
+        x = check_array(
+            X,
+            accept_sparse="csr",
+            dtype=np.float32 if is_single(X) else [np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,  # below: with the row and the column
+            ensure_min_samples=2 if reset else 1,
+            copy=copy,
+            estimator=estimator,
+            input_name="X",
+        )
     x = aligned(sparse.csr_array(x) if sparse.issparse(x) else x)
     if not gaps:
         require_finite(x, getattr(X, "columns", None))
     if not reset:
-        validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
+        with in_our_name():
+            validate_data(estimator, X, reset=False, skip_check_array=True)  # columns as at fit
     return x
+
+
+@contextmanager
+def in_our_name() -> Iterator[None]:
+    """What scikit-learn has against rows, in its words, as an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except TypeError as error:
+        msg = str(error)
+        raise NotNumbersError(msg) from error
+    except ValueError as error:
+        msg = str(error)
+        raise InputError(msg) from error
 
 
 def _is_ready(X: Any, *, least: int) -> bool:

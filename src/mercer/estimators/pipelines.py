@@ -117,11 +117,39 @@ class _Chain:
 BY_HAND = "Or pass the last step, model[-1], with the rows that reach it, model[:-1].transform(X)."
 
 
-def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation, Any]:
-    """The preparation that the steps of a fitted pipeline are, and the model; `otherwise` ends an error."""
+def steps_and_model(pipeline: Any) -> tuple[Any, Any]:
+    """The fitted steps before the last one, as one pipeline (None where there are none), and the last one."""
+    steps = flat_steps(pipeline)
+    if len(steps) == 1:
+        return None, steps[0]
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([(f"step{i}", step) for i, step in enumerate(steps[:-1])]), steps[-1]
+
+
+def flat_steps(pipeline: Any) -> list[Any]:
+    """The steps of a pipeline, those of a pipeline at its end as well."""
     steps = [step for _, step in pipeline.steps if step is not None]
     while steps and type(steps[-1]).__name__ == "Pipeline":
         steps[-1:] = [step for _, step in steps[-1].steps]
+    return steps
+
+
+def names_after(steps: Any) -> tuple[str, ...] | None:
+    """What steps call the columns that they make; None where one of them has no names."""
+    try:
+        return tuple(map(str, steps.get_feature_names_out()))
+    except (
+        AttributeError,
+        ValueError,
+        TypeError,
+    ):  # whatever scikit-learn or a class of one's own raises
+        return None
+
+
+def prepared_parts(pipeline: Any, otherwise: str = BY_HAND) -> tuple[Preparation, Any]:
+    """The preparation that the steps of a fitted pipeline are, and the model; `otherwise` ends an error."""
+    steps = flat_steps(pipeline)
     if any(isinstance(step, Saving) for step in steps[:-1]):
         msg = (
             f"The model of mercer must be the last step of the pipeline; got {type(steps[-1]).__name__} "

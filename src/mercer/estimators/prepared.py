@@ -20,6 +20,7 @@ from mercer.data.rounding import warn_rounded
 from mercer.data.table import Chunk, Table
 from mercer.estimators.base import Saving
 from mercer.estimators.detector_lags import times_of
+from mercer.estimators.input import in_our_name
 from mercer.estimators.parameters import PreimageLike
 from mercer.estimators.pipelines import prepared_parts, steps_of
 from mercer.monitoring.alarm_rule import AlarmRule
@@ -386,13 +387,13 @@ class Prepared(Saving):
 def _array(X: Any, names: Sequence[str], words: list[str]) -> Array:
     if words:
         wanted = f"a data frame, since the columns {listed(words)} hold categories"
-        remedy = "Pass a data frame with the columns of the file."
-        refuse("X", X, wanted, "rows without names", remedy)
+        refuse("X", X, wanted, "rows without names", "Pass a frame with the columns of the file.")
     X = admitted(X)
     refuse_text(X)
     warn_rounded(X)
-    kept = [np.float64, np.float32]
-    rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
+    with in_our_name():
+        kept = [np.float64, np.float32]
+        rows = check_array(X, dtype=kept, ensure_all_finite="allow-nan", input_name="X")
     if rows.shape[1] != len(names):
         wanted = f"rows of the {len(names)} columns that the model was fitted on, {listed(names)}"
         refuse("X", rows.shape, wanted, f"{rows.shape[1]}")

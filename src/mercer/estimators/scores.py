@@ -17,9 +17,9 @@ from sklearn import get_config
 from mercer._core.errors import InputError, refuse
 from mercer._core.quick import changed
 from mercer._core.types import Array, Rows
+from mercer.data.arrays import is_tensor
 from mercer.data.dask import FRAME, DaskRows, chunks_of, counted, dask_kind
 from mercer.data.frames import need
-from mercer.data.intake import is_tensor
 from mercer.data.rows import aligned, first_bad
 from mercer.engine.dask.work import Parcel
 from mercer.estimators.input import cast, check_width

@@ -31,6 +31,17 @@ class Custom(Kernel):
     form : {"auto", "points", "matrices"}, default="auto"
         ``"auto"`` tries two small matrices of unequal height and sees what comes back.
 
+    Notes
+    -----
+    An exact fit keeps K, where it fits into memory. It asks for each pair of rows once, or for (x, y) and
+    (y, x) where both lie in one tile of the diagonal; for each row with itself twice; for all pairs of up to
+    twelve rows again, which show whether the function is symmetric; and once for its form. `transform` asks
+    for each pair of a new row and a training row once. An approximation asks anew on each of its passes,
+    and so may call the function more often than an exact fit.
+
+    Points are numbers. Things that are none, such as texts or graphs, have a matrix:
+    ``[[f(a, b) for b in things] for a in things]`` with ``kernel="precomputed"``.
+
     Examples
     --------
     >>> Custom(lambda x, y: float(min(x[0], y[0])))([[1.0], [2.0]])

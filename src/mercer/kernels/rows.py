@@ -11,7 +11,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError, nearest, refuse
 from mercer._core.types import Indices, Rows
 from mercer.data.frames import frame_package, frame_rows, held
-from mercer.data.intake import admitted
+from mercer.data.intake import admitted, is_single, refuse_text
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource
 
@@ -22,10 +22,9 @@ def as_rows(X: Any) -> Rows:
     if frame_package(X) == "pyarrow":
         X, _ = frame_rows(X, None, what="X")
     X = admitted(X)
-    x = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
-    if x.dtype.kind == "c":
-        msg = f"X must hold real numbers; got {x.dtype}. Use X.real, or stack both parts."
-        raise InputError(msg)
+    refuse_text(X)
+    dtype = np.float32 if is_single(X) else None
+    x = sparse.csr_array(X) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=dtype)
     if x.ndim != 2:
         msg = (
             f"X must be a 2-D array, one point a row; got a {x.ndim}-D array of shape {x.shape}. Use "

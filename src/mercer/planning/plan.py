@@ -230,7 +230,10 @@ def _lapack_plan(problem: Problem, solver: Lapack, reason: str) -> Plan:
     if problem.precomputed:
         recipe = Given(dtype)
     elif problem.costly:
-        recipe, reasons = Whole(width, dtype), (*reasons, "a Python function is called once a pair")
+        recipe, reasons = (
+            Whole(width, dtype),
+            (*reasons, "K of a Python function is made once and held"),
+        )
     elif problem.n <= LAPACK_ROWS and n_bytes + whole <= problem.budget_bytes:
         # Made again for the proof, and for probes, so small a K would take longer than it is worth.
         recipe, n_bytes = Whole(width, dtype), n_bytes + whole

@@ -137,7 +137,7 @@ class Tiles:
         """The operator K, with a rough one that is cheaper where there is a proof."""
         kept = 0 if self.store is None else self.store.n_bytes
         if (proof := self.proof) is None:
-            # A Python function is called once a pair, and not for this.
+            # A Python function is slow, and not called for this.
             store = TileStore(_constant(kernel, x) if kernel.parallel else 0.0, kept)
             return Gram(engine, kernel, x, store, dtype=self.dtype, width=self.width)
         minus = _mean(kernel, x)

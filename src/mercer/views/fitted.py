@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,19 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.types import Array, Flags, Indices, Rows
+from mercer.data.intake import refuse_lazy
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
 from mercer.estimators import KernelPCADetector
 from mercer.estimators.anatomy import Anatomy, is_fitted, is_model, is_pipeline
+from mercer.estimators.base import Saving
 from mercer.estimators.detector_lags import times_of
 from mercer.estimators.detector_rows import spread_out
 from mercer.estimators.drop_in import Evidence
+from mercer.estimators.pipelines import flat_steps, names_after, steps_and_model
 from mercer.estimators.prepared import Prepared
+from mercer.kernels.rows import as_rows, refuse_twins
 from mercer.monitoring.alarms import Gaps
 from mercer.monitoring.lags import STATIC, Dynamics
 from mercer.monitoring.report import Monitoring
@@ -43,27 +47,33 @@ def unnamed() -> Iterator[None]:
 class Fitted(Anatomy):
     """A fitted model of any kind, and the preparation of its rows where it has one.
 
-    Rows are as the model takes them; `raw` brings them back to the units of the file.
+    Rows are as the model takes them; `raw` brings them back to the units of the file. The steps of a
+    pipeline that are no preparation make the rows of the model by their own `transform`, and there is no
+    way back: pictures are of the columns that they make.
     """
 
     preparation: Preparation | None = None
     # What takes rows as a file has them, where one was given.
     prepared_model: Prepared | None = None
+    steps: Any = None  # a pipeline of all steps before the model
 
     @classmethod
     def of(cls, model: Any, preparation: Any = None) -> Fitted:
         """Any model; what is not fitted is refused."""
-        whole = None
-        if is_pipeline(model):
-            with suppress(InputError):  # of other steps, or of another library's model: as it is
+        whole, steps = None, None
+        if is_pipeline(model) and is_fitted(flat_steps(model)[-1]):
+            try:
                 model = Prepared.from_pipeline(model)
+            except InputError:  # of other steps, or with a step behind the model: as it is
+                if not any(isinstance(step, Saving) for step in flat_steps(model)[:-1]):
+                    steps, model = steps_and_model(model)
         if isinstance(model, Prepared):
             whole, preparation, model = model, model.preparation, model.model
         if not is_model(model) or not is_fitted(model):
             got = "None" if model is None else f"a {type(model).__name__} that is not fitted"
             msg = f"A fitted model is needed; got {got}. Call `fit` first."
             raise InputError(msg)
-        return cls(model, preparation, whole)
+        return cls(model, preparation, whole, steps)
 
     # ── what it is ──────────────────────────────────────────────────────────
     @property
@@ -132,7 +142,8 @@ class Fitted(Anatomy):
     def names(self, given: Any = None, X: Any = None) -> tuple[str, ...]:
         """Names of the d columns: those given, of the preparation, of the fit, of a data frame, or x0, …"""
         prepared = None if self.preparation is None else self.preparation.features
-        for known in (given, prepared, self.feature_names, getattr(X, "columns", None)):
+        theirs = getattr(X, "columns", None) if self.steps is None else names_after(self.steps)
+        for known in (given, prepared, self.feature_names, theirs):
             if known is not None and len(known) == self.d:
                 return tuple(map(str, known))
         if given is not None:
@@ -146,6 +157,10 @@ class Fitted(Anatomy):
         whole = self.prepared_model
         if whole is not None:
             return whole.rows(X) if self.detector is None else whole.gappy_rows(X)
+        if self.steps is not None:
+            found = self.steps.transform(X)
+            return as_rows(found)
+        refuse_lazy(X)
         if getattr(X, "columns", None) is None or not hasattr(X, "to_numpy"):
             return X
         columns, own = tuple(map(str, X.columns)), self.feature_names
@@ -153,7 +168,8 @@ class Fitted(Anatomy):
             msg = f"The columns of `X` must be those of the fit, in their order: {', '.join(own)}; got "
             msg += f"{', '.join(columns)}."
             raise InputError(msg)
-        return np.asarray(X)
+        refuse_twins(X)
+        return as_rows(X)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Rows]]:
         """All rows, some at a time; at once for a detector that judges rows by those before them."""

@@ -89,7 +89,7 @@ def begin_in_memory(
 def _in_memory(session: Session, own: Fitted, X: Any, labels: Any, names: Any) -> str:
     """Rows of a program as a file of the session, which is then read as any other."""
     called = own.names(names, X)
-    rows = np.asarray(X, dtype=np.float64)
+    rows = np.asarray(X if own.steps is None else own.rows(X), dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != own.d:
         must_be = f"rows of {own.d} columns, as the model takes them"
         refuse("X", X, must_be, got=f"an array of shape {rows.shape}")

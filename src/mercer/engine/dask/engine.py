@@ -20,8 +20,8 @@ from mercer._core.findings import warn
 from mercer._core.memory import lately_available_bytes
 from mercer._core.observer import SILENT
 from mercer._core.types import Array, Rows
+from mercer.data.arrays import is_a
 from mercer.data.dask import DaskRows
-from mercer.data.intake import is_a
 from mercer.engine.base import (
     FLOAT32,
     Cutting,

@@ -16,11 +16,9 @@ from mercer._core.errors import InputError, kind_of
 from mercer._core.types import Array
 
 # Arrays of other libraries whose numbers are not all there, and what makes a whole one.
+FILLED = "ak.to_numpy(x) once ak.pad_none and ak.fill_none have made all rows whole"
 WHOLE_ARRAY = {
-    (
-        "awkward",
-        "Array",
-    ): "ak.to_numpy(x) once ak.pad_none and ak.fill_none have made all rows whole",
+    ("awkward", "Array"): FILLED,
     ("sparse", "SparseArray"): "x.todense(), or a scipy.sparse.csr_array",
 }
 ARRAYS = ("__array__", "__array_interface__", "__dlpack__")

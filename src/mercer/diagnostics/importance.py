@@ -233,9 +233,7 @@ def _behind(pipeline: Any, X: Any, names: Sequence[str] | None) -> Importance:
     """The importance of the columns that the steps of a pipeline make, whatever these are."""
     steps, model = steps_and_model(pipeline)
     called = names_after(steps) if names is None else names
-    with (
-        warnings.catch_warnings()
-    ):  # of the names of columns, which are those that the steps have made
+    with warnings.catch_warnings():  # names of columns are those that the steps have made
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         return importance(model, as_rows(steps.transform(X)), names=called)
 

@@ -125,9 +125,8 @@ def require_rows(X: Any, least: int, wanted: str) -> None:
     shape = (len(X), 1) if isinstance(X, (list, tuple)) else getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2:
         return
-    if (
-        isinstance(shape[0], (int, np.integer)) and shape[0] < least
-    ):  # not one that is not computed yet
+    # Dask does not know its number of rows before they are computed.
+    if isinstance(shape[0], (int, np.integer)) and shape[0] < least:
         remedy = "Pass more rows; a selection or a filter before may have left too few."
         refuse("X", shape, wanted, many(int(shape[0]), "row"), remedy)
 

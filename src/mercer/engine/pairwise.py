@@ -236,9 +236,7 @@ def _expanded(
         x_norms, y_norms = x.norms, y.norms
     # An entry is rounded by about eps · |scale| (‖x‖² + ‖y‖²): the terms that cancel in it.
     terms = x_norms + np.maximum.reduce(y_norms, initial=0.0)
-    if len(terms) and not np.any(
-        abs(scale) * terms <= limit
-    ):  # NaN, of what overflowed, is rough too
+    if len(terms) and not np.any(abs(scale) * terms <= limit):  # nor is NaN, of what overflowed
         return None, terms
     if not isinstance(x, ShiftedRows):
         tile = dot(x, y)

@@ -139,11 +139,7 @@ def names_after(steps: Any) -> tuple[str, ...] | None:
     """What steps call the columns that they make; None where one of them has no names."""
     try:
         return tuple(map(str, steps.get_feature_names_out()))
-    except (
-        AttributeError,
-        ValueError,
-        TypeError,
-    ):  # whatever scikit-learn or a class of one's own raises
+    except (AttributeError, ValueError, TypeError):  # which scikit-learn's steps raise
         return None
 
 

@@ -188,9 +188,8 @@ def _aside(lengths: Array, reaches: Array, whiten: Array) -> float:
 
 
 def _reach(lengths: Array, coef: Array) -> Array:
-    scaled = (
-        np.sqrt(lengths)[:, None] * coef
-    )  # whose squares are in range where those of coef are not
+    # Its squares are in range where those of the coefficients are not.
+    scaled = np.sqrt(lengths)[:, None] * coef
     return np.einsum("ij,ij->j", scaled, scaled)  # (r,)
 
 

@@ -280,9 +280,7 @@ def out_of_range(x: Array, program: Program, tiles: str = "compiled tiles") -> s
 
 def _too_large(x: Array, factor: Leaf) -> str | None:
     """Why values of a factor are so large that what has vanished in the other one may count; or None."""
-    if (
-        x.ndim != 2 or factor.of is None
-    ):  # the numbers of sparse rows, of which there are no products
+    if x.ndim != 2 or factor.of is None:  # of sparse rows there are no products
         return None
     with np.errstate(all="ignore"):
         own = own_values(factor.of, of_columns(x, factor.columns).astype(np.float64, copy=False))

@@ -78,9 +78,8 @@ class Program:
     depth: int = 0
     sharpest: float = 0.0  # the largest factor of a squared distance
     steepest: float = 0.0  # and of any part of the formula
-    factors: list[Leaf] = field(
-        default_factory=list
-    )  # of products, as quantities of one row with itself
+    # Of products, as quantities of a row with itself.
+    factors: list[Leaf] = field(default_factory=list)
 
     @classmethod
     def of(cls, tree: f.Expr, most_tiles: int = MOST_TILES) -> Program:

@@ -98,8 +98,8 @@ def _matern(expr: f.Matern, x: Rows, found: Array) -> Array:
     nu, terms = expr.nu, float(x.shape[1]) + 4.0
     if isinstance(expr.of, f.Pair) and expr.of.kind == "sqdist":
         gaps = np.array([lengths(dense(x) - row) for row in dense(x)])
-        # Pairs that are near for either of their rows are subtracted first; the others keep what the expansion
-        # loses.
+        # Pairs that are near for each of their rows are subtracted first; the others keep what the
+        # expansion loses.
         farthest = np.max(gaps, axis=1, initial=0.0) ** 2  # (n,)
         near = gaps**2 < NEAR[gaps.dtype] * np.minimum(farthest, farthest[:, None])
         relative = np.where(near, 0.0, terms * _squares(x) / gaps**2) + 2.0 * terms

@@ -210,6 +210,8 @@ class KernelPCA(Returning, Projector):
             fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
         warn_of(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, request.data.rows)
+        if kernel.is_precomputed:  # a column for each row, those without weight among them
+            self.n_features_in_ = int(np.shape(X)[0])
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse
         self.__dict__.pop("preimage_", None)

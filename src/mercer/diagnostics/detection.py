@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer._core.errors import ParameterError, SelectionWarning
+from mercer._core.errors import ParameterError, SelectionWarning, many
 from mercer._core.findings import silenced, warn
 from mercer._core.params import Number, Whole, require
 from mercer._core.public import public
 from mercer._core.table import Printed, Table
 from mercer._core.types import Flags, Indices
+from mercer._core.wording import brief
 from mercer.data.dask import refuse_dask
 from mercer.diagnostics.detection_trial import Stage, Trial, tried
 from mercer.diagnostics.symptoms import median_gamma, require_rows
@@ -341,7 +342,7 @@ def _verdict(
 
 def _words(trial: Trial) -> str:
     past = replace(trial.how, note="").in_words()
-    words = (repr(trial.kernel), f"{trial.components} components", past, trial.statistic)
+    words = brief(trial.kernel), many(trial.components, "component"), past, trial.statistic
     return ", ".join(filter(None, words))
 
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from mercer._core.errors import InputError, KernelError, many
 from mercer._core.public import public
 from mercer._core.types import Array, Indices, Rows
+from mercer._core.wording import brief
 from mercer.data.intake import admitted
 from mercer.diagnostics.witness import KernelValues, MatrixValues, Trial, Witness
 from mercer.estimators.input import as_generator
@@ -180,11 +181,11 @@ def _judge_on(kernel: Kernel, X: Any, *, rng: np.random.Generator) -> Verdict:
         return _not_valid(trial, kernel, len(rows))
     found = f"On {of} {trial.spectrum}."
     how, why = _proof(kernel, x[rows[:MAP_ROWS]], kernel.why_valid())
-    reason = f"{kernel!r} is a kernel: {why}. {found}"
+    reason = f"{brief(kernel)} is a kernel: {why}. {found}"
     if why is None:
         how = How.DATA
         reason = (
-            f"{kernel!r} is valid on these data within rounding. {found} Other points may tell "
+            f"{brief(kernel)} is valid on these data within rounding. {found} Other points may tell "
             "otherwise: `check_kernel` without X looks for some."
         )
     return Verdict(True, how, reason, None, kernel, trial.lowest, len(rows))
@@ -221,7 +222,11 @@ def _not_valid(trial: Trial, kernel: Kernel | None, *counts: int) -> Verdict:
     else:
         m = many(len(witness.points), "row" if kernel is None else "point")
         why = f"vᵀKv = {witness.value:.4g} < 0 on {m}"
-    what = "This matrix is not a kernel matrix" if kernel is None else f"{kernel!r} is not a kernel"
+    what = (
+        "This matrix is not a kernel matrix"
+        if kernel is None
+        else f"{brief(kernel)} is not a kernel"
+    )
     return Verdict(False, How.WITNESS, f"{what}: {why}.", witness, kernel, trial.lowest, *counts)
 
 
@@ -336,7 +341,7 @@ class Search:
         if isinstance(self.error, KernelError):
             return self.error
         msg = (
-            f"{self.kernel!r} could not be evaluated on any data set of the search, with 1 to "
+            f"{brief(self.kernel)} could not be evaluated on any data set of the search, with 1 to "
             f"{MORE_DIMENSIONS[-1]} features; one attempt ended in {type(self.error).__name__}: "
             f"{str(self.error).rstrip('.')}. Pass rows that it is defined on as X."
         )
@@ -360,9 +365,11 @@ def _search(kernel: Kernel, *, rng: np.random.Generator) -> Verdict:
     if found is not None:
         return _not_valid(found, search.judged, *counts)
     if why is not None:
-        return Verdict(True, how, f"{kernel!r} is a kernel: {why}.", None, kernel, None, *counts)
+        return Verdict(
+            True, how, f"{brief(kernel)} is a kernel: {why}.", None, kernel, None, *counts
+        )
     reason = (
-        f"{kernel!r}: no counterexample found in {search.n_data_sets} data sets. This is not a proof: "
+        f"{brief(kernel)}: no counterexample found in {search.n_data_sets} data sets. This is not a proof: "
         "others may hold one."
     )
     return Verdict(None, How.SEARCH, reason, None, kernel, None, *counts)

@@ -26,7 +26,7 @@ ROUNDING = {dtype: cost / float(np.finfo(dtype).eps) for dtype, cost in BLUR.ite
 
 # Squares of numbers between these neither overflow nor lose digits to underflow, summed or not.
 SQUARABLE = {np.dtype(np.float64): (2.0**-480, 2.0**480), np.dtype(np.float32): (2.0**-50, 2.0**50)}
-# What has vanished below the least number is nothing beside those still, multiplied by no more than this.
+# Terms that have underflowed to zero stay negligible beside the others when multiplied by no more than this.
 STEEP: dict[np.dtype[Any], float] = {
     np.dtype(np.float64): SQUARABLE[np.dtype(np.float64)][0] * 2.0**1022,
     np.dtype(np.float32): SQUARABLE[np.dtype(np.float32)][0] * 2.0**126,
@@ -115,7 +115,7 @@ def scaled_squared_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # 
 
     Accurate to `ROUNDING` whatever the data: rows for which the fast expansion could lose more, because
     they lie far out or a narrow kernel makes |scale| ‖x‖² large, are computed again the slow way. Each row
-    by itself: its distances have the same bits whatever rows are computed with it.
+    by itself: in a block of one height, its distances have the same bits whatever the other rows are.
     """
     tile, limit = None, ROUNDING[x.dtype]
     if not isinstance(y, np.ndarray) or len(y) > 1:  # to one point differences take less time
@@ -135,7 +135,7 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
 
     A square root turns a rounding error of 1e-16 in ‖x - y‖² ≈ 0 into one of 1e-8, which a kernel with a kink
     at zero shows. Pairs that are near beside their distances from the centre are therefore subtracted first:
-    which are is decided row by row, so that in float64 no row changes the bits of another.
+    which are is decided row by row, so that in a float64 block no row changes the bits of another.
     """
     if isinstance(x, ShiftedRows) and abs(scale) * (x.blur + y.blur) > BLUR[x.dtype]:
         return _by_differences(x, y, scale)
@@ -148,7 +148,7 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
         return _by_differences(x, y, scale)
     # What cancellation left below zero is among the near pairs too.
     if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
-        # Not counted from the mean of the y, where some of them is as far from x.
+        # These are not centred on the y: an x may be nearer to all of them than to the origin.
         largest = np.maximum(largest, cancelling)
     near = tile < NEAR[x.dtype] * largest[:, None]
     many = 4 * np.count_nonzero(near, axis=1) > tile.shape[1]  # (n,)

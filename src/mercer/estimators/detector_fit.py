@@ -149,7 +149,7 @@ def part_model(model: Projector, n: int) -> Projector:
 def model_with_limits(
     rule: Rule, model: Projector, normal: Normal, folds: Any
 ) -> tuple[Projector, str]:
-    """The fitted model, with no more components of a share than limits hold for, which a note says."""
+    """The fitted model, a share of the variance cut to as many components as limits hold for, and a note."""
     approximate, n, k = rule.method == "approximate", len(normal), model.n_components_
     if not (rule.in_sample or approximate):
         n = min((len(train) for train, _ in _splits(folds, normal, 0)), default=n)
@@ -157,20 +157,20 @@ def model_with_limits(
     most, share, note = max(n // rows_each, 1), model.n_components, ""
     if rule.in_sample or k <= most:
         return model, note
-    of, capped = f"{k} components", ""
+    msg = (
+        f"{n} rows are few for {k} components: limits hold from about {rows_each} rows a component on, and "
+        "false alarms may be more. Lower `n_components`, use a wider kernel, or give more rows."
+    )
     if share is not None and not is_whole(share):
-        model, of = model.truncated(most), f"the {k} components that keep {share:g} of the variance"
-        kept = model.explained_variance_ratio_.sum()
-        note = f"{many(most, 'component')} of {of}"
-        capped = f"The model has {many(most, 'component')}, with {kept:.2g} of the variance. "
+        model = model.truncated(most)
+        note = f"{many(most, 'component')} of the {k} that keep {share:g} of the variance"
+        msg = (
+            f"The model has {note}: limits take {rows_each} rows a component, and {n} of {len(normal)} are "
+            "left without a fold. They are for new rows; rows of the fit may lie beyond. Give more rows."
+        )
     elif n < k + SPARE:  # refused, with the rows that are needed
         return model, note
     # Before the model is fitted again without each fold, which takes longest with so many components.
-    msg = (
-        f"{n} rows are few for {of}: limits hold from about {rows_each} rows a component on. {capped}Expect "
-        "another share of false alarms than asked for. Lower `n_components`, use a wider kernel, or give "
-        "more rows."
-    )
     warn(msg, DetectorWarning, "few-rows", {"components": k, "rows": n, "rows_each": rows_each})
     return model, note
 

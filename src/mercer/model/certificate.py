@@ -104,8 +104,8 @@ class StreamCertificate(Certificate):
 
 
 # ── of refined pairs ────────────────────────────────────────────────────────
-def refined_ceiling(  # (k,), (k,), (r,) -> (k,)
-    values: Array, residuals: Array, rest: float, known: Array
+def refined_ceiling(  # (k,), (k,), (k,), (r,) -> (k,)
+    values: Array, off: Array, residuals: Array, rest: float, known: Array
 ) -> Array:
     """Upper bounds on the first k eigenvalues of A, positive semi-definite, from its Ritz pairs.
 
@@ -115,19 +115,20 @@ def refined_ceiling(  # (k,), (k,), (r,) -> (k,)
     no larger than the greater eigenvalue of [[θ_j, ‖R‖], [‖R‖, τ]] (Weyl; compare Li & Li 2005).
 
     τ is the trace of C, `rest` beyond the pairs. It is ‖R‖ above a bound on λ_{i+1}, as a factor has `known`
-    some, where θ_i is larger: of the i + 1 first eigenvalues of Θ and C together, which Weyl bounds so, i are
-    those of Θ.
+    some, where θ_1 to θ_i are larger: of the i + 1 first eigenvalues of Θ and C together, which Weyl bounds
+    so, i are those of Θ. Each θ is known up to `off`; `residuals` and `rest` are bounds.
     """
+    least, values = values - off, values + off
     k, top = len(values), float(values[0])  # in units of which squares are in range
     high = np.full(k + 1, np.inf)
     high[: min(len(known), k + 1)] = known[: k + 1]
     for i in range(k, 0, -1):
-        off = top * float(np.linalg.norm(residuals[:i] / top))  # at least ‖R‖
-        tau, counted = rest + float(np.sum(values[i:])), float(high[i]) + off
-        if counted < values[i - 1]:
+        beside = top * float(np.linalg.norm(residuals[:i] / top))  # at least ‖R‖
+        tau, counted = rest + float(np.sum(values[i:])), float(high[i]) + beside
+        if counted < np.min(least[:i]):
             tau = min(tau, counted)
         middle, half = 0.5 * (values[:i] + tau), 0.5 * (values[:i] - tau)
-        high[:i] = np.minimum(high[:i], middle + np.hypot(half, off))
+        high[:i] = np.minimum(high[:i], middle + np.hypot(half, beside))
     return high[:k]
 
 

@@ -101,4 +101,4 @@ def fit_approximation(task: Task) -> Fit:
     # Rounding moves values, residuals and trace alike.
     values, off = found.eigenvalues, found.rounded
     residuals, rest = found.residuals * values[0] + found.cut, found.rest + float(off.sum())
-    return replace(found, ceiling=refined_ceiling(values + off, residuals, rest, known))
+    return replace(found, ceiling=refined_ceiling(values, off, residuals, rest, known))

@@ -189,17 +189,16 @@ def require_features_in_range(largest: float, dtype: Any) -> None:
     if 0.0 < largest < least:
         msg = (
             f"The features of these rows are {largest:.3g} in size, and products of theirs keep their digits "
-            f"in {np.dtype(dtype)} from {least:.1e} on. {_nearer(dtype)} by a number that brings them nearer "
-            "to one."
+            f"in {np.dtype(dtype)} from {least:.1e} on. {_nearer(dtype)} the columns by a number that brings "
+            "them nearer to one."
         )
         raise KernelError(msg)
 
 
 def _nearer(dtype: Any) -> str:
-    better = (
-        "" if np.dtype(dtype) == np.float64 else "Fit in float64, X.astype(np.float64), or multiply"
-    )
-    return f"{better or 'Multiply'} the columns,"
+    if np.dtype(dtype) == np.float64:
+        return "Multiply"
+    return "Fit in float64, X.astype(np.float64), or multiply"
 
 
 # ── rows that rounding can't tell apart ─────────────────────────────────────

@@ -329,6 +329,18 @@ def test_maps_of_normalised_kernels_are_right_whatever_the_size_of_the_rows(name
     kernel, kind = KERNELS[name], np.dtype(dtype).type
     if name == "normalised-sum":  # of distances, which have no finite map
         kernel = (Linear() + 2.0 * Linear() ** 2 + Cosine()).normalised()
+    assert_map_is_right(kernel, name, kind)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("gamma", [1e-60, 1e-20, 1e20, 1e60])
+def test_maps_of_steep_polynomials_are_right_whatever_the_size_of_the_rows(gamma, dtype):
+    """√γ x is out of range where neither √γ nor x is."""
+    kernel = Polynomial(2, gamma, 1.0).normalised()
+    assert_map_is_right(kernel, "steep", np.dtype(dtype).type)
+
+
+def assert_map_is_right(kernel, name, kind):
     for size in SIZES[kind.__name__]:
         x, y = rows_of(size, name, kind)
         y = y[:3]

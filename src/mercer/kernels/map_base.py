@@ -35,6 +35,7 @@ NONE = -(2**24)
 # Bounds what is held besides the result. Blocks small enough for a cache are slower, not faster:
 # each touches a page of every column.
 BLOCK_ROWS = 16_384
+SQUARED = 2**17  # columns that are squared at a time, 1 MB
 
 
 class FeatureMap(ABC):
@@ -348,9 +349,10 @@ class UnitMap(_Around):
     """
 
     def roundings(self, given: int = 0) -> int:
-        # A length is off by as much as its entries, by constants too. The sum of its squares is made in
-        # float64; it is rounded, and so is the quotient.
-        return 4 * self.inner.roundings(given) + 2
+        # A length is off by as much as its entries, by constants too, and by half of what the sum of its
+        # squares is: a square and ⌈log₂ D⌉ sums of it are rounded. So are the length and the quotient.
+        sums = (self.dimension - 1).bit_length()
+        return 4 * self.inner.roundings(given) + (sums // 2 + 1) + 2
 
     def _fill(self, x: Array, out: Array) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -373,7 +375,8 @@ class UnitMap(_Around):
     def _slope(self, x: Array, weights: Array) -> Array:
         # ∂(v/‖v‖) = (I - uuᵀ)∂v/‖v‖ with u = v/‖v‖.
         unit = self.inner._values(x)
-        powers, own = _unit(unit)
+        powers = np.frexp(np.max(np.abs(unit), axis=0))[1]
+        own = _lengths(np.ldexp(unit, -powers, out=unit))
         unit /= own
         across = weights - unit * np.einsum("ib,ib->b", unit, weights)
         return np.ldexp(self.inner._slope(x, across / own), -powers)
@@ -384,15 +387,14 @@ class UnitMap(_Around):
         return (product([term, shrink]) for term in columns)
 
 
-def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
-    """Divide columns by powers of two; those powers, and the lengths of the columns, 1 for one of zeros."""
-    powers = np.frexp(np.max(np.abs(values), axis=0))[1]
-    np.ldexp(values, -powers, out=values)
-    return powers, _lengths(values)
-
-
 def _lengths(values: Array) -> Array:  # (D, b) -> (b,)
     """The lengths of columns whose squares are in range, summed in float64, and 1 for one of zeros."""
-    own = np.sqrt(np.einsum("ib,ib->b", values, values, dtype=np.float64))
+    own = np.empty(values.shape[1])
+    for points in row_slices(len(own), max(1, SQUARED // len(values))):
+        squares = np.square(values[:, points], dtype=np.float64)
+        while (half := len(squares) // 2) > 0:  # each is in ⌈log₂ D⌉ sums, not in D
+            squares[:half] += squares[-half:]
+            squares = squares[: len(squares) - half]
+        own[points] = np.sqrt(squares[0])
     own[own == 0] = 1.0
     return own.astype(values.dtype, copy=False)

@@ -11,17 +11,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
-from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
 from mercer.kernels.monomials import Term, feature, inverse_length, product
@@ -82,8 +80,7 @@ class FeatureMap(ABC):
     @public
     def __call__(self, X: Any) -> Array:
         """[φ(x_i)], an (n, D) array; X is not changed."""
-        X = admitted(X)
-        x = sparse.csr_array(X) if sparse.issparse(X) and X.ndim == 2 else as_rows(dense(X))
+        x = as_rows(X)
         if x.shape[1] != self.n_features:
             msg = (
                 f"X must have {self.n_features} columns, as this feature map was made for; got {x.shape[1]}. "
@@ -91,10 +88,9 @@ class FeatureMap(ABC):
             )
             raise InputError(msg)
         self._check_size()
-        dtype = as_rows(dense(x[:0])).dtype
-        out = np.empty((self.dimension, x.shape[0]), dtype=dtype)
+        out = np.empty((self.dimension, x.shape[0]), dtype=x.dtype)
         for rows in row_slices(x.shape[0], BLOCK_ROWS):
-            points = np.ascontiguousarray(as_rows(dense(x[rows])).T)  # (d, b)
+            points = np.ascontiguousarray(dense(x[rows]).T)  # (d, b)
             self._fill(points, out[:, rows])
         return out.T
 
@@ -174,6 +170,7 @@ class Balanced(NamedTuple):
     powers: Indices  # (b,), `NONE` for points of zeros
 
 
+@cache
 def columns_held(dtype: np.dtype[Any]) -> tuple[float, float]:
     """The sizes of a point's largest column beside which no other one is lost to the range of a precision."""
     limits = np.finfo(dtype)
@@ -360,8 +357,9 @@ class UnitMap(_Around):
             largest = np.max(np.abs(out), axis=0)
         powers = np.frexp(largest)[1]
         low, high = columns_held(out.dtype)
-        lost = np.flatnonzero(~((largest > low) & (largest < high)))
-        if len(lost) > 0:  # points whose features are out of range, or of zeros
+        held = (largest > low) & (largest < high)
+        if not held.all():  # points whose features are out of range, or of zeros
+            lost = np.flatnonzero(~held)
             none = np.zeros(len(lost), dtype=np.intp)
             out[:, lost] = self.inner._balanced(np.ascontiguousarray(x[:, lost]), none).values
             powers[lost] = 0

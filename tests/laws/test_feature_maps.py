@@ -460,6 +460,21 @@ def test_features_are_off_by_no_more_than_their_roundings(name, rng):
     assert np.all(np.abs(found - wanted) <= unit * np.abs(wanted))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2, 3, 100, 2000, 20_000])
+def test_unit_rows_are_off_by_no_more_than_their_roundings(d, dtype, rng):
+    """Of a sum of D squares one by one, D would be rounded."""
+    x = rng.random((9, d)).astype(dtype)
+    phi = Cosine().feature_map(d)
+    unit, found = features_unit(phi.roundings(), dtype), phi(x)
+    assert found.dtype == dtype
+    with mpmath.mp.workdps(40):
+        for row, own in zip(x.tolist(), found.tolist(), strict=True):
+            length = mpmath.mp.sqrt(mpmath.mp.fsum(row, squared=True))
+            off = max(abs(mpmath.mp.mpf(b) * length - a) / a for a, b in zip(row, own, strict=True))
+            assert off <= unit
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shift", [0.0, 1.0, 30.0])
 @pytest.mark.parametrize("name", ROUNDED)

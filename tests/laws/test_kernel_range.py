@@ -299,6 +299,39 @@ def test_what_is_tiny_beside_the_rest_counts_in_a_fit(name, dtype, tiny, engine,
 
 
 @cache
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_of_ordinary_rows_are_asked_for_no_more_than_their_factors(
+    dtype, monkeypatch, rng
+):
+    x = rng.standard_normal((9, 3)).astype(dtype)
+    x[0] = 0.0
+
+    def asked(*_):
+        pytest.fail("k(x, x) of a factor was evaluated beside its tile")
+
+    monkeypatch.setattr("mercer.kernels.evaluate._own_values", asked)
+    kernel = Linear() * RBF(0.5) * (Polynomial(2) + RBF(1.0))
+    for y in (x, 1e3 * x[:4]):
+        wanted = Linear().tile(x, y) * RBF(0.5).tile(x, y)
+        wanted *= (Polynomial(2) + RBF(1.0)).tile(x, y)
+        np.testing.assert_array_equal(kernel.tile(x, y), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_has_vanished_in_one_factor_counts_beside_a_large_one(dtype):
+    """One factor has lost its digits below the least number; the product is well above it."""
+    sizes = [1e18, 1e-11] if dtype == "f4" else [1e125, 1e-80]
+    x = (np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]]) * sizes).astype(dtype)
+    kernel = Linear().on([0]) * Linear().on([1]) ** 2
+    found = kernel.tile(x, x)
+    rows = [[real(v) for v in row] for row in x]
+    for i, a in enumerate(rows):
+        for j, b in enumerate(rows):
+            wanted = exact(kernel, a, b)
+            scale = mp.sqrt(exact(kernel, a, a) * exact(kernel, b, b))
+            assert abs(real(found[i, j]) - wanted) <= TOLERANCE[np.dtype(dtype).name] * scale
+
+
 def exact_of_mixed(name, tiny, dtype, weighted):
     kind, made = MIXED[name]
     weights = 1.0 + np.arange(24) % 3 if weighted else np.ones(24)
@@ -329,6 +362,18 @@ def test_maps_of_normalised_kernels_are_right_whatever_the_size_of_the_rows(name
     kernel, kind = KERNELS[name], np.dtype(dtype).type
     if name == "normalised-sum":  # of distances, which have no finite map
         kernel = (Linear() + 2.0 * Linear() ** 2 + Cosine()).normalised()
+    assert_map_is_right(kernel, name, kind)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("gamma", [1e-60, 1e-20, 1e20, 1e60])
+def test_maps_of_steep_polynomials_are_right_whatever_the_size_of_the_rows(gamma, dtype):
+    """√γ x is out of range where neither √γ nor x is."""
+    kernel = Polynomial(2, gamma, 1.0).normalised()
+    assert_map_is_right(kernel, "steep", np.dtype(dtype).type)
+
+
+def assert_map_is_right(kernel, name, kind):
     for size in SIZES[kind.__name__]:
         x, y = rows_of(size, name, kind)
         y = y[:3]

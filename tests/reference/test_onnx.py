@@ -3,6 +3,7 @@
 import json
 import sys
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import onnx
@@ -276,6 +277,85 @@ def test_a_graph_that_differs_from_its_model_is_warned_of(cloud, monkeypatch):
         GraphWarning, match=r"does not agree with the model: largest.*dtype='float64'"
     ):
         to_onnx(narrow, dtype="float32")
+
+
+def test_the_graph_is_tried_at_the_opset_that_every_runtime_knows(cloud, monkeypatch):
+    """A runtime older than the opset that is asked for says nothing about the graph."""
+    model, tried = KernelPCA(2, kernel=RBF(0.3)).fit(cloud), []
+
+    def old(proto):
+        tried.append(proto.opset_import[0].version)
+        if tried[-1] > 13:
+            msg = "Opset 21 is under development."
+            raise onnxruntime.capi.onnxruntime_pybind11_state.Fail(msg)
+        return _session(proto)
+
+    monkeypatch.setattr(sys.modules["mercer.onnx.verify"], "_session", old)
+    assert to_onnx(model, opset=21).opset_import[0].version == 21
+    assert tried == [13]
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (onnxruntime.capi.onnxruntime_pybind11_state.Fail("no such operator"), False),
+        (onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented("no kernel"), False),
+        (ImportError("DLL load failed"), False),
+        (ValueError("a defect of ours"), True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_runtime_that_can_not_run_the_graph_is_no_reason_not_to_make_it(
+    error, passes, cloud, monkeypatch
+):
+    def broken(_):
+        raise error
+
+    model, wanted = KernelPCA(2, kernel=RBF(0.3)).fit(cloud), nullcontext()
+    if passes:
+        wanted = pytest.raises(type(error), match=str(error))
+    monkeypatch.setattr(sys.modules["mercer.onnx.verify"], "_session", broken)
+    with wanted, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnx.checker.check_model(to_onnx(model))
+
+
+FLOAT_DETECTORS = {
+    "rbf": RBF(0.3),
+    "laplacian": Laplacian(0.3),
+    "polynomial": Polynomial(2),
+    "cosine": Cosine(),
+    "linear": Linear(),  # whose T² is infinite in float32 far away, and not in float64
+    "sum": RBF(0.3) + Linear(),
+}
+
+
+@pytest.mark.parametrize("statistic", ["combined", "T2", "Q"])
+@pytest.mark.parametrize("name", FLOAT_DETECTORS)
+def test_a_detector_fitted_in_float32_is_compared_in_float32(name, statistic, cloud):
+    x = cloud.astype(np.float32)
+    kernel = FLOAT_DETECTORS[name]
+    detector = KernelPCADetector(2, kernel=kernel, statistic=statistic, limits="approximate").fit(x)
+    assert detector.score_samples(x).dtype == np.float32
+    for dtype in (None, "float64"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GraphWarning)
+            proto = to_onnx(detector, dtype=dtype)
+        found = verify(proto, detector, x)
+        assert found.ok, (dtype, found)
+        assert found.tolerance == 1e-4
+        double = proto.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
+        assert double == (dtype == "float64")  # None: that of the training rows
+
+
+def test_float64_is_not_advised_for_a_graph_in_float64(cloud, monkeypatch):
+    model = KernelPCA(2, kernel=RBF(0.3)).fit(cloud)
+    wrong = Agreement(1.0, 0.5, 20, 1e-9, 5e8)
+    monkeypatch.setattr("mercer.onnx.export.verify", lambda *_: wrong)
+    for dtype in ("float32", "float64"):
+        with pytest.warns(GraphWarning, match="keep fewer components") as told:
+            to_onnx(model, dtype=dtype)
+        assert ("Use dtype='float64'" in str(told[0].message)) == (dtype == "float32")
 
 
 def test_rows_that_the_precision_of_the_graph_does_not_hold_are_warned_of(cloud):

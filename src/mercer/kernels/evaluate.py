@@ -53,8 +53,6 @@ def values(expr: f.Expr, x: Rows, y: Rows | None = None) -> Array:  # noqa: PLR0
             return _power(expr, x, y)
         case f.Pair():
             return values(f.Affine(expr), x, y)
-        case f.Mul(left, right) if _outweighs(left, right, x, y) or _outweighs(right, left, x, y):
-            return scaled(expr, x, y).values()
         case f.Affine() | f.Joined():
             return _arithmetic(expr, x, y)
         case f.Matern(of, nu):
@@ -123,8 +121,11 @@ def _arithmetic(expr: f.Affine | f.Joined, x: Rows, y: Rows | None) -> Array:
                     out += shift
             case f.Add(_, right):
                 out += values(right, x, y)
-            case f.Mul(_, right):
-                out *= values(right, x, y)
+            case f.Mul(left, right):
+                other = values(right, x, y)
+                if _outweighs(out, left, right, x, y) or _outweighs(other, right, left, x, y):
+                    return scaled(expr, x, y).values()
+                out *= other
     return in_range(out, lambda: scaled(expr, x, y))
 
 
@@ -141,12 +142,13 @@ def _vanishes(expr: f.Expr, x: Rows, y: Rows | None) -> bool:
     return expr.has("dot") and bool(np.any(_own_values(expr, x, y) < low))
 
 
-def _outweighs(expr: f.Expr, other: f.Expr, x: Rows, y: Rows | None) -> bool:
-    """Whether a factor is so large that what has vanished in the other one may count."""
-    if not expr.has("dot"):  # no larger than its scale
+def _outweighs(tile: Array, expr: f.Expr, other: f.Expr, x: Rows, y: Rows | None) -> bool:
+    """Whether values of a factor are so large that what has vanished in the other one may count."""
+    # A factor of distances is no larger than its scale. The root of the largest number is less than `STEEP`:
+    # one pass without a temporary is nearly always enough.
+    if not expr.has("dot") or np.isfinite(np.vdot(tile, tile)):
         return False
-    most = float(np.max(_own_values(expr, x, y), initial=0.0))
-    return most > pairwise.STEEP[x.dtype] and _vanishes(other, x, y)
+    return bool(np.max(np.abs(tile)) > pairwise.STEEP[tile.dtype]) and _vanishes(other, x, y)
 
 
 def root(expr: f.Expr, x: Rows, y: Rows | None, factor: float) -> Array:

@@ -219,7 +219,9 @@ class PolynomialMap(_OfFeatures):
 
     def _balanced(self, x: Array, powers: Indices) -> Balanced:
         # (γ x·x' + θ)^p is homogeneous in (√γ x, √θ), of degree p: both are divided by one power of two.
-        x, powers = balanced(x * x.dtype.type(math.sqrt(self.gamma)), powers)
+        x, powers = balanced(x.copy(), powers)  # √γ x may be out of range
+        root, power = math.frexp(math.sqrt(self.gamma))
+        x, powers = balanced(x * x.dtype.type(root), powers + power)
         root, power = math.frexp(math.sqrt(self.coef0))
         both = np.maximum(powers, power if root else NONE)
         plain = PolynomialMap(self.d, self.degree, coef0=1.0 if root else 0.0)

@@ -11,17 +11,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError
 from mercer._core.params import Number, require
 from mercer._core.public import public
 from mercer._core.types import Array, Indices
-from mercer.data.intake import admitted
 from mercer.data.rows import row_slices
 from mercer.engine.pairwise import dense
 from mercer.kernels.monomials import Term, feature, inverse_length, product
@@ -35,6 +33,7 @@ NONE = -(2**24)
 # Bounds what is held besides the result. Blocks small enough for a cache are slower, not faster:
 # each touches a page of every column.
 BLOCK_ROWS = 16_384
+SQUARED = 2**17  # columns that are squared at a time, 1 MB
 
 
 class FeatureMap(ABC):
@@ -81,8 +80,7 @@ class FeatureMap(ABC):
     @public
     def __call__(self, X: Any) -> Array:
         """[φ(x_i)], an (n, D) array; X is not changed."""
-        X = admitted(X)
-        x = sparse.csr_array(X) if sparse.issparse(X) and X.ndim == 2 else as_rows(dense(X))
+        x = as_rows(X)
         if x.shape[1] != self.n_features:
             msg = (
                 f"X must have {self.n_features} columns, as this feature map was made for; got {x.shape[1]}. "
@@ -90,10 +88,9 @@ class FeatureMap(ABC):
             )
             raise InputError(msg)
         self._check_size()
-        dtype = as_rows(dense(x[:0])).dtype
-        out = np.empty((self.dimension, x.shape[0]), dtype=dtype)
+        out = np.empty((self.dimension, x.shape[0]), dtype=x.dtype)
         for rows in row_slices(x.shape[0], BLOCK_ROWS):
-            points = np.ascontiguousarray(as_rows(dense(x[rows])).T)  # (d, b)
+            points = np.ascontiguousarray(dense(x[rows]).T)  # (d, b)
             self._fill(points, out[:, rows])
         return out.T
 
@@ -173,6 +170,7 @@ class Balanced(NamedTuple):
     powers: Indices  # (b,), `NONE` for points of zeros
 
 
+@cache
 def columns_held(dtype: np.dtype[Any]) -> tuple[float, float]:
     """The sizes of a point's largest column beside which no other one is lost to the range of a precision."""
     limits = np.finfo(dtype)
@@ -348,9 +346,10 @@ class UnitMap(_Around):
     """
 
     def roundings(self, given: int = 0) -> int:
-        # A length is off by as much as its entries, by constants too. The sum of its squares is made in
-        # float64; it is rounded, and so is the quotient.
-        return 4 * self.inner.roundings(given) + 2
+        # A length is off by as much as its entries, by constants too, and by half of what the sum of its
+        # squares is: a square and ⌈log₂ D⌉ sums of it are rounded. So are the length and the quotient.
+        sums = (self.dimension - 1).bit_length()
+        return 4 * self.inner.roundings(given) + (sums // 2 + 1) + 2
 
     def _fill(self, x: Array, out: Array) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -358,8 +357,9 @@ class UnitMap(_Around):
             largest = np.max(np.abs(out), axis=0)
         powers = np.frexp(largest)[1]
         low, high = columns_held(out.dtype)
-        lost = np.flatnonzero(~((largest > low) & (largest < high)))
-        if len(lost) > 0:  # points whose features are out of range, or of zeros
+        held = (largest > low) & (largest < high)
+        if not held.all():  # points whose features are out of range, or of zeros
+            lost = np.flatnonzero(~held)
             none = np.zeros(len(lost), dtype=np.intp)
             out[:, lost] = self.inner._balanced(np.ascontiguousarray(x[:, lost]), none).values
             powers[lost] = 0
@@ -373,7 +373,8 @@ class UnitMap(_Around):
     def _slope(self, x: Array, weights: Array) -> Array:
         # ∂(v/‖v‖) = (I - uuᵀ)∂v/‖v‖ with u = v/‖v‖.
         unit = self.inner._values(x)
-        powers, own = _unit(unit)
+        powers = np.frexp(np.max(np.abs(unit), axis=0))[1]
+        own = _lengths(np.ldexp(unit, -powers, out=unit))
         unit /= own
         across = weights - unit * np.einsum("ib,ib->b", unit, weights)
         return np.ldexp(self.inner._slope(x, across / own), -powers)
@@ -384,15 +385,14 @@ class UnitMap(_Around):
         return (product([term, shrink]) for term in columns)
 
 
-def _unit(values: Array) -> tuple[Array, Array]:  # (D, b) -> (b,), (b,)
-    """Divide columns by powers of two; those powers, and the lengths of the columns, 1 for one of zeros."""
-    powers = np.frexp(np.max(np.abs(values), axis=0))[1]
-    np.ldexp(values, -powers, out=values)
-    return powers, _lengths(values)
-
-
 def _lengths(values: Array) -> Array:  # (D, b) -> (b,)
     """The lengths of columns whose squares are in range, summed in float64, and 1 for one of zeros."""
-    own = np.sqrt(np.einsum("ib,ib->b", values, values, dtype=np.float64))
+    own = np.empty(values.shape[1])
+    for points in row_slices(len(own), max(1, SQUARED // len(values))):
+        squares = np.square(values[:, points], dtype=np.float64)
+        while (half := len(squares) // 2) > 0:  # each is in ⌈log₂ D⌉ sums, not in D
+            squares[:half] += squares[-half:]
+            squares = squares[: len(squares) - half]
+        own[points] = np.sqrt(squares[0])
     own[own == 0] = 1.0
     return own.astype(values.dtype, copy=False)

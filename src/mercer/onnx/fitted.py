@@ -67,7 +67,9 @@ class Fitted(Anatomy):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the training rows."""
+        """The precision of the training rows, in which the model answers."""
+        if self.detector is not None:  # the rows of the model inside are scaled, in float64
+            return self.detector._dtype
         if isinstance(self.projector, Projector):
             return super().dtype
         return np.dtype(self.projection.coef.dtype)

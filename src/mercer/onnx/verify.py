@@ -118,7 +118,7 @@ class Agreement:
 class DisagreementError(MercerError):
     """The scores of a graph differ from those of its model by more than rounding; no file is written.
 
-    Export with ``dtype='float64'``; if it still differs, keep fewer components.
+    Where it is in float32, export with ``dtype='float64'``; if it still differs, keep fewer components.
     """
 
 
@@ -126,9 +126,9 @@ def require_agreement(found: Agreement) -> None:
     """Raise when the difference is beyond the tolerance."""
     if not found.ok:
         msg = (
-            f"The graph does not agree with the model: {found}. Nothing was written. Use "
-            "dtype='float64'; if it still differs, the model amplifies rounding beyond use: keep fewer "
-            "components."
+            f"The graph does not agree with the model: {found}. Nothing was written. Use dtype='float64' "
+            "where that of the graph is float32; if it differs in float64, the model amplifies rounding "
+            "beyond use: keep fewer components."
         )
         raise DisagreementError(msg)
 
@@ -298,19 +298,22 @@ def _compared_statistics(
     with np.errstate(over="ignore", invalid="ignore"):
         table = detector.statistics(asked)
         own: dict[str, Array] = {name: np.asarray(table[name], np.float64) for name in STATISTICS}
-        # What rounding explains: T² = Σ(s/σ)² moves by 2Σ|s/σ| times what the s/σ move by.
-        t2 = 2.0 * AMPLIFIED * np.sqrt(own["T2"]) * np.linalg.norm(source.rounding)
+        # What rounding explains: T² = Σ(s/σ)² moves by 2Σ|s/σ| times what the s/σ move by. An infinite T² may
+        # stand beside an index that is a number, and ∞ · 0 is none.
+        t2 = 2.0 * AMPLIFIED * np.sqrt(np.nan_to_num(own["T2"])) * np.linalg.norm(source.rounding)
         q = AMPLIFIED * detector._gauge.q_rounding(detector._rows(asked))
         index = np.maximum(t2 / detector.limits_.t2, q / detector.limits_.q)
         allowed = {"T2": t2, "Q": q, "index": index}
         gaps, shares, excesses = [], [], []
         for name, values in own.items():
-            same = np.isinf(values) & (values == found[name])
+            # What the coarser of both precisions can't hold is infinite in it.
+            coarse = min(found[name].dtype, table[name].dtype, key=lambda kind: kind.itemsize)
+            same = np.isinf(values.astype(coarse)) & np.isinf(found[name].astype(coarse))
             gap = np.where(same, 0.0, np.abs(found[name].astype(np.float64) - values))
             size = np.maximum(values, floors[name])
             gaps.append(gap)
             shares.append(gap / size)
-            excesses.append(gap / (tolerance * size + allowed[name]))
+            excesses.append(np.where(same, 0.0, gap / (tolerance * size + allowed[name])))
         # A row on the limit may fall on either side of it.
         slack = tolerance * -detector.offset_ + allowed["index"]
         clear = np.abs(own["index"] + detector.offset_) > slack

@@ -284,5 +284,5 @@ def _too_large(x: Array, factor: Leaf) -> str | None:
         return None
     with np.errstate(all="ignore"):
         own = own_values(factor.of, of_columns(x, factor.columns).astype(np.float64, copy=False))
-    most = float(np.max(np.abs(own), initial=0.0))
+    most = float(max(own.max(initial=0.0), -own.min(initial=0.0)))
     return None if most < STEEPEST else f"a factor of the kernel is as large as {most:.3g}"

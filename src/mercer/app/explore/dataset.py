@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from mercer._core.errors import DataError, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer.app.outcome import Run, as_dict, plain, refuse_value
 from mercer.app.rows import Opened, read_sheet, read_training
+from mercer.data.files import require_holdable
 from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
 from mercer.data.table import Reading, Table
@@ -258,9 +260,15 @@ def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
 
 def _table_of(path: Path, reading: Reading) -> Table:
     """A file whose rows the page will hold: they must not take far more bytes than it has."""
+    if not path.is_file():
+        return open_table(path, reading)
+    packed = path.stat().st_size
+    if zipfile.is_zipfile(path):  # a workbook, all texts of which are held before there is a row
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            unpacked = sum(info.file_size for info in archive.infolist())
+            require_holdable(unpacked, packed, source=repr(path.name))
     table = open_table(path, reading)
-    if path.is_file():
-        table.packed_bytes = path.stat().st_size
+    table.packed_bytes = packed
     return table
 
 

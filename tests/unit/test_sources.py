@@ -811,12 +811,15 @@ def test_what_promises_a_thousand_times_its_bytes_is_read_where_it_is_handed_ove
     form, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(files, "HARMLESS_BYTES", 2**20)
-    path, about = tmp_path / f"rows.{form}", {"shape": (10**6, 4), "chunks": (1000, 4), "dtype": "f8"}
+    path, about = (
+        tmp_path / f"rows.{form}",
+        {"shape": (10**7, 4), "chunks": (1000, 4), "dtype": "f8"},
+    )
     with h5py.File(path, "w") if form == "h5" else nullcontext(zarr.open_group(path)) as store:
         rows = (store.create_dataset if form == "h5" else store.create_array)("X", **about)
         rows[:1000] = np.arange(4000.0).reshape(1000, 4)
     place = path if form == "h5" else path / "X"
-    with pytest.raises(InputError, match="promises rows of .* If you trust it, pass the open"):
+    with pytest.raises(InputError, match=r"promises rows of .* If you trust it, pass the open"):
         as_source(place)
     opened = h5py.File(path) if form == "h5" else nullcontext({"X": zarr.open_array(place)})
     with opened as store:

@@ -19,8 +19,8 @@ from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
 NO_INPUT = "The path is -, the standard input, which is closed. Pipe a file to it, or name one."
-# A file whose rows take so many times its own bytes is a trap. Small ones are let through, because zeros shrink
-# a thousandfold and a file of them does no harm.
+# A file whose rows take so many times its own bytes is a trap. Small ones are let through, because zeros
+# shrink a thousandfold and a file of them does no harm.
 RATIO, HARMLESS_BYTES = 1000, 2**30
 # The same of rows that are unpacked to be held at once, in an archive of NumPy or by the page of
 # `mercer explore`: numbers that are measured hardly shrink.

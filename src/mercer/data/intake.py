@@ -159,7 +159,7 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
         hasattr(x, "read_all")
         or not (is_a(x, "pandas", "DataFrame") or home_of(x) in ("pandas", "polars", "pyarrow"))
     ):
-        msg = f"{what} is a {type(x).__name__}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
+        msg = f"{what} is {kind_of(x)}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
         raise InputError(msg)
 
 
@@ -179,8 +179,7 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
     if remedy is not None and not isinstance(x, type):
-        kind = type(x).__name__
-        msg = f"{what} is a {kind}; an array, a list of rows or a data frame is needed. Pass {remedy}."
+        msg = f"{what} is {kind_of(x)}; an array, a list of rows or a data frame is needed. Pass {remedy}."
         raise NotNumbersError(msg)
 
 

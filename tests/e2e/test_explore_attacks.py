@@ -259,6 +259,14 @@ def packed_workbook(path):
             book.writestr(name, content)
 
 
+def workbook_of_texts(path):
+    """Texts that no cell shows, and that a reader holds all the same."""
+    openpyxl = pytest.importorskip("openpyxl")
+    openpyxl.Workbook().save(path)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("xl/more.xml", bytes(8 * 10**6))
+
+
 PACKED = {
     "npz": lambda path: np.savez_compressed(path, rows=ZEROS),
     "parquet": packed_parquet,
@@ -275,6 +283,20 @@ PACKED = {
 def test_every_format_of_one_file_that_packs_its_rows_is_tried_here():
     plain = {"csv", "tsv", "npy", "images"}  # whose rows take about the bytes of their files
     assert {name.partition(",")[0] for name in PACKED} == set(FORMATS) - plain
+
+
+def test_a_workbook_that_would_unpack_to_far_more_is_not_opened(
+    client, page, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(files, "HELD_BYTES", 2**20)
+    path = tmp_path / "rows.xlsx"
+    workbook_of_texts(path)
+    before = len(page.session.tables)
+    reply = upload(client, path.name, path.read_bytes())
+    assert reply.status_code == 422, reply.text[:300]
+    assert "promises rows of" in reply.json()["error"]["message"]
+    assert "mercer fit" in reply.json()["error"]["message"]
+    assert len(page.session.tables) == before
 
 
 @pytest.mark.parametrize("name", PACKED)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 20_000
 BLOCK_ENTRIES = 2**21
 PACKED = 10  # a file whose numbers take so many times its own size is packed
+CONTENTS = "[Content_Types].xml"  # which every workbook has in its archive
 OF_CLASSES = ("names", "counts", "ordered", "remark", "shaded")
 # A column of words that is called so names its rows.
 NAMES = {"id", "name", "time", "date", "datetime", "timestamp", "index", "row", "file"}
@@ -263,10 +264,11 @@ def _table_of(path: Path, reading: Reading) -> Table:
     if not path.is_file():
         return open_table(path, reading)
     packed = path.stat().st_size
-    if zipfile.is_zipfile(path):  # a workbook, all texts of which are held before there is a row
+    if zipfile.is_zipfile(path):
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-            unpacked = sum(info.file_size for info in archive.infolist())
-            require_holdable(unpacked, packed, source=repr(path.name))
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            if CONTENTS in sizes:  # a workbook, all texts of which are held before there is a row
+                require_holdable(sum(sizes.values()), packed, source=repr(path.name))
     table = open_table(path, reading)
     table.packed_bytes = packed
     return table

@@ -148,7 +148,7 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
     def transform(self, X: Any) -> Array:
         check_is_fitted(self)
         X = validate_data(self, admitted(X), accept_sparse="csr", reset=False)
-        X = check_array(X) if is_precomputed(self.kernel) else X  # dense, as in `fit`
+        X = check_array(X, input_name="X") if is_precomputed(self.kernel) else X  # dense
         rows = self._rows(X).astype(self._projection.coef.dtype, copy=False)
         sections = self._projection.sections
         if isinstance(sections, KernelSections):
@@ -175,7 +175,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
             if n != m:
                 msg = f"Precomputed kernel matrix must be square. Input is a {n}x{m} matrix."
                 raise ValueError(msg)
-            given = check_array(x)  # which refuses a sparse one, as scikit-learn's centring does
+            # Which refuses a sparse one, as scikit-learn's centring does.
+            matrix = check_array(x, input_name="X")
             x = symmetric(x, weights)
         rng = as_generator(self.random_state)
         if isinstance(self.kernel, Kernel):
@@ -200,8 +201,8 @@ class KernelPCA(Saving, Evidence, _Reference):  # type: ignore[misc]
                     fit = dual_fit(replace(task, asked=asked, plan=self.plan_), operator, pairs)
             values, vectors, means = pairs.values, pairs.vectors, operator.row_means
         if kernel.is_precomputed:
-            means = np.average(given, axis=0, weights=weights)
-            task = replace(task, x=given)
+            means = np.average(matrix, axis=0, weights=weights)
+            task = replace(task, x=matrix)
         self._finish(task, values, vectors, means)
         self._keep_evidence(fit, weights)
 

@@ -68,6 +68,36 @@ def kpca():
     return KernelPCA(2, kernel=RBF(0.1))
 
 
+class Elsewhere(pd.DataFrame):
+    """A data frame of another package, such as one of places."""
+
+    __module__ = "elsewhere.frames"
+
+
+def relation():
+    return pytest.importorskip("duckdb").from_df(FRAME)
+
+
+# Tables that `fit` reads.
+TABLES = {
+    "data frame of another package": lambda: Elsewhere(FRAME),
+    "polars": lambda: pytest.importorskip("polars").from_pandas(FRAME),
+    "polars, lazy": lambda: pytest.importorskip("polars").from_pandas(FRAME).lazy(),
+    "Arrow": lambda: pytest.importorskip("pyarrow").Table.from_pandas(FRAME),
+    "relation": relation,
+}
+
+
+@pytest.mark.parametrize("detects", [False, True])
+@pytest.mark.parametrize("name", TABLES)
+def test_pictures_are_of_whatever_fit_reads(name, detects):
+    model = KernelPCADetector(2, kernel=RBF(0.1)) if detects else kpca()
+    model.fit(TABLES[name]())
+    view, wanted = views.scores(model, TABLES[name]()), views.scores(model, FRAME)
+    np.testing.assert_allclose(view.points, wanted.points, rtol=1e-10, atol=1e-12)
+    assert plots.scores(model, TABLES[name]()) is not None
+
+
 PIPELINES = {
     "constant words": (beside((CONSTANT, ["colour"])), MIXED),
     "constant words, gaps": (

@@ -156,6 +156,9 @@ SAME = {
     "awkward rows": (awkward(lambda ak: list(ak.Array(X))), X),
 }
 
+# Types of columns that have a value of their own for what is missing.
+GAPPY = ["Int64", "Float32", "Float64", "float[pyarrow]", "double[pyarrow]", "int64[pyarrow]"]
+
 # What is refused, and what the sentence says.
 STACK = r"2-D array; got .*Pass np\.stack\(np\.asarray\(X\)\)"
 REFUSED = {
@@ -171,10 +174,24 @@ REFUSED = {
         lambda: np.rec.fromarrays(X.T, names=NAMES),
         "records.*structured_to_unstructured",
     ),
-    "a missing value": (lambda: frame("Int64", np.where(HOLE, np.nan, WHOLE)), "NaN|NA"),
+    **{
+        f"a missing value of {dtype}": (
+            lambda dtype=dtype: frame(dtype, np.where(HOLE, np.nan, WHOLE)),
+            r"must be finite; got NaN, first in row 2, column 1 \('b'\).*SimpleImputer",
+        )
+        for dtype in GAPPY
+    },
+    "a missing value of objects": (
+        lambda: frame("Float64", np.where(HOLE, np.nan, X)).to_numpy(dtype=object),
+        "must be finite; got NaN, first in row 2, column 1",
+    ),
+    "a missing value in a list of lists": (
+        lambda: [[pd.NA if np.isnan(v) else v for v in row] for row in np.where(HOLE, np.nan, X)],
+        "must be finite; got NaN, first in row 2, column 1",
+    ),
     "a missing value in a row": (
         lambda: [pd.Series(row, dtype="Float64") for row in np.where(HOLE, np.nan, X)],
-        r"NAType|NaN, first in row 2",
+        "must be finite; got NaN, first in row 2, column 1",
     ),
     "sparse columns that leave out NaN": (
         lambda: pd.DataFrame(np.where(X == 0.0, np.nan, X)).astype(pd.SparseDtype(float, np.nan)),
@@ -203,13 +220,28 @@ REFUSED = {
         r"scipy\.sparse\.vstack\(X\)",
     ),
     "a type": (lambda: np.ndarray, "rows of numbers; got a type"),
+    "a time of NumPy among numbers": (
+        lambda: [[1.0, np.datetime64("2020-01-01")], [2.0, np.datetime64("NaT")]],
+        "must be numbers; got a datetime64.* in row 0, column 1",
+    ),
+    "no time of NumPy among numbers": (
+        lambda: np.array([[np.datetime64("NaT"), 1.0], [2.0, 3.0]], dtype=object),
+        "must be numbers; got a datetime64.* in row 0, column 0",
+    ),
+    "a duration of NumPy among numbers": (
+        lambda: np.array([[1.0, np.timedelta64(3, "ns")], [2.0, 3.0]], dtype=object),
+        "must be numbers; got a timedelta64.* in row 0, column 1",
+    ),
     "an object": (object, "rows of numbers; got an object"),
     "bytes": (X.tobytes, "rows of numbers; got a bytes"),
     "dictionaries": (
         lambda: [dict(zip(NAMES, row, strict=True)) for row in X],
         r"pandas\.DataFrame\(list\(X\)\)",
     ),
-    "texts": (lambda: ["one", "two", "three"], "their kernel matrix.*kernel='precomputed'"),
+    "texts": (
+        lambda: ["one", "two", "three"],
+        "got a list of 3 texts.*their kernel matrix.*kernel='precomputed'",
+    ),
     "graphs": (lambda: [object() for _ in range(N)], "their kernel matrix"),
     "texts of numbers": (lambda: X.astype(str), r"text, '.*' in row 0, column 0.*astype\(float\)"),
     "Dataset of xarray": (
@@ -227,7 +259,7 @@ REFUSED = {
     "list of sparse.COO": (coo(list), r"X\[0\] is a sparse COO .*Pass x\.todense\(\)"),
     "ragged awkward lists": (
         awkward(lambda ak: ak.Array([[1.0, 2.0], [3.0]] * 12)),
-        r"ak\.pad_none",
+        r"X is an awkward Array that .*ak\.pad_none",
     ),
     "awkward lists with gaps": (awkward(lambda ak: ak.Array([[1.0, None]] * 12)), r"ak\.fill_none"),
     "awkward records": (
@@ -313,12 +345,31 @@ def test_what_holds_no_rows_is_refused_with_the_way_out(name, door):
     ask = DOORS.get(door, lambda x, _: drop_in.KernelPCA(2, kernel="rbf").fit(x))
     container = make()
     nan = "missing value" in name and "kernel" in door  # a kernel of NaN is NaN
-    if nan or (door == "drop-in" and "text" in name):  # which scikit-learn reads
+    reads = door == "drop-in" and ("text" in name or "of NumPy among" in name)  # as scikit-learn
+    if nan or reads:
         return
-    with pytest.raises(InputError if door != "drop-in" else ValueError) as caught:
+    theirs = TypeError if name == "a missing value in a list of lists" else ValueError
+    with pytest.raises(InputError if door != "drop-in" else theirs) as caught:
         ask(container, X)
     if door not in ONE_BATCH | {"drop-in"}:
         caught.match(f"(?s){says}")
+
+
+@pytest.mark.parametrize("dtype", [None, *GAPPY])
+def test_a_detector_marks_the_rows_of_frames_that_lack_a_value(dtype):
+    gappy = frame(float, np.where(HOLE, np.nan, WHOLE))
+    columns = gappy.convert_dtypes() if dtype is None else gappy.astype(dtype)
+    fitted = mercer.KernelPCADetector(2, kernel=RBF(0.01)).fit(frame(float, WHOLE))
+    report, wanted = fitted.monitor(columns), fitted.monitor(gappy)
+    np.testing.assert_array_equal(report.table["judged"], ~HOLE.any(axis=1))
+    np.testing.assert_allclose(report.table["T2"], wanted.table["T2"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [None, np.rec.fromarrays(X.T, names=NAMES), ["one", "two"]])
+def test_strings_are_not_said_to_be_what_rows_may_be(rows):
+    with pytest.raises(InputError) as caught:
+        model().fit(rows)
+    assert "string" not in str(caught.value)
 
 
 def test_a_saved_model_takes_a_container(tmp_path):

@@ -1,6 +1,9 @@
 """The newest request of a tab is answered, older ones end; stops, strangers and crowds are told so."""
 
+import gc
 import threading
+import weakref
+from concurrent.futures import CancelledError
 
 import pytest
 
@@ -114,3 +117,31 @@ def test_a_fit_on_behalf_of_a_light_question_is_done_by_the_one_worker(desk):
         "mercer-fit",
         "mercer-fit",
     ]
+
+
+class Answer:
+    """Something large."""
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_an_answer_is_let_go_of_once_it_is_given(desk, fits):
+    gone = threading.Event()
+
+    def work(_job):
+        answer = Answer()
+        weakref.finalize(answer, gone.set)
+        return answer
+
+    assert isinstance(desk.submit(Job("tab", "fit", 1), work, fits=fits).result(SECONDS), Answer)
+    gc.collect()
+    assert gone.wait(SECONDS)
+
+
+def test_what_is_asked_of_a_closed_desk_is_not_waited_for(desk):
+    desk.close()
+    for fits in (True, False):
+        with pytest.raises(CancelledError):
+            desk.submit(Job("tab"), lambda _: 1, fits=fits).result(SECONDS)
+    with pytest.raises(CancelledError):
+        desk.alone(lambda: 1)
+    assert not desk.is_busy

@@ -320,7 +320,7 @@ NO_ROWS = {
 @pytest.mark.parametrize("door", sorted({*DOORS, *DENSE} - {"landmarks"}))  # which may be a number
 def test_what_is_no_table_is_refused_with_what_makes_one(door, kind):
     make, remedy = NO_ROWS[kind]
-    with pytest.raises(InputError, match=rf" is a \w+; an array, .* is needed\. Pass .*{remedy}"):
+    with pytest.raises(InputError, match=rf" is an? \w+; an array, .* is needed\. Pass .*{remedy}"):
         (DOORS | DENSE)[door](make())
 
 

@@ -663,7 +663,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_files_that_are_broken_or_traps_are_refused(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "HARMLESS_BYTES", 2**20)
+    monkeypatch.setattr(files, "HELD_BYTES", 2**20)
     file, make, said = BAD_FILES[name]
     make(tmp_path / file)
     asked = {"array": "columns_y"} if "called otherwise" in name else {}

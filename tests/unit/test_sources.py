@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+from contextlib import nullcontext
 from functools import partial
 from io import BytesIO
 from itertools import pairwise
@@ -26,7 +27,7 @@ from scipy import sparse
 
 import mercer
 from mercer._core.errors import InputError
-from mercer.data import arrow
+from mercer.data import arrow, files
 from mercer.data.batches import Batches
 from mercer.data.formats import open_table
 from mercer.data.frames import MissingPackageError
@@ -803,6 +804,26 @@ def test_an_open_zarr_group_is_answered_with_an_array_of_it(names, advice, tmp_p
     said = rf"X is a Group; .* Pass one of its arrays, such as x\['{advice}'\]\."
     with pytest.raises(InputError, match=said):
         mercer.PCA(1).fit(group)
+
+
+@pytest.mark.parametrize("form", ["h5", "zarr"])
+def test_what_promises_a_thousand_times_its_bytes_is_read_where_it_is_handed_over_open(
+    form, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(files, "HARMLESS_BYTES", 2**20)
+    path, about = (
+        tmp_path / f"rows.{form}",
+        {"shape": (10**7, 4), "chunks": (1000, 4), "dtype": "f8"},
+    )
+    with h5py.File(path, "w") if form == "h5" else nullcontext(zarr.open_group(path)) as store:
+        rows = (store.create_dataset if form == "h5" else store.create_array)("X", **about)
+        rows[:1000] = np.arange(4000.0).reshape(1000, 4)
+    place = path if form == "h5" else path / "X"
+    with pytest.raises(InputError, match=r"promises rows of .* If you trust it, pass the open"):
+        as_source(place)
+    opened = h5py.File(path) if form == "h5" else nullcontext({"X": zarr.open_array(place)})
+    with opened as store:
+        np.testing.assert_array_equal(as_source(store["X"])[1:2], [[4.0, 5.0, 6.0, 7.0]])
 
 
 def test_an_open_hdf5_file_is_answered_with_a_data_set_of_it(tmp_path):

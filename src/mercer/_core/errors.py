@@ -370,7 +370,15 @@ def kind_of(value: Any) -> str:
     """
     if value is None:
         return "None"
-    name = type(value).__name__
+    return with_article(type(value).__name__)
+
+
+def with_article(name: str) -> str:
+    """What something is called, with its article.
+
+    >>> with_article("SVC"), with_article("ndarray"), with_article("awkward Array")
+    ('an SVC', 'an ndarray', 'an awkward Array')
+    """
     spelt = name.isupper() and name[0] in "FHLMNRSX"  # an SVC, by how its letters are said
     vowel = name[0] in "aeioAEIO" or (name.startswith("nd") and name.islower())  # an ndarray
     return f"{'an' if spelt or vowel else 'a'} {name}"

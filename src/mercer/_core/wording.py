@@ -27,9 +27,9 @@ def brief(value: object) -> str:
     'RBF(gamma=0.09582) + 0.5 * Linear()'
     """
 
-    def short(found: re.Match[str]) -> str:
-        digits = found[0].partition("e")[0].replace(".", "").lstrip("0")
-        return found[0] if len(digits) <= 4 else f"{float(found[0]):.4g}"
+    def short(decimal: re.Match[str]) -> str:
+        digits = decimal[0].partition("e")[0].replace(".", "").lstrip("0")
+        return decimal[0] if len(digits) <= 4 else f"{float(decimal[0]):.4g}"
 
     return DECIMAL.sub(short, str(value))
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mercer._core.errors import InputError, kind_of
+from mercer._core.errors import InputError, kind_of, with_article
 from mercer._core.types import Array
 
 # Arrays of other libraries whose numbers are not all there, and what makes a whole one.
@@ -59,8 +59,7 @@ class NotNumbersError(InputError, TypeError):
 
 
 def refuse_objects(parameter: str, value: Any, must_be: str, got: str, remedy: str) -> NoReturn:
-    """Raise for objects that no number can be made of, in scikit-learn's words as well."""
-    got = f"{got} (an argument must be a string or a number)"
+    """Raise for objects that no number can be made of."""
     raise NotNumbersError.about(parameter, value, must_be=must_be, got=got, remedy=remedy) from None
 
 
@@ -71,7 +70,8 @@ def as_array(x: Any, *, what: str) -> Any:
     except Exception as error:  # whatever another library raises
         ways = (way for (package, kind), way in WHOLE_ARRAY.items() if is_a(x, package, kind))
         way = next(ways, "x.to_numpy()" if hasattr(x, "to_numpy") else "a NumPy array")
-        msg = f"{what} is a {home_of(x)} {type(x).__name__} that can't be read as an array ({_first(error)})."
+        kind = with_article(f"{home_of(x)} {type(x).__name__}")
+        msg = f"{what} is {kind} that can't be read as an array ({_first(error)})."
         raise InputError.saying(msg, f"Pass {way}.") from error
     wanted, remedy = "rows of numbers", "Pass an array, a list of rows or a data frame."
     if array.ndim == 0 and array.dtype.kind not in "biufc":
@@ -79,7 +79,20 @@ def as_array(x: Any, *, what: str) -> Any:
     if array.dtype.kind == "V":
         remedy = "Pass numpy.lib.recfunctions.structured_to_unstructured(x)."
         refuse_objects(what, x, wanted, f"records, of dtype {array.dtype}", remedy)
-    return array
+    return with_nan(array)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this is NA of pandas, which stands for a number that is missing."""
+    return is_a(value, "pandas._libs.missing", "NAType")
+
+
+def with_nan(array: Array) -> Array:
+    """The same array, with NaN where one of objects has NA of pandas."""
+    if array.dtype.kind != "O" or "pandas" not in sys.modules:
+        return array
+    missing = np.frompyfunc(is_missing, 1, 1)(array).astype(bool)
+    return np.where(missing, np.nan, array) if missing.any() else array
 
 
 # ── tensors (torch, CuPy, JAX) ──────────────────────────────────────────────
@@ -96,18 +109,18 @@ def tensor_array(x: Any, *, what: str) -> Array:
     bfloat16 and narrower floats become float32, which holds them exactly. What records gradients is read
     without them. Raises an `InputError` for a tensor that is not a plain array.
     """
-    kind = f"{home_of(x)} {type(x).__name__}"
+    kind = with_article(f"{home_of(x)} {type(x).__name__}")
     layout = str(getattr(x, "layout", ""))
     if "sparse" in layout:
         which = f"of the layout {layout.rpartition('.')[2]}"
-        msg = f"{what} is a {kind} {which}, but sparse rows are read from SciPy alone."
+        msg = f"{what} is {kind} {which}, but sparse rows are read from SciPy alone."
         raise InputError.saying(msg, f"Pass a scipy.sparse.csr_array, or {what}.to_dense().")
     try:
         x = x.detach() if hasattr(x, "detach") else x
         on_host = int(x.__dlpack_device__()[0]) in HOST_MEMORY
         return _view(_plain(x)) if on_host else _copied(x)
     except Exception as error:  # whatever another library raises
-        msg = f"{what} is a {kind} that can't be read as an array ({_first(error)})."
+        msg = f"{what} is {kind} that can't be read as an array ({_first(error)})."
         remedy = "Pass a plain one in memory, such as a NumPy array."
         raise InputError.saying(msg, remedy) from error
 

@@ -317,5 +317,8 @@ def open_zarr(path: Path, *, shown: str) -> ChunkedRows:
     # First of all: a trap may promise more chunks than there is memory to count them in.
     promised = math.prod(map(float, found.shape)) * found.dtype.itemsize
     there = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    require_promise(promised, there, source=name)
+    remedy = (
+        "If you trust it, pass the open array, zarr.open_array(path), or store it uncompressed."
+    )
+    require_promise(promised, there, source=name, remedy=remedy)
     return ChunkedRows(found, name=name)

@@ -77,7 +77,8 @@ class ExcelTable(CsvTable):
         with explained(self.source, Exception, remedy=remedy, stamp=self.stamp):
             with zipfile.ZipFile(self._path) as archive:
                 unpacked = sum(info.file_size for info in archive.infolist())
-            require_promise(unpacked, self._path.stat().st_size, source=self.source)
+            packed, remedy = self._path.stat().st_size, "If you trust it, save the sheet as CSV."
+            require_promise(unpacked, packed, source=self.source, remedy=remedy)
             openpyxl = need("openpyxl", extra="excel")
             with WantedFile(self._path) as file:
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)

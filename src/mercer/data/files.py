@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from mercer._core.errors import DataError, InputError, MercerError, refuse_data
 from mercer._core.memory import format_bytes
 
 NO_INPUT = "The path is -, the standard input, which is closed. Pipe a file to it, or name one."
-# A file whose rows take so many times its own bytes is a trap: numbers that are measured hardly shrink. Small
-# ones are let through, because zeros shrink a thousandfold and a file of them does no harm.
-RATIO, HARMLESS_BYTES = 250, 2**28
+# A file whose rows take so many times its own bytes is a trap. Small ones are let through, because zeros
+# shrink a thousandfold and a file of them does no harm.
+RATIO, HARMLESS_BYTES = 1000, 2**30
+# The same of rows that are unpacked to be held at once, in an archive of NumPy or by the page of
+# `mercer explore`: numbers that are measured hardly shrink.
+HELD_RATIO, HELD_BYTES = 250, 2**28
 
 
 @contextmanager
@@ -45,16 +48,27 @@ def explained(
         raise DataError(msg) from error
 
 
-def most_bytes(there: float) -> float:
-    """The most bytes that the rows of a file of so many bytes may take."""
-    return max(HARMLESS_BYTES, RATIO * there)
+def most_held(there: float) -> float:
+    """The most bytes that the rows of a file of so many bytes may take, where all of them are held."""
+    return max(HELD_BYTES, HELD_RATIO * there)
 
 
-def require_promise(promised: float, there: float, *, source: str) -> None:
+def require_holdable(promised: float, there: float, *, source: str) -> None:
+    """Raise where a page that holds its rows would need far more bytes than the file has."""
+    if promised > most_held(there):
+        remedy = "Store fewer rows or columns, or use the command line: mercer fit."
+        _refuse_promise(promised, there, source, remedy)
+
+
+def require_promise(promised: float, there: float, *, source: str, remedy: str) -> None:
     """Raise where rows of so many bytes are promised by a file that has far fewer."""
-    if promised > most_bytes(there):
-        what = f"has {format_bytes(there)} and promises rows of {format_bytes(promised)}"
-        refuse_data(f"{source} {what}: it is not read.", "Store the rows that there are.")
+    if promised > max(HARMLESS_BYTES, RATIO * there):
+        _refuse_promise(promised, there, source, remedy)
+
+
+def _refuse_promise(promised: float, there: float, source: str, remedy: str) -> NoReturn:
+    what = f"has {format_bytes(there)} and promises rows of {format_bytes(promised)}"
+    refuse_data(f"{source} {what}: it is not read.", remedy)
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def held(x: Any) -> Any:
     pyarrow = need("pyarrow", extra="parquet")
     broken = (TypeError, ValueError, OSError, pyarrow.ArrowException)
     remedy = "Pass a pyarrow.Table, or a function that yields batches."
-    with explained(f"The Arrow stream of a {type(x).__name__}", broken, remedy=remedy):
+    with explained(f"The Arrow stream of {kind_of(x)}", broken, remedy=remedy):
         if hasattr(x, "__arrow_c_stream__"):
             return pyarrow.RecordBatchReader.from_stream(x).read_all()
         return pyarrow.Table.from_batches([pyarrow.record_batch(x)])

@@ -178,7 +178,8 @@ class Inside:
         if (why := self.elsewhere(stored)) is not None:
             self._refuse(f"{quoted(stored.name)} {why}")
         promised = math.prod(float(s) for s in stored.shape or ()) * stored.dtype.itemsize
-        require_promise(promised, len(self._bytes.data), source=self._source)
+        remedy = "If you trust it, pass the open data set of h5py, or store it uncompressed."
+        require_promise(promised, len(self._bytes.data), source=self._source, remedy=remedy)
 
     def elsewhere(self, stored: Any) -> str | None:
         """In words, why the numbers of a data set are not in this file; None where they are."""

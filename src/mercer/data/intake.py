@@ -23,6 +23,7 @@ from mercer.data.arrays import (
     as_array,
     home_of,
     is_a,
+    is_missing,
     is_table,
     is_tensor,
     refuse_objects,
@@ -55,6 +56,8 @@ def admitted(x: Any, *, what: str = "X") -> Any:
         ...
     mercer._core.errors.InputError: X has 1 masked value, the first in row 0, column 1. ...
     """
+    if type(x) is np.ndarray and x.dtype.kind in "biuf" and x.dtype.isnative:
+        return x  # what most are, and what would come of them below
     x = unwrapped(x)
     if is_a(x, "dask.array", "Array"):
         x = x.compute()  # which keeps the masks of its chunks; its `__array__` drops them
@@ -66,7 +69,7 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     refuse_lazy(x, what=what)
     _refuse_no_rows(x, what=what)
     if isinstance(x, (list, tuple)):  # NumPy would join masked rows by their data
-        rows = [_row(row, what=f"{what}[{i}]") for i, row in enumerate(x)]
+        rows = [_row(row, what, i) for i, row in enumerate(x)]
         for i, row in enumerate(rows):
             _refuse_masked_row(row, what, i)
         _refuse_ragged(rows, what)
@@ -82,11 +85,11 @@ def admitted(x: Any, *, what: str = "X") -> Any:
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
-def _row(row: Any, *, what: str) -> Any:
-    """An entry of a list: a row of another library as an array, all others as they are."""
+def _row(row: Any, what: str, i: int) -> Any:
+    """Entry i of a list: a row of another library as an array, all others as they are."""
     if isinstance(row, (np.ndarray, np.generic, list, tuple, str, Number)) or row is None:
         return row
-    row = unwrapped(row)
+    row, what = unwrapped(row), f"{what}[{i}]"
     if is_tensor(row):
         return tensor_array(row, what=what)
     if sparse.issparse(row):
@@ -153,9 +156,10 @@ def refuse_lazy(x: Any, *, what: str = "X") -> None:
             msg = f"{what} is a {package} {kind}, a query that has not run; rows are needed. Pass {remedy}."
             raise InputError(msg)
     if is_table(x) and (
-        hasattr(x, "read_all") or home_of(x) not in ("pandas", "polars", "pyarrow")
+        hasattr(x, "read_all")
+        or not (is_a(x, "pandas", "DataFrame") or home_of(x) in ("pandas", "polars", "pyarrow"))
     ):
-        msg = f"{what} is a {type(x).__name__}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
+        msg = f"{what} is {kind_of(x)}, an Arrow stream; a table is needed. Pass pyarrow.table(x)."
         raise InputError(msg)
 
 
@@ -175,8 +179,7 @@ def _refuse_no_rows(x: Any, *, what: str) -> None:
     elif hasattr(x, "__dataframe__") and not hasattr(x, "__array__"):
         remedy = "pandas.api.interchange.from_dataframe(x)"
     if remedy is not None and not isinstance(x, type):
-        kind = type(x).__name__
-        msg = f"{what} is a {kind}; an array, a list of rows or a data frame is needed. Pass {remedy}."
+        msg = f"{what} is {kind_of(x)}; an array, a list of rows or a data frame is needed. Pass {remedy}."
         raise NotNumbersError(msg)
 
 
@@ -217,11 +220,14 @@ def refuse_text(X: Any) -> None:
     if isinstance(X, (list, tuple)):  # NumPy writes numbers beside a text as texts
         array = np.asarray(X, dtype=object)
     for (i, j), value in np.ndenumerate(array):
-        if _is_number(value):
+        if _is_number(value) or (is_missing(value) and names is not None):
             continue
         place = f"in row {i}, column {named_column(j, names)}"
+        if is_missing(value):
+            remedy = "Drop those rows, or fill them in (SimpleImputer)."
+            refuse("X", value, "finite", f"NaN, first {place}", remedy)
         if not isinstance(value, (str, bytes)):
-            got = f"{kind_of(value)}, {value!r:.60}, {place}"
+            got = f"{kind_of(value)}, {value!r:.60}, {place}{_words_of_python(value)}"
             refuse_objects("X", value, "numbers", got, "Drop that column, or make numbers of it.")
         text = str(value) if isinstance(value, str) else value.decode(errors="replace")
         remedy = "Drop that column, or encode it (OneHotEncoder, OrdinalEncoder)."
@@ -233,9 +239,19 @@ def refuse_text(X: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     """Whether a cell is a number, or None, which stands for a missing one."""
-    if isinstance(value, (str, bytes, np.ndarray)):  # texts of NumPy can be asked for a number
+    # Texts and times of NumPy can be asked for a number.
+    if isinstance(value, (str, bytes, np.ndarray, np.datetime64, np.timedelta64)):
         return False
     return value is None or hasattr(type(value), "__float__")
+
+
+def _words_of_python(value: Any) -> str:
+    """What Python has against a number of this; scikit-learn passes it on, and tests for it."""
+    try:
+        float(value)
+    except TypeError as error:
+        return f" ({error})"
+    return ""
 
 
 def _refuse_items(X: Any, items: Array) -> None:
@@ -243,9 +259,11 @@ def _refuse_items(X: Any, items: Array) -> None:
     item = next((item for item in items if not _is_number(item)), None)
     if item is None:
         return
-    got = f"{kind_of(X)} of {many(len(items), 'thing')}, {kind_of(item)} among them"
+    is_text, n = isinstance(item, (str, bytes)), len(items)
+    which = many(n, "text") if is_text else f"{many(n, 'thing')}, {kind_of(item)} among them"
+    got = f"{kind_of(X)} of {which}"
     wanted, remedy = "rows of numbers, a 2-D array", "Pass np.stack(np.asarray(X))."
-    if isinstance(item, (str, bytes)) or not isinstance(item, (Sequence, np.ndarray)):
+    if is_text or not isinstance(item, (Sequence, np.ndarray)):
         remedy = (
             "A kernel of things that are no points takes their kernel matrix: pass "
             "[[f(a, b) for b in X] for a in X] with kernel='precomputed'."

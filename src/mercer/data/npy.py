@@ -22,7 +22,7 @@ from mercer._core.errors import DataError, quoted, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer._core.types import Array, Indices
 from mercer.data.columns import hint, listed
-from mercer.data.files import Stamp, explained, most_bytes
+from mercer.data.files import Stamp, explained, most_held
 from mercer.data.rows import Place, RowSource, float_dtype, require_finite, require_rows, row_slices
 from mercer.data.table import Beside, Chunk, Reading, Table
 
@@ -292,7 +292,7 @@ class NpzTable(ArrayTable):
     def _require_harmless(self, infos: list[zipfile.ZipInfo]) -> None:
         unpacked = sum(info.file_size for info in infos)
         packed = max(1, self._path.stat().st_size)
-        if unpacked > most_bytes(packed):
+        if unpacked > most_held(packed):
             sizes = f"has {format_bytes(packed)} and would unpack to {format_bytes(unpacked)}"
             what = f"{self.source} {sizes}, {unpacked // packed} times as much: it is not opened."
             refuse_data(what, "If you trust it, save the array with np.save.")

@@ -16,7 +16,7 @@ from mercer._core.observer import require_wanted
 from mercer._core.params import is_whole
 from mercer._core.types import Array, Indices
 from mercer.data.columns import Layout, Words, layout_of
-from mercer.data.files import Spool, Stamp, require_promise
+from mercer.data.files import Spool, Stamp, require_holdable
 from mercer.data.rounding import warn_rounded
 from mercer.data.rows import RowSource, row_slices
 
@@ -295,7 +295,8 @@ class Table(ABC):
 
     def fresh_notes(self) -> tuple[str, ...]:
         """The notes that were not handed out before."""
-        fresh, self.notes[:] = tuple(self.notes), []
+        fresh = tuple(self.notes)
+        self.notes.clear()
         return fresh
 
     def chunks(self, height: int, start: int = 0) -> Iterator[Chunk]:
@@ -306,10 +307,14 @@ class Table(ABC):
                     yield chunk[max(0, start - chunk.start) :]
             return
         self.check_unchanged()
-        self._require_proportion(self.n_rows or 0)
+        row_bytes, packed = len(self._layout.features) * self.dtype.itemsize, self.packed_bytes
+        require_holdable((self.n_rows or 0) * row_bytes, packed, source=self.source)
+        require_wanted()
         n, kept, room = 0, deque[Chunk](), self._room if start == 0 else 0
         for chunk in self._chunks(height, start):
-            self._require_proportion(n := chunk.start + len(chunk))
+            require_wanted()
+            n = chunk.start + len(chunk)
+            require_holdable(n * row_bytes, packed, source=self.source)
             if n <= start:
                 continue
             room -= chunk.n_bytes
@@ -323,11 +328,6 @@ class Table(ABC):
             refuse_data(f"{self.source} has columns and no rows.", NO_ROWS)
         if room > 0:
             self._kept = kept
-
-    def _require_proportion(self, n: int) -> None:  # rows
-        require_wanted()
-        a_row = len(self._layout.features) * self.dtype.itemsize
-        require_promise(n * a_row, self.packed_bytes, source=self.source)
 
     def keep(self, n_bytes: int) -> None:
         """Keep what the next pass reads, if it takes fewer bytes; with 0, the next one lets go of it."""
@@ -383,8 +383,8 @@ class Table(ABC):
             if np.isfinite(stored[row, j]):
                 what = f"{stored[row, j]} is too large for {self.dtype}"
                 remedy, about = "Leave `dtype` out.", "dtype"
-            got = f"{self.source}: {what} in {place}, column {quoted(names[j])}."
-            refuse_data(got, remedy, parameter=about, value=stored[row, j])
+            msg = f"{self.source}: {what} in {place}, column {quoted(names[j])}."
+            refuse_data(msg, remedy, parameter=about, value=stored[row, j])
         return numbers
 
     def __repr__(self) -> str:

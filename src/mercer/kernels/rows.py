@@ -10,6 +10,7 @@ from scipy import sparse
 
 from mercer._core.errors import InputError, KernelError, nearest, refuse
 from mercer._core.types import Indices, Rows
+from mercer.data.arrays import with_nan
 from mercer.data.frames import frame_package, frame_rows, held
 from mercer.data.intake import admitted, is_single, refuse_text
 from mercer.data.rounding import warn_rounded
@@ -23,8 +24,12 @@ def as_rows(X: Any) -> Rows:
         X, _ = frame_rows(X, None, what="X")
     X = admitted(X)
     refuse_text(X)
-    dtype = np.float32 if is_single(X) else None
-    x = sparse.csr_array(X) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=dtype)
+    if sparse.issparse(X):
+        x = sparse.csr_array(X)
+    else:
+        x = np.ascontiguousarray(
+            with_nan(np.asarray(X)), dtype=np.float32 if is_single(X) else None
+        )
     if x.ndim != 2:
         msg = (
             f"X must be a 2-D array, one point a row; got a {x.ndim}-D array of shape {x.shape}. Use "

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer._core.errors import InputError
 from mercer._core.types import Array, Flags, Indices, Rows
-from mercer.data.intake import refuse_lazy
+from mercer.data.frames import held
 from mercer.data.rows import row_blocks
 from mercer.engine.moments import Scale
 from mercer.engine.pairwise import dense
@@ -142,8 +142,8 @@ class Fitted(Anatomy):
     def names(self, given: Any = None, X: Any = None) -> tuple[str, ...]:
         """Names of the d columns: those given, of the preparation, of the fit, of a data frame, or x0, …"""
         prepared = None if self.preparation is None else self.preparation.features
-        theirs = getattr(X, "columns", None) if self.steps is None else names_after(self.steps)
-        for known in (given, prepared, self.feature_names, theirs):
+        of_rows = getattr(X, "columns", None) if self.steps is None else names_after(self.steps)
+        for known in (given, prepared, self.feature_names, of_rows):
             if known is not None and len(known) == self.d:
                 return tuple(map(str, known))
         if given is not None:
@@ -158,9 +158,8 @@ class Fitted(Anatomy):
         if whole is not None:
             return whole.rows(X) if self.detector is None else whole.gappy_rows(X)
         if self.steps is not None:
-            found = self.steps.transform(X)
-            return as_rows(found)
-        refuse_lazy(X)
+            return as_rows(self.steps.transform(X))
+        X = held(X)
         if getattr(X, "columns", None) is None or not hasattr(X, "to_numpy"):
             return X
         columns, own = tuple(map(str, X.columns)), self.feature_names

@@ -84,6 +84,7 @@ class Crew:
 
     def __init__(self, n_threads: int, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._lock, self._closed = threading.Lock(), False
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}_{i}", daemon=True)
             for i in range(n_threads)
@@ -92,13 +93,19 @@ class Crew:
             thread.start()
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Do it when a thread is free."""
+        """Do it when a thread is free; once the crew is closed, none will be."""
         future: Future[T] = Future()
-        self._tasks.put((future, work))
+        with self._lock:
+            if self._closed:
+                future.cancel()
+            else:
+                self._tasks.put((future, work))
         return future
 
     def close(self) -> None:
         """Begin nothing more; what has begun ends by itself."""
+        with self._lock:
+            self._closed = True
         with suppress(Empty):
             while (task := self._tasks.get_nowait()) is not None:
                 task[0].cancel()
@@ -108,12 +115,12 @@ class Crew:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             future, work = task
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+            del task, future, work  # a thread that waits holds no answer
 
 
 class Desk:

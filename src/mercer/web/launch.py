@@ -129,7 +129,8 @@ class Explorer:
 
         config = uvicorn.Config(
             application(self.session, self.guard, self._shut_down),
-            log_level=logging.WARNING,
+            # Requests that are cut off by the end are no errors; those that fail are logged by this program.
+            log_level=logging.CRITICAL,
             access_log=False,
             lifespan="off",
             http=Impatient,

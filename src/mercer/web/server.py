@@ -219,6 +219,8 @@ async def _answered(
         return await future
     except (CancelledError, asyncio.CancelledError):
         job.cancel(StoppedError)
+        if not (future.cancel() or future.cancelled()):
+            future.exception()  # which is reported as lost where nobody asks for it
         msg = "The server is stopping."
         raise StoppedError(msg) from None
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from mercer._core.errors import DataError, refuse_data
 from mercer._core.memory import available_bytes, format_bytes
 from mercer.app.outcome import Run, as_dict, plain, refuse_value
 from mercer.app.rows import Opened, read_sheet, read_training
+from mercer.data.files import require_holdable
 from mercer.data.formats import open_table
 from mercer.data.rows import row_blocks
 from mercer.data.table import Reading, Table
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 20_000
 BLOCK_ENTRIES = 2**21
 PACKED = 10  # a file whose numbers take so many times its own size is packed
+CONTENTS = "[Content_Types].xml"  # which every workbook has in its archive
 OF_CLASSES = ("names", "counts", "ordered", "remark", "shaded")
 # A column of words that is called so names its rows.
 NAMES = {"id", "name", "time", "date", "datetime", "timestamp", "index", "row", "file"}
@@ -258,9 +261,16 @@ def _guessed(data: Dataset, table: Table, *, asked: bool) -> Dataset:
 
 def _table_of(path: Path, reading: Reading) -> Table:
     """A file whose rows the page will hold: they must not take far more bytes than it has."""
+    if not path.is_file():
+        return open_table(path, reading)
+    packed = path.stat().st_size
+    if zipfile.is_zipfile(path):
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            if CONTENTS in sizes:  # a workbook, all texts of which are held before there is a row
+                require_holdable(sum(sizes.values()), packed, source=repr(path.name))
     table = open_table(path, reading)
-    if path.is_file():
-        table.packed_bytes = path.stat().st_size
+    table.packed_bytes = packed
     return table
 
 

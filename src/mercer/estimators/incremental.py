@@ -62,10 +62,10 @@ class IncrementalKernelPCA(Returning, Projector):
     tol : float, default=1e-4
         Share of a batch's Σk(x, x) that the dictionary may miss before it takes in new points; components
         with a smaller share of the variance are not found well. Smaller: more landmarks, tighter bounds, as
-        long as `max_landmarks` leaves room and down to about 1e-6 (1e-3 for rows in float32), below which
+        long as `max_landmarks` leaves room and down to about 1e-6 (1e-4 for rows in float32), below which
         rounding may set the limit: a landmark that the others leave nearly nothing of goes, and rows that
         were seen lose that little. With too few landmarks a small `tol` drops points and takes them in
-        again in turn, which widens the bounds: raise `max_landmarks`.
+        again in turn, which may widen the bounds: raise `max_landmarks`.
     forgetting : float, default=1.0
         In (0, 1]: what the weight of every row is multiplied by when the next row comes, so that the
         last 1/(1 - forgetting) rows or so count, however they are cut into batches.

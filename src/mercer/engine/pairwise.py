@@ -150,15 +150,14 @@ def scaled_distances(x: Rows, y: Rows, scale: float = 1.0) -> Array:  # -> (n, m
     if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
         # These are not centred on the y: an x may be nearer to all of them than to the origin.
         largest = np.maximum(largest, cancelling)
-    near = tile < NEAR[x.dtype] * largest[:, None]
-    many = 4 * np.count_nonzero(near, axis=1) > tile.shape[1]  # (n,)
+    near = np.argwhere(tile < NEAR[x.dtype] * largest[:, None])  # (p, 2)
+    many = 4 * np.bincount(near[:, 0], minlength=len(tile)) > tile.shape[1]  # (n,)
     if len(many) and np.all(many):
         return _by_differences(x, y, scale)
-    tile[near] = 0.0
-    near[many] = False
+    tile[near[:, 0], near[:, 1]] = 0.0
     np.sqrt(tile, out=tile)
-    pairs_near = np.argwhere(near)
-    for pairs in np.array_split(pairs_near, 1 + len(pairs_near) * x.shape[1] // NEAR_ENTRIES):
+    near = near[~many[near[:, 0]]]
+    for pairs in np.array_split(near, 1 + len(near) * x.shape[1] // NEAR_ENTRIES):
         gap = dense(x[pairs[:, 0]]) - dense(y[pairs[:, 1]])
         tile[pairs[:, 0], pairs[:, 1]] = lengths(gap)
     tile *= scale

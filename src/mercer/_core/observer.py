@@ -59,7 +59,7 @@ def current_observer() -> Observer:
 
 
 def _always() -> None:
-    """Nobody has said otherwise: what is read is wanted."""
+    """Do nothing: what is read is wanted."""
 
 
 # Raises where the answer that rows are read for is no longer wanted: the client has gone, the server ends.

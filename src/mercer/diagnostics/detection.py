@@ -156,37 +156,33 @@ def select_detector(
     """
     require("folds", folds, Whole(2))
     require("max_rows", max_rows, Whole(50))
-    lists = {"n_components": n_components, "lags": lags, "smoothing": smoothing}
-    if kernels is not None:
-        lists = {"kernels": kernels, **lists}
-    for name, given in lists.items():
-        if isinstance(given, str) or not isinstance(given, Collection) or not len(given):
-            wanted = "a list of kernels, or None" if name == "kernels" else "a list of what to try"
-            raise ParameterError.about(name, given, must_be=wanted)
+    _require_lists(kernels=kernels, n_components=n_components, lags=lags, smoothing=smoothing)
     for share in n_components:
         require("n_components", share, SHARE)
     require_rows(X, 2, "at least 2 rows, of which stretches are held out")
     refuse_dask(X, "select_detector(X.compute())")
-    usual = KernelPCADetector(
+    default = KernelPCADetector(
         DEFAULT_SHARE,
         statistic=statistic,
         false_alarm=false_alarm,
         folds=folds,
         random_state=random_state,
     )
-    plain = clone(usual).set_params(n_components=max(n_components))
-    (now, *stages), notes = _stages(plain, X, time, list(product(lags, smoothing)), max_rows)
-    (reference,) = tried(now, usual, [DEFAULT_SHARE])
-    found = [
+    plain = clone(default).set_params(n_components=max(n_components))
+    (without_past, *stages), notes = _stages(
+        plain, X, time, list(product(lags, smoothing)), max_rows
+    )
+    (reference,) = tried(without_past, default, [DEFAULT_SHARE])
+    trials = [
         trial
         for stage in stages
         for kernel in _kernels(kernels, stage, random_state)
         for trial in tried(stage, clone(plain).set_params(kernel=kernel), n_components)
     ]
-    if kernels is None and now in stages:
-        found.append(reference)
+    if kernels is None and without_past in stages:
+        trials.append(reference)
     rate = 0.01 if false_alarm is None else float(false_alarm)
-    best, linear, reasons = _verdict(found, reference, rate)
+    best, linear, reasons = _verdict(trials, reference, rate)
     detector = plain.set_params(
         n_components=best.components,
         kernel=best.kernel,
@@ -198,7 +194,18 @@ def select_detector(
     if refit:
         detector.fit(X, time=time)
     gain = 0.0 if linear is None or best is linear else best.power - linear.power
-    return DetectorSelection(detector, _table(found, reference, rate), [*reasons, *notes], gain)
+    return DetectorSelection(detector, _table(trials, reference, rate), [*reasons, *notes], gain)
+
+
+def _require_lists(**lists: Any) -> None:
+    """Raise where what is to be tried is not a list, or an empty one; kernels may be None."""
+    for name, tried_values in lists.items():
+        if name == "kernels" and tried_values is None:
+            continue
+        is_list = isinstance(tried_values, Collection) and not isinstance(tried_values, str)
+        if not is_list or not len(tried_values):
+            wanted = "a list of kernels, or None" if name == "kernels" else "a list of what to try"
+            raise ParameterError.about(name, tried_values, must_be=wanted)
 
 
 # ── candidates ──────────────────────────────────────────────────────────────

@@ -544,9 +544,9 @@ def test_what_scikit_learn_refuses_is_refused_by_the_same_type(name, kernel):
         lambda cls: cls(2, kernel=kernel).fit(rows).transform,
     ):
         theirs, ours = told(ask(Reference)), told(ask(KernelPCA))
-        if theirs is None or (
-            callable(kernel) and name == "None"
-        ):  # or where its own error is a function's
+        # Of None, and of a row that an old NumPy warns of, the error is that of the function itself.
+        of_function = callable(kernel) and (name == "None" or isinstance(theirs, Warning))
+        if theirs is None or of_function:
             continue
         bases = [base for base in (ValueError, TypeError) if isinstance(theirs, base)]
         assert bases, theirs

@@ -210,7 +210,7 @@ class KernelPCA(Returning, Projector):
             fit = with_weightless(fit, data.kept, int(np.shape(X)[0]))
         warn_of(fit)  # a warning may be an error, and then nothing has happened
         remember(self, X, request.data.rows)
-        if kernel.is_precomputed:  # a column for each row, those without weight among them
+        if kernel.is_precomputed and data.kept is not None:  # a column for rows without weight, too
             self.n_features_in_ = int(np.shape(X)[0])
         self.kernel_, self.fit_, self.plan_ = kernel, fit, request.plan
         self._dtype, self._sparse = np.dtype(rows.dtype), data.is_sparse

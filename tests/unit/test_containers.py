@@ -47,6 +47,14 @@ class Converts(Array):
         return self._x if dtype is None else self._x.astype(dtype)
 
 
+class Packed(Array):
+    def __dlpack__(self, **options):
+        return self._x.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._x.__dlpack_device__()
+
+
 class Stream:
     """A table that has nothing but Arrow's stream."""
 
@@ -109,7 +117,7 @@ SAME = {
         X.astype(np.float32),
     ),
     "__array_interface__ beside a stream": (lambda: Array(X, "__array_interface__"), X),
-    "__dlpack__ beside a stream": (lambda: Array(X, "__dlpack__", "__dlpack_device__"), X),
+    "__dlpack__ beside a stream": (lambda: Packed(X), X),
     "nullable integers": (lambda: frame("Int64", WHOLE), WHOLE),
     "nullable floats": (lambda: frame("Float64"), X),
     "nullable floats of 32 bits": (lambda: frame("Float32"), X.astype(np.float32)),

@@ -88,7 +88,7 @@ def test_categories_are_one_hot_as_in_scikit_learn(raw):
     expected = model.transform(np.hstack([raw, hot]))
     for frame in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
         assert np.array_equal(found.transform(frame), expected)
-    with pytest.raises(InputError, match="must be a data frame, .* Pass a frame"):
+    with pytest.raises(InputError, match=r"must be a data frame, .* Pass a frame"):
         found.transform(raw)
     for missing in (None, float("nan"), pd.NA):
         frame = pd.DataFrame({**columns, "colour": pd.Series([*words[:-1], missing], dtype=object)})

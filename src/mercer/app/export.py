@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from mercer.onnx import Agreement
 
 AGREEMENT = ("max_abs", "max_rel", "n", "tolerance", "n_far", "n_unknown", "reach")
+
+# What writes and tries a graph changes the filters of warnings, which are those of the process.
+ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -78,14 +82,15 @@ class ExportRequest(OfModel, Request[Exported]):
         opened = open_model(self.model)
         known = opened.preparation
         whole = opened.model if known is None else Prepared(known, opened.model)
-        with run.timed("graph"), silenced():  # it is verified below, on more rows
+        with run.timed("graph"), ONE_AT_A_TIME, silenced():  # it is verified below, on more rows
             proto = to_onnx(whole, dtype=run.reading.dtype, opset=self.opset)
         if not self.data:
-            rows = sample_rows(whole, rng=np.random.default_rng(self.seed))
+            with ONE_AT_A_TIME:
+                rows = sample_rows(whole, rng=np.random.default_rng(self.seed))
         else:
             run.reading = replace(run.reading, dtype=None)  # rows as precise as they are
             rows = read_sheet(run, self.data, opened).raw()
-        with run.timed("verification"):
+        with run.timed("verification"), ONE_AT_A_TIME:
             found = verify(proto, whole, rows)
         require_agreement(found)
         if found.max_rel > found.tolerance:
